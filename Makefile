@@ -28,8 +28,8 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
+.PHONY: help tour setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster venv simulated bpf fabric frontend gen fmt \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -40,7 +40,7 @@ setup: debian-packages venv frontend bpf fabric ## install everything that is mi
 debian-packages:
 	@tools/install-packages
 
-packages: venv frontend ## build the Debian packages and the wheel in build/packages
+packages: venv frontend ## build the Debian packages and the wheels in build/packages
 	$(PYTHON) -m tools.packages
 
 test-packages: packages ## install, start, upgrade, remove and purge the packages in a clean Debian 12 (root)
@@ -144,6 +144,11 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest tests/kernels $(ARGS)
 
+test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
+	@tools/install-packages --cluster
+	$(PIP_HASHED) requirements/cluster.txt
+	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
+
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
 	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)
 
@@ -159,6 +164,9 @@ fuzz-parsers: venv ## fuzz every parser for MINUTES=10 each, guided by coverage;
 SHARE ?= 1
 mutate-laws: venv ## break the laws in one place at a time, and see whether their tests notice; SHARE=0.1 takes a part
 	nice -n 19 $(PYTHON) -m tools.mutate_laws --share $(SHARE) $(ARGS)
+
+mutate-policy: venv ## break the files of policy/ that decide in one place at a time; SHARE=0.1 takes a part
+	nice -n 19 $(PYTHON) -m tools.mutate_policy --share $(SHARE) $(ARGS)
 
 # Java and Maven are needed for this alone, so setup does not install them.
 model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour
@@ -199,6 +207,11 @@ demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by
 	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
 		else $(MAKE) --no-print-directory simulated; fi
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
+
+tour: ## five schemes one after the other with the same flows, and a table that compares them
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
+		else $(MAKE) --no-print-directory simulated; fi
+	.venv/bin/sluice demo --tour --out results/tour
 
 doctor: setup ## what this machine can do, measured
 	.venv/bin/sluice doctor

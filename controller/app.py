@@ -35,6 +35,7 @@ from controller.events import (
     EventLease,
     EventNetwork,
     EventTick,
+    EventUrgency,
     handles,
 )
 from controller.leadership import Leadership, LeaseStatus
@@ -75,6 +76,7 @@ class Controller(DaemonLoop):
             lambda desired: self._enqueue(EventDesired(desired)),
             lambda description, topology: self._enqueue(EventNetwork(description, topology)),
             lambda agents: self._enqueue(EventAgents(agents)),
+            lambda reports: self._enqueue(EventUrgency(reports)),
         )
         self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
@@ -106,7 +108,9 @@ class Controller(DaemonLoop):
         self._stopped.set()
         super().stop()
 
-    def _enqueue(self, event: EventAgents | EventDesired | EventLease | EventNetwork | EventTick) -> None:
+    def _enqueue(
+        self, event: EventAgents | EventDesired | EventLease | EventNetwork | EventTick | EventUrgency
+    ) -> None:
         self._send_event(event, None)
 
     def _clock(self) -> None:
@@ -247,6 +251,11 @@ class Controller(DaemonLoop):
     @handles(EventAgents)
     def on_agents(self, event: EventAgents) -> None:
         self._survey.network.agents_named(event.agents)
+
+    @handles(EventUrgency)
+    def on_urgency(self, event: EventUrgency) -> None:
+        for state in self._states.values():
+            state.explain_urgency(event.reports)
 
     def _leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network, and forget it."""

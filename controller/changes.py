@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a switch holds to what it should hold: the rules and groups to add, modify and delete.
+"""From what a switch holds to what it should hold: the rules, groups and meters to add, modify and delete.
 
 Nothing that is right is touched. A modified rule keeps its counters and its age.
 """
@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from controller.conduct import Treatments, conduct_rules
-from controller.pipeline import map_rule
-from controller.rules import FlowRule, GroupRule, SwitchRules
+from controller.conduct import Treated, conduct_rules, limit_meters
+from controller.pipeline import map_rule, urgency_rules
+from controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
 from policy import tags
 from policy.queue_map import QueueMap
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Rules and groups to add, modify and delete."""
+    """Rules, groups and meters to add, modify and delete."""
 
     add: tuple[FlowRule, ...] = ()
     modify: tuple[FlowRule, ...] = ()
@@ -29,10 +31,18 @@ class Changes:
     add_groups: tuple[GroupRule, ...] = ()
     modify_groups: tuple[GroupRule, ...] = ()
     delete_groups: tuple[int, ...] = ()
+    add_meters: tuple[MeterRule, ...] = ()
+    modify_meters: tuple[MeterRule, ...] = ()
+    delete_meters: tuple[int, ...] = ()
 
-    def __len__(self) -> int:
+    @property
+    def bundled(self) -> int:
+        """The number of changes that fit into a bundle: all but those of meters."""
         flows = len(self.add) + len(self.modify) + len(self.delete)
         return flows + len(self.add_groups) + len(self.modify_groups) + len(self.delete_groups)
+
+    def __len__(self) -> int:
+        return self.bundled + len(self.add_meters) + len(self.modify_meters) + len(self.delete_meters)
 
 
 def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
@@ -46,6 +56,8 @@ def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
     replaced = [rule for rule in different if held[rule.key].cookie != rule.cookie]
     held_groups = {group.group: group for group in installed.groups}
     want_groups = {group.group: group for group in desired.groups}
+    held_meters = {meter.meter: meter for meter in installed.meters}
+    want_meters = {meter.meter: meter for meter in desired.meters}
     return Changes(
         add=(*missing, *replaced),
         modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
@@ -53,6 +65,9 @@ def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
         add_groups=tuple(group for number, group in want_groups.items() if number not in held_groups),
         modify_groups=_modified(held_groups, want_groups),
         delete_groups=tuple(number for number in held_groups if number not in want_groups),
+        add_meters=tuple(meter for number, meter in want_meters.items() if number not in held_meters),
+        modify_meters=tuple(m for n, m in want_meters.items() if n in held_meters and held_meters[n] != m),
+        delete_meters=tuple(number for number in held_meters if number not in want_meters),
     )
 
 
@@ -60,13 +75,29 @@ def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -
     return tuple(group for number, group in desired.items() if number in held and held[number] != group)
 
 
-def treatment_changes(before: Treatments, after: Treatments, learning: Collection[int] = ()) -> Changes:
+def treatment_changes(
+    before: Treated,
+    after: Treated,
+    learning: Collection[int] = (),
+    reserved: Collection[int] = (),
+    groups: Mapping[int, int] = MappingProxyType({}),
+) -> Changes:
     """Return the changes that turn one treatment of the edge ports into another.
 
-    `learning`: numbers of the ports whose hosts are learned.
+    `learning`: numbers of the ports whose hosts are learned. `reserved`: DSCPs that are no tags. `groups`: group of
+    ingress ports of each port whose urgency is spent or no longer spent.
     """
-    held, desired = (SwitchRules((), tuple(conduct_rules(each, learning))) for each in (before, after))
-    return diff(held, desired)
+    changed = before.spent ^ after.spent
+
+    def rules(treated: Treated) -> SwitchRules:
+        urgent = (
+            urgency_rules(port, groups[port], is_spent=port in treated.spent, reserved=reserved)
+            for port in changed
+        )
+        flows = (*conduct_rules(treated, learning), *chain.from_iterable(urgent))
+        return SwitchRules((), flows, limit_meters(treated.limits_bps))
+
+    return diff(rules(before), rules(after))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +114,11 @@ class Remap:
 
     def __len__(self) -> int:
         return len(self.ports)
+
+    @property
+    def bundled(self) -> int:
+        """The number of changes that fit into a bundle: all."""
+        return len(self)
 
     def rule(self, at: int) -> FlowRule:
         port, code, queue = int(self.ports[at]), int(self.codes[at]), int(self.queues[at])

@@ -6,7 +6,8 @@
      │  SPACE   │ table  │  0   │    port    │family│ code │
      └──────────┴────────┴──────┴────────────┴──────┴──────┘
 
-The code is a tag, NOT_IP, VLAN or NO_CODE. A request with a cookie mask selects the counters of one
+The code is a tag, NOT_IP, VLAN or NO_CODE. In the table `ends`, the group of the ingress port takes the place of the
+family, because one rule counts both families. A request with a cookie mask selects the counters of one
 table, and the cookies in the reply identify each counter.
 """
 

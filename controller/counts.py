@@ -21,7 +21,7 @@ class PortCounts(NamedTuple):
     """Counters by port and tag, one row for each requested port."""
 
     values: Ints
-    """Shape (P, kinds, codes): packets, or packets and bytes."""
+    """Shape (P, kinds, codes): packets and bytes, or packets by group of ingress ports."""
     reported: npt.NDArray[np.bool_]
     """Whether the reply has an entry of the port, shape (P,)."""
     entries: int

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from controller.network import Description
     from controller.state import Desired
     from policy.graph import Topology
+    from policy.urgency import UrgencyReport
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
@@ -75,6 +76,15 @@ class EventAgents(Event):
         super().__init__()
         self.agents = agents
         """MAC address → name of the agent."""
+
+
+class EventUrgency(Event):
+    """The agents' reports about urgency tags have been read."""
+
+    def __init__(self, reports: Mapping[str, UrgencyReport]) -> None:
+        super().__init__()
+        self.reports = reports
+        """By name of the agent."""
 
 
 class EventAnswer(Event):

@@ -2,75 +2,100 @@
 """The switch pipeline as data: its tables, and every rule of a switch.
 
     conduct ──▶ ingress ──▶ forward ──▶ completed ──▶ map ──▶ out
-    demote     tag into    port into   count FIN     queue, 802.1p
-    │ learn    metadata    metadata    × tag × port  priority, output
+    demote     tag, group  port into   │ FIN         queue, 802.1p
+    │ learn    → metadata  metadata    │             priority, output
+    │                                  └──▶ ends: count port × tag × group
     ├──▶ witness: count flow × tag
     └──▶ hosts: remember sender × port
 
 The egress port and the tag are in the metadata when a packet reaches `map`. Therefore IPv4 and IPv6
-share that table, and a threshold change modifies one rule for each tag and port.
+share that table, and a threshold change modifies one rule for each tag and port. The group of the ingress port is
+there, too, so the ends of flows are counted by where they came from.
 
 Pure: `openflow/` translates the rules into messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from controller.conduct import Treatments, conduct_rules, lldp_rules
+from controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from controller.cookies import NOT_IP, VLAN, cookie
 from controller.forwarding import forwarding_rules, keeps_vlans
-from controller.rules import FlowRule, Masked, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
+from controller.rules import (
+    FlowRule,
+    Masked,
+    Match,
+    Output,
+    PushVlan,
+    Resubmit,
+    SetPriority,
+    SetQueue,
+    SetTag,
+    SwitchRules,
+)
 from controller.tables import (
     CODE_MASK,
     FAMILIES,
+    GROUP_MASK,
     PORT_BITS,
     PORT_MASK,
     TCP,
     UDP,
     VLAN_PRESENT,
     Table,
+    group_and_code,
     match_on,
     port_and_code,
     port_number,
 )
 from policy import tags
 from policy.graph import Topology
+from policy.ingress_groups import TRUNKS, ingress_groups
 from policy.queue_map import QueueMap
 
 _FIN = 0x001
 
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────
 
+_URGENT = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
 _MISS, _BY_FAMILY, _BY_TAG, _BY_PORT_FAMILY, _BY_PORT_TAG, _UPLINK, _VLAN = 0, 10, 20, 30, 40, 50, 60
 
 
-def _classify(priority: int, match: Match, code: int, port: int = 0, family: int = 0) -> FlowRule:
+def _classify(
+    priority: int, match: Match, code: int, port: int = 0, family: int = 0, group: int = TRUNKS
+) -> FlowRule:
     return FlowRule(
         Table.INGRESS,
         priority,
         match,
-        write_metadata=(code << PORT_BITS, CODE_MASK),
+        write_metadata=(group_and_code(group, code), GROUP_MASK | CODE_MASK),
         goto=Table.FORWARD,
         cookie=cookie(Table.INGRESS, port, code, family),
     )
 
 
-def ingress_rules(edge_ports: Iterable[int], uplinks: Iterable[int] = ()) -> Iterator[FlowRule]:
-    """Yield the rules that load the tag into metadata and, at edge ports, count packets by tag.
+def ingress_rules(
+    edge_ports: Mapping[int, int],
+    uplinks: Iterable[int] = (),
+    spent: Collection[int] = (),
+    reserved: Collection[int] = (),
+) -> Iterator[FlowRule]:
+    """Yield the rules that load tag and group into metadata and, at edge ports, count packets by tag.
 
+    `edge_ports`: number → group of ingress ports. What arrives elsewhere is of the group of trunks.
     DSCP 0 and the unassigned values 62 and 63 have no rules. The rule of the address family treats
     them as untagged. What arrives at an uplink counts as untagged, too, because others have written its DSCP.
+    `spent`: numbers of the edge ports whose urgent packets count as untagged. `reserved`: DSCPs that are no tags.
     """
     yield _classify(_MISS, (), NOT_IP)
     for index, family in enumerate(FAMILIES):
         yield _classify(_BY_FAMILY, match_on(eth_type=family), tags.UNTAGGED, family=index)
         for tag in range(1, tags.TAG_COUNT):
             yield _classify(_BY_TAG, match_on(eth_type=family, ip_dscp=tag), tag, family=index)
-    for port in edge_ports:
-        yield from _edge_port_rules(port)
+    for port, group in edge_ports.items():
+        yield from _edge_port_rules(port, group, is_spent=port in spent, reserved=reserved)
     for port in uplinks:
         for index, family in enumerate(FAMILIES):
             yield _classify(
@@ -83,40 +108,69 @@ def vlan_rule() -> FlowRule:
     return _classify(_VLAN, match_on(vlan_vid=(VLAN_PRESENT, VLAN_PRESENT)), VLAN)
 
 
-def _edge_port_rules(port: int) -> Iterator[FlowRule]:
+def _edge_port_rules(
+    port: int, group: int, *, is_spent: bool, reserved: Collection[int]
+) -> Iterator[FlowRule]:
     for index, family in enumerate(FAMILIES):
         of_family = match_on(eth_type=family, in_port=port_number(port))
-        yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index)
+        yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index, group)
         for tag in range(1, tags.TAG_COUNT):
-            match = match_on(eth_type=family, in_port=port_number(port), ip_dscp=tag)
-            yield _classify(_BY_PORT_TAG, match, tag, port, index)
+            if tag not in _URGENT:
+                yield _edge_port_rule(port, group, tag, index)
+    yield from urgency_rules(port, group, is_spent=is_spent, reserved=reserved)
+
+
+def _edge_port_rule(port: int, group: int, tag: int, index: int) -> FlowRule:
+    match = match_on(eth_type=FAMILIES[index], in_port=port_number(port), ip_dscp=tag)
+    return _classify(_BY_PORT_TAG, match, tag, port, index, group)
+
+
+def urgency_rules(
+    port: int, group: int, *, is_spent: bool, reserved: Collection[int] = ()
+) -> Iterator[FlowRule]:
+    """Yield the rules that count an edge port's urgent packets. Spent urgency leaves the switch untagged.
+
+    `group`: the port's group of ingress ports. `reserved`: DSCPs that are no tags.
+    """
+    for index in range(len(FAMILIES)):
+        for tag in _URGENT:
+            rule = _edge_port_rule(port, group, tag, index)
+            if is_spent and tag not in reserved:
+                untagged = (group_and_code(group, tags.UNTAGGED), GROUP_MASK | CODE_MASK)
+                rule = replace(rule, actions=(SetTag(tags.UNTAGGED),), write_metadata=untagged)
+            yield rule
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────
 
 
-def completed_rules(ports: Iterable[int]) -> Iterator[FlowRule]:
-    """Yield the rules that count FIN packets by egress port and tag.
+def completed_rules() -> Iterator[FlowRule]:
+    """Yield the rules that send FIN packets through the table `ends`."""
+    yield FlowRule(Table.COMPLETED, _MISS, (), goto=Table.MAP, cookie=cookie(Table.COMPLETED))
+    for family in FAMILIES:
+        match = match_on(eth_type=family, ip_proto=TCP, tcp_flags=(_FIN, _FIN))
+        yield FlowRule(
+            Table.COMPLETED,
+            10,
+            match,
+            (Resubmit(Table.ENDS),),
+            goto=Table.MAP,
+            cookie=cookie(Table.COMPLETED),
+        )
+
+
+def ends_rules(ports: Iterable[int], groups: Collection[int]) -> Iterator[FlowRule]:
+    """Yield the rules that count FIN packets by egress port, group of ingress ports and tag.
 
     The counters are the histogram of completed flow sizes. Only tags of attained service have a
     rule, because no other tag shows how much the flow has sent.
     """
-    yield FlowRule(Table.COMPLETED, _MISS, (), goto=Table.MAP, cookie=cookie(Table.COMPLETED))
+    mask = PORT_MASK | CODE_MASK | GROUP_MASK
     for port in ports:
-        for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1):
-            for index, family in enumerate(FAMILIES):
-                yield _fin_rule(port, tag, index, family)
-
-
-def _fin_rule(port: int, tag: int, index: int, family: int) -> FlowRule:
-    match = match_on(
-        metadata=(port_and_code(port, tag), PORT_MASK | CODE_MASK),
-        eth_type=family,
-        ip_proto=TCP,
-        tcp_flags=(_FIN, _FIN),
-    )
-    code = cookie(Table.COMPLETED, port, tag, index)
-    return FlowRule(Table.COMPLETED, 10, match, goto=Table.MAP, cookie=code)
+        for group in groups:
+            for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1):
+                match = match_on(metadata=(group_and_code(group, tag) | port, mask))
+                yield FlowRule(Table.ENDS, 10, match, cookie=cookie(Table.ENDS, port, tag, group))
 
 
 _PLAIN, _UNTAGGED, _WITH_PORTS, _FRAGMENT, _OTHERS = 1, 2, 3, 4, 5
@@ -211,24 +265,27 @@ def switch_rules(
     topology: Topology,
     switch: str,
     queue_maps: Mapping[int, QueueMap | None],
-    treatments: Treatments = MappingProxyType({}),
+    treated: Treated = FREE,
     reserved: Iterable[int] = (),
 ) -> SwitchRules:
-    """Return all groups and rules of a switch, for {port number: queue map} of all its ports.
+    """Return all groups, rules and meters of a switch, for {port number: queue map} of all its ports.
 
     `reserved`: the DSCPs that belong to others.
     """
+    reserved = tuple(reserved)
     ports = topology.ports_of[switch]
     forwarding = forwarding_rules(topology, switch)
-    hosts_at = (port.number for port in ports if port.edge and not port.uplink)
+    group_of = ingress_groups(ports)
+    hosts_at = {port.number: group_of[port.number] for port in ports if port.edge and not port.uplink}
     flows = (
-        *conduct_rules(treatments, learning_ports(topology, switch)),
+        *conduct_rules(treated, learning_ports(topology, switch)),
         *(lldp_rules() if topology.learns else ()),
-        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink)),
+        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink), treated.spent, reserved),
         *forwarding.flows,
-        *completed_rules(port.number for port in ports),
+        *completed_rules(),
+        *ends_rules((port.number for port in ports), sorted(set(group_of.values()))),
         *unaccountable_rules(reserved),
         *map_rules(queue_maps, priority_tags=topology.switch_by_name[switch].priority_tags),
         *((vlan_rule(), *vlan_map_rules(queue_maps)) if keeps_vlans(topology, switch) else ()),
     )
-    return SwitchRules(forwarding.groups, flows)
+    return SwitchRules(forwarding.groups, flows, limit_meters(treated.limits_bps))

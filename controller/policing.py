@@ -18,7 +18,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from controller.conduct import Treated
 from controller.counts import FlowCounts, Ints
+from controller.urgency import ALL_URGENT, Urgency
 from policy import tags
 from policy.desired import Policy
 from policy.framing import MSS_BYTES
@@ -26,6 +28,7 @@ from policy.graph import Port
 from policy.sanctions import Conduct, Demoted, Treatment
 from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
 from policy.thresholds import SlidingCounts, growth
+from policy.urgency import NOTHING, Explained
 
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS
@@ -57,7 +60,16 @@ class Restored:
     reason: str
 
 
-Verdict: TypeAlias = Demoted | Restored
+@dataclass(frozen=True)
+class UrgencyBudgeted:
+    """A host has spent its budget of urgent packets, or has a budget again."""
+
+    port: str
+    host: str
+    is_spent: bool
+
+
+Verdict: TypeAlias = Demoted | Restored | UrgencyBudgeted
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,11 @@ class Policing:
         self._latest: dict[bool, tuple[int, Ints]] = {}
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
+        self._urgency = Urgency(self._rates_bps)
+        self._spent: frozenset[int] = frozenset()
+        """Numbers of the ports whose urgent packets count as untagged."""
+        self.can_limit = True
+        """Whether the switch has meters."""
         self.adopt(policy, measured_burst_bytes)
 
     def adopt(self, policy: Policy, measured_burst_bytes: int = MSS_BYTES) -> None:
@@ -113,6 +130,8 @@ class Policing:
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
             self._judges_from_ns = None
+            self._urgency.restart()
+            self._spend()
             for number, port in self._port_of.items():
                 if self._conduct[number].treatment is Treatment.DEMOTED:
                     reason = "the policy does not police tags"
@@ -127,6 +146,8 @@ class Policing:
     def connected(self, now_ns: int) -> None:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""
         self._latest, self._windows, self._began_ns = {}, {}, now_ns
+        self._urgency.restart()
+        self._spend()
         self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
 
     @property
@@ -137,6 +158,22 @@ class Policing:
             for number, conduct in self._conduct.items()
             if conduct.treatment is not Treatment.FREE
         }
+
+    @property
+    def treated(self) -> Treated:
+        """The treatment of all edge ports, with the limits of demoted hosts."""
+        treatments = self.treatments
+        limits_bps = {
+            number: rate_bps
+            for number, how in treatments.items()
+            if how is Treatment.DEMOTED and (rate_bps := self._limit_bps(number)) is not None
+        }
+        return Treated(treatments, limits_bps, self._spent)
+
+    def _limit_bps(self, number: int) -> int | None:
+        """Return the most that a demoted host at this port may send; None without a limit."""
+        share, rate_bps = self._policy.demoted_share, self._port_of[number].rate_bps
+        return round(share * rate_bps) if self.can_limit and share is not None and share < 1 else None
 
     def take_verdicts(self) -> list[Verdict]:
         """Return the verdicts since the last call."""
@@ -158,6 +195,7 @@ class Policing:
         found = self._suspicion(now_ns, low, all_tags=False)
         if all_tags:
             found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
+            self._check_urgency(now_ns, counts)
         suspects = {
             number: excess
             for number, excess in zip(self.port_numbers.tolist(), found.tolist(), strict=True)
@@ -176,6 +214,31 @@ class Policing:
         payload = payload_bytes(grown[:, 0], grown[:, 1])
         duration_s = (now_ns - latest[0]) / 1e9
         return suspicion(payload, self._rates_bps, duration_s, *self._promises)
+
+    # ── Urgency ─────────────────────────────────────────────────────────────────────────────────
+
+    def explain_urgency(self, by_port: Mapping[int, Explained]) -> None:
+        """Take what agents explain, by port number."""
+        self._urgency.explain([by_port.get(number, NOTHING) for number in self.port_numbers.tolist()])
+
+    def _check_urgency(self, now_ns: int, counts: Ints) -> None:
+        """Demote the hosts whose urgency no deadline explains."""
+        if not self._policy.definition.tags_deadlines or self._policy.only_watches:
+            self._urgency.restart()
+            self._spend()
+            return
+        reserved, share = self._policy.reserved_dscp, self._policy.urgent_share or 1.0
+        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
+            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, found, duration_s))
+        self._spend()
+
+    def _spend(self) -> None:
+        """Note the ports whose budget of urgent payload is spent. At a demoted port it makes no difference."""
+        before = self._spent
+        self._spent = frozenset(self.port_numbers[self._urgency.spent_rows].tolist())
+        for number in sorted(before ^ self._spent):
+            port = self._port_of[number]
+            self._verdicts.append(UrgencyBudgeted(port.id, port.peer, is_spent=number in self._spent))
 
     def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
@@ -213,6 +276,10 @@ class Policing:
 
     def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
         """Take the counters of all flows of watched ports."""
+        flows = list(flows)
+        numbers = enumerate(self.port_numbers.tolist())
+        demoted = {n: row for row, n in numbers if self._conduct[n].treatment is Treatment.DEMOTED}
+        self._urgency.witness(flows, demoted)
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
         least = limits_bytes(LAG_S, *self._promises).min()
@@ -265,6 +332,7 @@ class Policing:
             duration_s=round(proof.duration_s, 3),
             offences=conduct.offences,
             term_s=conduct.term_s,
+            rate_bps=self._limit_bps(number),
         )
 
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────

@@ -33,6 +33,7 @@ from policy.desired import Policy
 from policy.errors import EnvironmentLacking, FieldError
 from policy.framing import MSS_BYTES
 from policy.graph import Topology
+from policy.urgency import UrgencyReport
 from store import desired, lease, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
+URGENCY_POLL_S = 0.5
 WATCH_ONLY = Policy.from_document({"scheme": "sluice", "acts_at": []})
 """The first policy of a network that Sluice did not make."""
 MAX_WAITING = 20_000
@@ -77,9 +79,10 @@ class Recorder:
         on_desired: Callable[[Desired], None],
         on_network: Callable[[Description, Topology | None], None] = lambda description, topology: None,
         on_agents: Callable[[Mapping[str, str]], None] = lambda agents: None,
+        on_urgency: Callable[[Mapping[str, UrgencyReport]], None] = lambda reports: None,
     ) -> None:
         self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
-        self._on_agents = on_agents
+        self._on_agents, self._on_urgency = on_agents, on_urgency
         self._agents: Mapping[str, str] = {}
         """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
@@ -104,7 +107,9 @@ class Recorder:
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
-        self._topology_due_s = self._poll_due_s = self._ports_due_s = 0.0
+        self._tags_urgency = False
+        """Whether hosts of the newest policy write urgency."""
+        self._topology_due_s = self._poll_due_s = self._ports_due_s = self._urgency_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -254,6 +259,9 @@ class Recorder:
             engine, topology
         ):
             self._deliver(engine, topology, generation)
+        if self._tags_urgency and time.monotonic() >= self._urgency_due_s:
+            self._urgency_due_s = time.monotonic() + URGENCY_POLL_S
+            self._on_urgency(observed.urgency_reports(engine))
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
@@ -308,6 +316,7 @@ class Recorder:
             if self._stays_in_force(engine, newest, port, change)
         }
         self._topology, self._last_warning = topology, ""
+        self._tags_urgency = newest.policy.definition.tags_deadlines
         self._programmed = self._programmed_ports(engine, topology)
         self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}

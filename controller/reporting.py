@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from controller.counts import QueueCounts
 from controller.network import News
-from controller.policing import Restored, Verdict
+from controller.policing import Restored, UrgencyBudgeted, Verdict
 from controller.port_settings import ThresholdsInForce
 from controller.recorder import Recorder
 from controller.state import Desired, SwitchState
@@ -158,6 +158,10 @@ class Reporter:
                 log.info("%s: %s is restored: %s", switch, verdict.host, verdict.reason)
                 self._recorder.record(sanctions.lift_sanction, verdict.port)
                 self._event("host-restored", **vars(verdict))
+            case UrgencyBudgeted(port, host, is_spent):
+                words = "counts as untagged: more than its share" if is_spent else "counts again"
+                log.info("%s: the urgency of %s %s", switch, host, words)
+                self._event("urgency-spent" if is_spent else "urgency-regained", port=port, host=host)
 
     def demoted_ports(self, port_ids: Sequence[str]) -> None:
         """Remove the sanctions of all other ports."""

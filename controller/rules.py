@@ -160,6 +160,8 @@ class FlowRule:
     goto: int | None = None
     """The next table; None ends the pipeline."""
     cookie: int = 0
+    meter: int | None = None
+    """The packets pass this meter before the actions; None: no meter."""
 
     @property
     def key(self) -> RuleKey:
@@ -186,8 +188,18 @@ class GroupRule:
 
 
 @dataclass(frozen=True)
+class MeterRule:
+    """A limit on the packets of all rules that name it. The switch drops what exceeds it."""
+
+    meter: int
+    rate_kbps: int
+    burst_kbits: int
+
+
+@dataclass(frozen=True)
 class SwitchRules:
     """Everything that a switch holds, except the rules that it learns from packets."""
 
     groups: tuple[GroupRule, ...]
     flows: tuple[FlowRule, ...]
+    meters: tuple[MeterRule, ...] = ()

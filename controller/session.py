@@ -241,6 +241,10 @@ class Session:
             log.debug("%s: statistics of no request under way", self.state.name)
             return
         transaction.answers[reply.kind] = reply.body
+        self._take_answers(now_ns, transaction)
+
+    def _take_answers(self, now_ns: int, transaction: _Transaction) -> None:
+        """End the operation if its answers are complete, and the connection if they are malformed."""
         try:
             if self._digest(transaction, now_ns):
                 self._continue_after_poll(now_ns)
@@ -254,8 +258,14 @@ class Session:
         """Pass the answer on if it is complete. Returns whether it is."""
         state, answers = self.state, transaction.answers
         match transaction.operation, answers:
-            case ReadRules(), {StatsType.GROUP_DESC: groups, StatsType.FLOW: flows}:
-                state.rules_read(openflow.read_rules(flows, groups, state.first_table))
+            case ReadRules(), {
+                StatsType.GROUP_DESC: groups,
+                StatsType.METER_FEATURES: features,
+                StatsType.METER_CONFIG: meters,
+                StatsType.FLOW: flows,
+            }:
+                rules = openflow.read_rules(flows, groups, state.first_table, meters)
+                state.rules_read(rules, has_meters=openflow.offers_meters(features))
             case PollCarried(), {StatsType.FLOW: flows}:
                 counts = openflow.carried_counts(flows, state.port_numbers)
                 state.observe_carried(self._decoded(counts))
@@ -305,7 +315,7 @@ class Session:
         elif transaction.step + 1 < len(transaction.steps):
             transaction.answered = True
             self.advance(now_ns)
-        elif transaction.committed or count == 0:
+        elif transaction.committed or transaction.operation.changes.bundled == 0:
             self._applied(now_ns, count)
         else:
             self._give_up("the switch has neither committed nor refused a bundle")
@@ -332,6 +342,9 @@ class Session:
             log.debug("%s: error about no operation under way: %s", self.state.name, error.text)
         elif error.denies_mastership:
             self._listener.mastership_lost(self.state)
+        elif subject == openflow.READING_METERS:
+            transaction.answers |= {StatsType.METER_FEATURES: b"", StatsType.METER_CONFIG: b""}
+            self._take_answers(now_ns, transaction)
         elif isinstance(transaction.operation, BecomeMaster):
             log.warning(
                 "%s does not support roles (%s): another controller could also change its rules",
@@ -341,6 +354,8 @@ class Session:
             self._transaction, self._is_master = None, True
             self.advance(now_ns)
         else:
+            if error.denies_meter:
+                self.state.meter_refused()
             self._fail(transaction, error.text, subject)
 
     def _fail(self, transaction: _Transaction, text: str, subject: str) -> None:

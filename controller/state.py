@@ -18,6 +18,7 @@ from enum import Enum, auto
 import numpy as np
 
 from controller.changes import diff, treatment_changes
+from controller.conduct import Treated
 from controller.counts import FlowCounts, Ints, PortCounts
 from controller.forwarding import forwarding_rules
 from controller.operations import (
@@ -42,12 +43,15 @@ from controller.policing import (
 )
 from controller.port_settings import PortSettings, ThresholdsInForce
 from controller.rules import SwitchRules
+from controller.urgency import urgency_by_port
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
 from policy.framing import MSS_BYTES
 from policy.graph import Topology
+from policy.ingress_groups import ingress_groups
 from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
+from policy.urgency import UrgencyReport
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS
@@ -132,11 +136,13 @@ class SwitchState:
         """Rules that have been read and not yet compared."""
         self._periods = Periods(_PERIODS_NS | _policy_periods_ns(desired.policy), phase)
         self._policing = Policing(self._ports, desired.policy, desired.offences, desired.tag_burst_bytes)
-        self._treatments: dict[int, Treatment] = {}
-        """Treatments that the rules in force implement. Those of a new connection are not known.
+        self._treated = Treated()
+        """Treatment of the edge ports that the rules in force implement. That of a new connection is not known.
         """
-        self._next_treatments: dict[int, Treatment] | None = None
-        """Treatments of the running change."""
+        self._next_treated: Treated | None = None
+        """Treatment of the running change."""
+        self._meters_refused = False
+        """Whether the switch has refused a meter since it connected."""
         self._forwarding: SwitchRules | None = None
         """Forwarding rules in force; None if they are not known."""
         self._next_forwarding: SwitchRules | None = None
@@ -187,7 +193,7 @@ class SwitchState:
             target = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
             self._settings.want(row, target, self._settings.desired_flows(row) if stays else 0)
         if keep:
-            self._adaptation.adopt(self._policy)
+            self._adaptation.adopt(self._policy, self._tag_burst_bytes)
             self._adaptation.edges = edges_of(self._settings.desired_thresholds)
             self._hold_overridden()
         else:
@@ -196,7 +202,9 @@ class SwitchState:
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         rule = desired.policy.definition.threshold_rule
-        self._adapts, self._uses_bytes = rule.adapts, rule is ThresholdRule.ONLINE
+        self._adapts = rule.adapts
+        self._uses_bytes = rule is ThresholdRule.ONLINE or desired.policy.robust_ends
+        self._tag_burst_bytes = desired.tag_burst_bytes
         self._carried: Ints | None = None
         for task, period_ns in _policy_periods_ns(desired.policy).items():
             self._periods.change(task, period_ns)
@@ -206,7 +214,9 @@ class SwitchState:
         self._carried = None
         self._latest_counts: dict[bool, Ints] = {}
         rates_bps = [port.rate_bps for port in self._ports]
-        self._adaptation = Adaptation(self._policy, rates_bps, self._settings.desired_thresholds)
+        self._adaptation = Adaptation(
+            self._policy, rates_bps, self._settings.desired_thresholds, self._tag_burst_bytes
+        )
         self._hold_overridden()
 
     def _hold_overridden(self) -> None:
@@ -221,6 +231,7 @@ class SwitchState:
         self._settings.forget()
         self._restart_adaptation()
         self._policing.connected(now_ns)
+        self._meters_refused = False
         self._not_before_ns = now_ns
         self._periods.restart(now_ns)
         self._ingress_polls = 0
@@ -235,17 +246,17 @@ class SwitchState:
             return Change(self._settings.begin_differences())
         if self._forwarding != self._desired_forwarding:
             return self._forwarding_change()
-        if self._treatments != self._policing.treatments:
+        if self._treated != self._policing.treated:
             return self._treatment_change()
         return self._next_poll(now_ns)
 
     def _first_change(self, held: SwitchRules) -> Change:
         """Return the difference from what a controller would install on an empty switch."""
-        self._next_treatments = self._policing.treatments
+        self._next_treated = self._policing.treated
         self._next_forwarding = self._desired_forwarding
         queue_maps = self._settings.begin_all()
         target = switch_rules(
-            self._topology, self.name, queue_maps, self._next_treatments, self._policy.reserved_dscp
+            self._topology, self.name, queue_maps, self._next_treated, self._policy.reserved_dscp
         )
         return Change(diff(held, target))
 
@@ -258,9 +269,10 @@ class SwitchState:
     def _treatment_change(self) -> Change:
         """Return the change of the rules of ports that get another treatment."""
         self._settings.begin_none()
-        self._next_treatments = self._policing.treatments
+        self._next_treated = self._policing.treated
         learning = learning_ports(self._topology, self.name)
-        return Change(treatment_changes(self._treatments, self._next_treatments, learning))
+        reserved, groups = self._policy.reserved_dscp, ingress_groups(self._topology.ports_of[self.name])
+        return Change(treatment_changes(self._treated, self._next_treated, learning, reserved, groups))
 
     def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
@@ -275,21 +287,26 @@ class SwitchState:
         return self._next_policing_poll(now_ns) if self._policing.polices else None
 
     def _next_policing_poll(self, now_ns: int) -> Operation | None:
-        if self._treatments and self._periods.take(Task.POLL_LEARNED, now_ns):
+        if self._treated.treatments and self._periods.take(Task.POLL_LEARNED, now_ns):
             return PollLearned()
         if self._periods.take(Task.POLL_INGRESS, now_ns):
             self._ingress_polls += 1
             return PollIngress(all_tags=self._ingress_polls % ALL_TAGS_EVERY == 0)
         return None
 
-    def rules_read(self, held: SwitchRules) -> None:
-        """Take the rules that the switch holds."""
+    def rules_read(self, held: SwitchRules, *, has_meters: bool = True) -> None:
+        """Take the rules that the switch holds, and whether it has meters."""
         self._held = held
+        self._policing.can_limit = has_meters and not self._meters_refused
+
+    def meter_refused(self) -> None:
+        """Take the refusal of a meter. Until the next connection, demoted hosts of this switch have no limit."""
+        self._meters_refused = True
 
     def applied(self) -> list[ThresholdsInForce]:
         """Take the acknowledgement of a change. Returns ports with new thresholds or version."""
-        if self._next_treatments is not None:
-            self._treatments, self._next_treatments = self._next_treatments, None
+        if self._next_treated is not None:
+            self._treated, self._next_treated = self._next_treated, None
         if self._next_forwarding is not None:
             self._forwarding, self._next_forwarding = self._next_forwarding, None
         self._held = None
@@ -312,7 +329,7 @@ class SwitchState:
         carried, self._carried = self._carried, None
         if self._uses_bytes and carried is None:
             return
-        counters = PortCounters.of_completed(self._complete(counts, completed=True)[:, 0])
+        counters = PortCounters.of_completed(self._complete(counts, completed=True))
         if carried is not None:
             counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
         self._adaptation.observe(now_ns, counters)
@@ -344,6 +361,10 @@ class SwitchState:
         """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
         if counts.reported.all():
             self._policing.observe_ingress(now_ns, counts.values, all_tags=all_tags)
+
+    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
+        """Take what the agents report about urgency tags, by agent."""
+        self._policing.explain_urgency(urgency_by_port(self._topology, self._ports, reports))
 
     def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
         """Take the counters of the flows of watched ports."""

@@ -2,7 +2,7 @@
 """The tables of the switch pipeline, and the metadata that goes from table to table.
 
 The pipeline's metadata carries the results of earlier tables: the egress port in bits 0–15, the
-tag in bits 16–23.
+tag in bits 16–23, the group of the ingress port (policy/ingress_groups.py) in bits 24–26.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Table(IntEnum):
     MAP = 4
     WITNESS = 5
     HOSTS = 6
+    ENDS = 7
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ PIPELINE: tuple[TableSpec, ...] = (
     TableSpec(
         Table.CONDUCT,
         ("in_port", "eth_type", "ip_proto", "icmpv6_type"),
-        "edge ports that are watched: learn flows, count them in witness; demoted ones: tag 61 into the packet;"
+        "edge ports that are watched: learn flows, count them in witness; demoted ones: meter, tag 61 into the packet;"
         " networks that Sluice did not make: learn senders into hosts, LLDP to the controller",
         "all others: ingress",
     ),
     TableSpec(
         Table.INGRESS,
         ("in_port", "eth_type", "ip_dscp", "vlan_vid"),
-        "edge port × tag: count; tag into metadata; VLANs of others: no tag",
+        "edge port × tag: count; tag and group of the port into metadata; spent urgency and VLANs of others: no tag",
         "not IP: forward",
     ),
     TableSpec(
@@ -59,7 +60,7 @@ PIPELINE: tuple[TableSpec, ...] = (
     TableSpec(
         Table.COMPLETED,
         ("metadata", "eth_type", "ip_proto", "ip_frag", "tcp_flags"),
-        "egress port × tag: count FIN; tagged IP packets that are neither TCP nor UDP, and later fragments: background",
+        "FIN: count it in ends; tagged IP packets that are neither TCP nor UDP, and later fragments: background",
         "not the end of a flow: map",
     ),
     TableSpec(
@@ -79,6 +80,12 @@ PIPELINE: tuple[TableSpec, ...] = (
         (),
         "learned from packets: edge port × sender",
         "no packet comes here",
+    ),
+    TableSpec(
+        Table.ENDS,
+        ("metadata",),
+        "egress port × tag × group of ingress ports: count",
+        "back to completed",
     ),
 )
 
@@ -102,10 +109,16 @@ PORT_BITS = 16
 PORT_MASK = (1 << PORT_BITS) - 1
 CODE_MASK = 0xFF << PORT_BITS
 METADATA_BITS = 24
+"""Bits of port and code. The group is above them."""
+GROUP_MASK = 0x7 << METADATA_BITS
 
 
 def port_and_code(port: int, code: int) -> int:
     return code << PORT_BITS | port
+
+
+def group_and_code(group: int, code: int) -> int:
+    return group << METADATA_BITS | code << PORT_BITS
 
 
 def match_on(**values: MatchValue) -> Match:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,8 +19,10 @@ from typing import Any
 
 from dataplane import build
 from dataplane.libbpf import failure, ffi, lib
+from dataplane.link_queues import HTB
 from dataplane.loader import Program, load, open_object
 from dataplane.port_settings import PortSettings
+from policy.tags import TAG_COUNT
 
 REPEAT = 200_000
 ROUNDS = 5
@@ -50,13 +53,16 @@ def measure() -> list[PacketCost]:
         with open_object(path) as empty:
             baseline_ns = _ns_per_packet(empty.program("sluice_empty"), _datagram(None))
     return [
-        PacketCost("tag", _tagger_ns(), baseline_ns),
+        PacketCost("tag", _tagger_ns(()), baseline_ns),
+        PacketCost("tag and queue", _tagger_ns(HTB.priorities), baseline_ns),
         PacketCost("port", _port_ns(), baseline_ns),
     ]
 
 
-def _tagger_ns() -> int:
+def _tagger_ns(priorities: Sequence[int]) -> int:
     with load("tag") as tag:
+        for dscp in range(TAG_COUNT if priorities else 0):
+            tag.map("priorities").update(dscp, struct.pack("=I", priorities[dscp % len(priorities)]))
         return _ns_per_packet(tag.program("sluice_tag"), _datagram(None))
 
 
@@ -104,7 +110,7 @@ def _one_round(program: Program, packet: bytes) -> int:
 def main() -> None:
     for cost in measure():
         print(
-            f"{cost.program:6} {cost.ns_per_packet:6d} ns/packet  (an empty program: {cost.empty_ns_per_packet} ns)"
+            f"{cost.program:20} {cost.ns_per_packet:6d} ns/packet  (an empty program: {cost.empty_ns_per_packet} ns)"
         )
 
 

@@ -36,10 +36,15 @@ class TagSettings:
     """Past its deadline, a flow has the tags of one without a deadline. Otherwise they show the greatest urgency."""
     reserved_dscp: tuple[int, ...] = ()
     """DSCPs of others: no tag has them, and packets keep them."""
+    priorities: tuple[int, ...] = ()
+    """The priority of a packet by the DSCP with which it leaves, 64 values. It names the packet's class in the qdisc
+    of the host's own link (dataplane/link_queues.py). 0, or an empty tuple: the priority stays."""
 
     def __post_init__(self) -> None:
         if self.idle_gap_ns <= 0:
             raise ValueError(f"the idle gap must be positive, not {self.idle_gap_ns}")
+        if len(self.priorities) not in (0, _DSCPS):
+            raise ValueError(f"priorities must be none or {_DSCPS}, not {len(self.priorities)}")
 
 
 DEFAULT_SETTINGS = TagSettings()
@@ -70,10 +75,12 @@ class Tagger:
         )
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
-        written = self._object.map("written")
+        written, priorities = self._object.map("written"), self._object.map("priorities")
         for dscp in range(_DSCPS):
             kept = dscp in settings.reserved_dscp
             written.update(dscp, bytes((kept, written_tag(dscp, settings.reserved_dscp))))
+            priority = settings.priorities[dscp] if settings.priorities else 0
+            priorities.update(dscp, struct.pack("=I", priority))
 
     @property
     def program_fd(self) -> int:

@@ -19,6 +19,7 @@ from hostagent.courier import Courier, Couriers
 from hostagent.hook import FlowHook
 from hostagent.interface import mac_address
 from hostagent.journal import Journal
+from hostagent.link import HostLink
 from hostagent.loop import Loop
 from hostagent.receiver import Receiver, ReceiverStatistics
 from hostagent.records import STOPPED
@@ -69,6 +70,8 @@ class Settings:
     """An enrolment token, or the path of a file with one."""
     fsync: bool = False
     """Whether flow records reach the device twice a second, so that they survive a power failure."""
+    queues_at: str | None = None
+    """Where the host's own link gets the scheme's queues (dataplane/link_queues.py). None: nowhere."""
     realtime: bool = True
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
@@ -101,7 +104,8 @@ class Agent:
         self._control = HostControl(settings.use_bpf)
         self._control_settings = DEFAULT_CONTROL
         self._receiver = _receiver(self._loop, settings.schedule)
-        self._tagger = HostTagger(settings.interface, settings.use_bpf)
+        self._link = HostLink(settings.interface, settings.queues_at)
+        self._tagger = HostTagger(settings.interface, settings.use_bpf, self._link)
         self._hook = FlowHook(settings.use_bpf)
         self._watch = FlowWatch(
             settings.name,
@@ -126,6 +130,7 @@ class Agent:
         """Serve until a signal asks for the end. Raises the error that ended the agent, in either of its threads."""
         self._prepare_process()
         try:
+            self._link.begin()
             self._tagger.attach()
             self._hook.ensure()
             if self._settings.congestion_control:
@@ -195,6 +200,7 @@ class Agent:
         self._hook.close()
         self._watch.end()
         self._tagger.detach()
+        self._link.end()
         self._control.restore()
         for spool in (self._spool, self._watch.spool):
             spool.close()
@@ -273,7 +279,10 @@ class Agent:
             version=VERSION,
             mac=mac_address(self._settings.interface),
             tag_burst_bytes=self._tagger.burst_bytes,
+            urgent_bytes=self._tagger.urgent_bytes(),
             foreign_dscps=self._tagger.foreign(),
+            link_queues=self._link.name,
+            link_problem=reason(self._link.problem),
         )
 
 

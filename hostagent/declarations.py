@@ -26,7 +26,7 @@ def needs_declaration(flow: ScheduledFlow) -> bool:
 def declare(sock: socket.socket, flow: ScheduledFlow) -> bool:
     """Declare the flow that is written next. Returns False if no agent on this machine has the hook attached."""
     try:
-        options.declare(sock, **_fields(flow))
+        options.put(sock, **_fields(flow))  # a scenario may have hopeless deadlines
     except NoAgent:
         return False
     return True

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 from hostagent import tcp
 from hostagent.loop import READ, Loop
-from hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice
+from hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice, machine_number
 from policy.errors import EnvironmentLacking
 from policy.framing import MSS_BYTES
+from runtime.identity import boot
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Receiver:
         self._loop = loop
         self.window_bytes = None if max_window is None else max_window * MSS_BYTES
         self.statistics = ReceiverStatistics()
+        self.machine = machine_number(boot())
         # With MSG_TRUNC, TCP drops the data instead of copying it, so these pages are never touched.
         self.sink = memoryview(mmap.mmap(-1, _READ_BYTES))
         self._listener = _listen(port)
@@ -194,11 +196,11 @@ class IncomingConnection:
         stamp_ns = self._kernel_ns if out_of_order == self._out_of_order else None
         self._out_of_order = out_of_order
         arrived_ns = stamp_ns or read_ns
-        self._notice = Notice(header.sequence, arrived_ns, read_ns, stamp_ns is not None)
-        self._count(self._notice)
+        self._arrived_ns, self._is_kernel_stamp = arrived_ns, stamp_ns is not None
+        self._count(read_ns)
         if header.ends_with_fin:
             return True
-        self._answer()
+        self._answer(header)
         self._expect_header()
         return False
 
@@ -208,22 +210,24 @@ class IncomingConnection:
             raise BadMessage(
                 f"flow {header.sequence} is longer than the {header.size_bytes} bytes of its header"
             )
-        self._answer()
+        self._answer(header)
         # After the FIN, the socket stays readable for ever. epoll reports the RST without any event.
         self._loop.change(self._sock.fileno(), 0)
         self._answered = True
         return False
 
-    def _answer(self) -> None:
-        self._sock.send(self._notice.pack())
+    def _answer(self, header: Header) -> None:
+        times_ns = self._arrived_ns, time.time_ns()
+        notice = Notice(header.sequence, *times_ns, self._receiver.machine, self._is_kernel_stamp)
+        self._sock.send(notice.pack())
 
-    def _count(self, notice: Notice) -> None:
+    def _count(self, read_ns: int) -> None:
         statistics = self._receiver.statistics
         statistics.flows += 1
         statistics.bytes += self._received
-        if notice.kernel_stamp:
+        if self._is_kernel_stamp:
             statistics.kernel_stamped += 1
-            statistics.user_space_ns += notice.read_ns - notice.arrived_ns
+            statistics.user_space_ns += read_ns - self._arrived_ns
 
 
 def _listen(port: int) -> socket.socket:

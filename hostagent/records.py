@@ -15,7 +15,7 @@ AGENT_DOWN = "agent was down at the start time"
 STOPPED = "agent stopped"
 QUENCHED = "quenched"
 RUN_ENDED = "not finished when the run ended"
-CLOCKS_DISAGREE = "arrived before it was sent: the clocks of sender and receiver disagree"
+CLOCK_STEPPED = "arrived before it was sent: the clock of the machine has stepped"
 
 
 def unfinished(
@@ -58,12 +58,18 @@ def with_size(record: FlowRecord, size_bytes: int) -> FlowRecord:
 
 
 def finished(
-    initial: FlowRecord, *, started_ns: int, arrived_ns: int, retransmissions: int, congestion_control: str
+    initial: FlowRecord,
+    *,
+    started_ns: int,
+    arrived_ns: int,
+    retransmissions: int,
+    congestion_control: str,
+    clock_error_ns: int | None = None,
 ) -> FlowRecord:
     """Return the record of a flow whose last byte arrived at `arrived_ns`.
 
-    `initial` is its record so far. Both times are CLOCK_REALTIME, `started_ns` on the sender and
-    `arrived_ns` on the receiver. On two machines, PTP must synchronise the clocks.
+    `initial` is its record so far. Both times are the sender's CLOCK_REALTIME. If the receiver is on another machine,
+    `arrived_ns` may be wrong by `clock_error_ns`.
     """
     fct_us = (arrived_ns - started_ns) / NS_PER_US
     record = replace(
@@ -71,9 +77,10 @@ def finished(
         started_at=started_ns / NS_PER_S,
         retransmissions=retransmissions,
         congestion_control=congestion_control,
+        clock_error_us=None if clock_error_ns is None else clock_error_ns / NS_PER_US,
     )
     if fct_us < 0:
-        return replace(record, reason=CLOCKS_DISAGREE)
+        return replace(record, reason=CLOCK_STEPPED)
     met = None if initial.deadline_us is None else fct_us <= initial.deadline_us
     return replace(record, fct_us=fct_us, met=met, status=FINISHED, reason="")
 
@@ -84,8 +91,10 @@ def failed(initial: FlowRecord, reason: str, retransmissions: int) -> FlowRecord
 
 
 def to_json(record: FlowRecord) -> str:
-    """Return the record as one line of JSON.
+    """Return the record as one line of JSON, without the fields that are None.
 
+    So a web process of an earlier version takes the record as long as no field has a value that it does not know.
     vars() replaces dataclasses.asdict(), whose deep copy would cost time twice for each flow.
     """
-    return json.dumps(vars(record), separators=(",", ":"))
+    there = {name: value for name, value in vars(record).items() if value is not None}
+    return json.dumps(there, separators=(",", ":"))

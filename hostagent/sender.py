@@ -24,6 +24,7 @@ from typing import Any
 
 from hostagent import declarations, tcp
 from hostagent.loop import READ, WRITE, Loop
+from hostagent.peer_clock import PeerClocks
 from hostagent.records import QUENCHED, failed, finished, with_size
 from hostagent.sockets import Phase
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
@@ -67,6 +68,7 @@ class Sender:
         self._persistent = persistent
         self._port = port
         self._idle: dict[str, list[OutgoingConnection]] = defaultdict(list)
+        self.clocks = PeerClocks()
         self.active: dict[int, OutgoingConnection] = {}
         """Connections that carry a flow, by the flow's sequence number."""
         self.refused_controls = 0
@@ -264,10 +266,12 @@ class OutgoingConnection:
 
     def _finish(self, active: ActiveFlow, notice: Notice) -> None:
         info = tcp.tcp_info(self._sock)
+        arrived_ns, clock_error_ns = self._sender.clocks.arrival(self.address, self._started_ns, notice)
         record = finished(
             active.initial_record,
             started_ns=self._started_ns,
-            arrived_ns=notice.arrived_ns,
+            arrived_ns=arrived_ns,
+            clock_error_ns=clock_error_ns,
             retransmissions=info.retransmissions - self._info_before.retransmissions,
             congestion_control=tcp.congestion_control(self._sock),
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from policy.entries import entry
 from policy.errors import FieldError
-from policy.kinds import Choice, Flag, Number
+from policy.kinds import Choice, Flag, Number, Text
 from policy.names import AGENT, INTERFACE
 from runtime.notify import Notifier
 from runtime.settings import Service
@@ -36,6 +36,13 @@ class AgentOptions:
     interface: str | None = entry(
         INTERFACE,
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
+        default=None,
+    )
+    queues_at: str | None = entry(
+        Text(r"root|[0-9a-f]{1,4}:[0-9a-f]{1,4}", what='"root" or a class of a qdisc, for example 1:1'),
+        "Where the interface gets the scheme's queues for the host's own packets: `root`, or a class of a qdisc that"
+        " is there, for example `1:1`. The agent replaces no qdisc of others, and removes its own when it ends. Without"
+        " this setting, it makes no qdisc.",
         default=None,
     )
     run_dir: Path = entry(
@@ -106,6 +113,7 @@ def _settings(options: AgentOptions) -> Settings:
     return Settings(
         name=name,
         interface=options.interface or interface_of_default_route(),
+        queues_at=options.queues_at,
         run_dir=options.run_dir,
         web=options.web,
         schedule=schedule,

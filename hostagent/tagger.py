@@ -7,6 +7,8 @@ import logging
 
 from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
 from hostagent.burst import tag_burst_bytes
+from hostagent.link import HostLink
+from policy import tags
 from policy.agents import HostSettings
 from policy.errors import EnvironmentLacking
 from policy.foreign import ForeignDscp
@@ -18,10 +20,11 @@ _CHECK_EVERY = 5
 
 
 class HostTagger:
-    """The tagger of one interface of the current network namespace."""
+    """The tagger of one interface of the current network namespace. It also chooses queues on the host's own link."""
 
-    def __init__(self, interface: str, use_bpf: bool = True) -> None:
+    def __init__(self, interface: str, use_bpf: bool = True, link: HostLink | None = None) -> None:
         self._interface = interface
+        self._link = link or HostLink(interface, None)
         self._use_bpf = use_bpf
         self._tagger: Tagger | None = None
         self._set = DEFAULT_SETTINGS
@@ -53,17 +56,28 @@ class HostTagger:
         """
         if self._tagger is None:
             return
-        settings = self._set if desired is None else _tag_settings(desired)
+        self._calls += 1
+        looks = self._calls % _CHECK_EVERY == 0
+        if looks:
+            self._link.ensure()
+        settings = self._set if desired is None else self._tag_settings(desired)
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
-        self._calls += 1
-        if self._calls % _CHECK_EVERY:
+        if not looks:
             return
         self.burst_bytes = tag_burst_bytes(self._interface)
         if not self._tagger.is_attached(self._interface):
             log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._tagger.attach(self._interface)
+
+    def urgent_bytes(self) -> int:
+        """Return the bytes that left under urgency tags since the tagger was attached. Reserved DSCPs are no tags."""
+        if self._tagger is None:
+            return 0
+        counted, reserved = self._tagger.counters(), self._set.reserved_dscp
+        urgent = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
+        return sum(counted[tag].bytes for tag in urgent if tag not in reserved)
 
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use on this host."""
@@ -77,13 +91,13 @@ class HostTagger:
             self._tagger = None
         self.attached = False
 
-
-def _tag_settings(settings: HostSettings) -> TagSettings:
-    return TagSettings(
-        idle_gap_ns=settings.idle_gap_ns,
-        deadlines=settings.tags_deadlines,
-        urgent_after_bytes=settings.urgent_after_bytes,
-        sizes=settings.tags_sizes,
-        forgets_late=settings.forgets_late,
-        reserved_dscp=settings.reserved_dscp,
-    )
+    def _tag_settings(self, settings: HostSettings) -> TagSettings:
+        return TagSettings(
+            idle_gap_ns=settings.idle_gap_ns,
+            deadlines=settings.tags_deadlines,
+            urgent_after_bytes=settings.urgent_after_bytes,
+            sizes=settings.tags_sizes,
+            forgets_late=settings.forgets_late,
+            reserved_dscp=settings.reserved_dscp,
+            priorities=self._link.priorities(settings.queue_of_tag),
+        )

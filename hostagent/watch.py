@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dataplane.watch import Connection, Watch
@@ -25,13 +24,13 @@ from policy.errors import EnvironmentLacking
 from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
 from policy.tags import DEFAULT_IDLE_GAP_NS
 from policy.units import NS_PER_S
+from runtime.identity import boot
 
 log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20
 """A heartbeat holds at most this many live connections, the fastest."""
 _ROTATE_RECORDS = 5000
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN = "unknown"
 
 ADOPTED = "began before it was watched"
@@ -249,7 +248,7 @@ class FlowWatch:
         self._host = Host(
             name,
             names,
-            _BOOT_ID.read_text().strip().replace("-", "")[:12],
+            boot().replace("-", "")[:12],
             time.time_ns() - time.monotonic_ns(),
         )
         self.spool = spool

@@ -6,7 +6,7 @@ is at least as long as its header, and a schedule with a shorter flow is refused
 with its FIN; the header holds its least size. All integers are in network order.
 
     header  magic version flags - sequence:u64 size_bytes:u64 started_ns:u64 deadline_us:u64
-    notice  magic version flags - sequence:u64 arrived_ns:u64 read_ns:u64
+    notice  magic version flags - sequence:u64 arrived_ns:u64 answered_ns:u64 machine:u64
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-VERSION = 2
+VERSION = 3
 PORT = 26735
 """The TCP port of the traffic endpoint. It is outside Linux's ephemeral ports (from 32768), IANA assigns it to no
 service, and measuring tools such as iperf (5001) do not use it."""
 
 _HEADER = struct.Struct("!4sBBxxQQQQ")
-_NOTICE = struct.Struct("!4sBBxxQQQ")
+_NOTICE = struct.Struct("!4sBBxxQQQQ")
 _HEADER_MAGIC, _NOTICE_MAGIC = b"SLCF", b"SLCN"
 
 HEADER_BYTES = _HEADER.size
@@ -79,22 +79,31 @@ class Notice:
     sequence: int
     arrived_ns: int
     """CLOCK_REALTIME at the arrival of the last byte."""
-    read_ns: int
-    """CLOCK_REALTIME when user space had read the last byte."""
+    answered_ns: int
+    """CLOCK_REALTIME when the receiver sent this notice."""
+    machine: int
+    """Machine of the receiver, because two hosts of one machine have one clock: see `machine_number`."""
     kernel_stamp: bool
-    """Whether `arrived_ns` is the kernel's time stamp of the packet; if not, it is `read_ns`."""
+    """Whether `arrived_ns` is the kernel's time stamp of the packet. If not, user space had read the last byte then."""
 
     def pack(self) -> bytes:
         """Return the message."""
         flags = _KERNEL_STAMP if self.kernel_stamp else 0
-        return _NOTICE.pack(_NOTICE_MAGIC, VERSION, flags, self.sequence, self.arrived_ns, self.read_ns)
+        return _NOTICE.pack(
+            _NOTICE_MAGIC, VERSION, flags, self.sequence, self.arrived_ns, self.answered_ns, self.machine
+        )
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Notice:
         """Return the notice in a message of NOTICE_BYTES. Raises BadMessage."""
-        magic, version, flags, sequence, arrived_ns, read_ns = _NOTICE.unpack(data)
+        magic, version, flags, sequence, arrived_ns, answered_ns, machine = _NOTICE.unpack(data)
         _check(magic, _NOTICE_MAGIC, version)
-        return cls(sequence, arrived_ns, read_ns, bool(flags & _KERNEL_STAMP))
+        return cls(sequence, arrived_ns, answered_ns, machine, bool(flags & _KERNEL_STAMP))
+
+
+def machine_number(boot: str) -> int:
+    """Return the number of a machine by the identity of its boot."""
+    return int(boot.replace("-", "")[:16], 16)
 
 
 def _check(magic: bytes, expected: bytes, version: int) -> None:

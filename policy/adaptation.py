@@ -19,14 +19,32 @@ import numpy.typing as npt
 
 from policy import tags
 from policy.desired import Policy
-from policy.online_thresholds import EdgeIndices, delay_model, worthwhile_thresholds
-from policy.port_traffic import Counters, Floats, PortTraffic, flow_sizes, load_of_tags, load_up_to
+from policy.ended_flows import believed_ends, most_ends
+from policy.framing import MSS_BYTES
+from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from policy.online_thresholds import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
+from policy.port_traffic import (
+    Counters,
+    Floats,
+    PortTraffic,
+    Robust,
+    flow_sizes,
+    load_of_tags,
+    load_up_to,
+    payload_by_bucket,
+    sizes_of_ends,
+)
 from policy.queue_map import queue_map
 from policy.schemes import ThresholdRule
 from policy.thresholds import Counts, SlidingCounts, percentile_edges
 from policy.units import NS_PER_MS, NS_PER_S
 
-_PACKETS, _BYTES, _COMPLETED = range(3)
+_PACKETS, _BYTES, _COMPLETED = (
+    slice(0, tags.TAG_COUNT),
+    slice(tags.TAG_COUNT, 2 * tags.TAG_COUNT),
+    slice(2 * tags.TAG_COUNT, None),
+)
+"""Columns of all counters of a port in one row."""
 _ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 _ASSUMED_LOAD = 0.8
 """Load of a port whose rate is unknown."""
@@ -37,25 +55,34 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class PortCounters:
-    """Cumulative counters of P ports by tag, each of shape (P, 62)."""
+    """Cumulative counters of P ports."""
 
     packets: Counters
+    """By tag, shape (P, 62)."""
     bytes: Counters
-    """Frames, headers included."""
+    """Frames, headers included; the same shape."""
     completed: Counters
-    """Packets with a FIN."""
+    """Packets with a FIN by group of ingress ports and attained-service bucket, shape (P, INGRESS_GROUPS, 40)."""
 
     @classmethod
     def of_completed(cls, completed: Counts) -> PortCounters:
-        """Counters of switches that count only completed flows by bucket, shape (P, 40)."""
+        """Counters of switches that count only completed flows: by group and bucket, or of trunks alone by bucket."""
         by_tag = np.zeros((len(completed), tags.TAG_COUNT), np.int64)
-        by_tag[:, _ATTAINED] = completed
-        return cls(np.zeros_like(by_tag), np.zeros_like(by_tag), by_tag)
+        if completed.ndim == 2:
+            by_group = np.zeros((len(completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+            by_group[:, TRUNKS] = completed
+            completed = by_group
+        return cls(by_tag, by_tag, completed)
 
     @classmethod
     def zero(cls, ports: int) -> PortCounters:
         """Counters of ports that have counted nothing."""
         return cls.of_completed(np.zeros((ports, tags.ATTAINED_BUCKETS), np.int64))
+
+    def in_rows(self) -> Counters:
+        """All counters of a port in one row, shape (P, 124 + INGRESS_GROUPS * 40)."""
+        flat = self.completed.reshape(len(self.completed), INGRESS_GROUPS * tags.ATTAINED_BUCKETS)
+        return np.concatenate([self.packets, self.bytes, flat], axis=1).astype(np.int64)
 
 
 class Adaptation:
@@ -66,16 +93,19 @@ class Adaptation:
         policy: Policy,
         rates_bps: Sequence[int | None],
         start: Sequence[Sequence[int]] | None = None,
+        measured_burst_bytes: int = MSS_BYTES,
     ) -> None:
         """Start with no traffic.
 
         `rates_bps`: rates of the ports' links, None if unknown. `start`: the thresholds in force in bytes, by
-        default those of the policy.
+        default those of the policy. The burst: as for `adopt`.
         """
-        self._policy = policy
+        self._policy, self._measured_burst_bytes = policy, measured_burst_bytes
         self._rates_bps = np.asarray([rate or 1 for rate in rates_bps], np.float64)
         self._rate_unknown = np.asarray([rate is None for rate in rates_bps], bool)
         self._window = SlidingCounts(policy.window_ms * NS_PER_MS)
+        self._evaluated: PortTraffic | None = None
+        """The traffic in the window, from the first time that it is needed until the next counters."""
         self.edges: EdgeIndices = edges_of(
             start if start is not None else [policy.thresholds] * len(rates_bps)
         )
@@ -83,18 +113,19 @@ class Adaptation:
         self.held: Mask = np.zeros(len(rates_bps), bool)
         """Ports whose thresholds `adjust` must not move."""
 
-    def adopt(self, policy: Policy) -> None:
-        """Continue under another policy of the same scheme and queues, with its window. Keep the traffic so far."""
-        self._policy = policy
+    def adopt(self, policy: Policy, measured_burst_bytes: int = MSS_BYTES) -> None:
+        """Continue under another policy of the same scheme and queues, with its window. Keep the traffic so far.
+
+        `measured_burst_bytes`: the most payload that leaves a host under one tag, if the policy names none.
+        """
+        self._policy, self._measured_burst_bytes = policy, measured_burst_bytes
+        self._evaluated = None
         self._window.window_ns = policy.window_ms * NS_PER_MS
 
     def observe(self, now_ns: int, counters: PortCounters) -> None:
         """Take the counters of this moment. The first counters are a baseline and count as no traffic."""
-        if self._online:
-            together = np.stack([counters.packets, counters.bytes, counters.completed], axis=1)
-            self._window.observe(now_ns, together.astype(np.int64))
-        else:
-            self._window.observe(now_ns, counters.completed[:, _ATTAINED].astype(np.int64))
+        self._window.observe(now_ns, counters.in_rows())
+        self._evaluated = None
 
     @property
     def _online(self) -> bool:
@@ -109,9 +140,9 @@ class Adaptation:
         grown = self._window.grown
         if grown is None or (self._online and not self._window.covered_ns):
             return np.zeros(len(self._rates_bps), np.int64)
-        if self._online:
-            return np.rint(flow_sizes(self._traffic(grown)).flows).astype(np.int64)
-        return np.asarray(grown.sum(axis=1))
+        traffic = self._traffic(grown)
+        flows = flow_sizes(traffic).flows if self._online else traffic.ends.sum(axis=(1, 2))
+        return np.rint(flows).astype(np.int64)
 
     def thresholds(self, row: int) -> tuple[int, ...]:
         """The thresholds of the port in this row, in bytes."""
@@ -127,44 +158,67 @@ class Adaptation:
             return np.zeros(len(self._rates_bps), bool)
         match self._policy.definition.threshold_rule:
             case ThresholdRule.PERCENTILE:
-                enough, wanted = self._by_percentiles(grown)
+                enough, wanted = self._by_percentiles(self._traffic(grown))
             case ThresholdRule.ONLINE if self._window.covered_ns:
-                enough, wanted = self._by_delay(grown)
+                enough, wanted = self._by_delay(self._traffic(grown))
             case _:
                 return np.zeros(len(self._rates_bps), bool)
         moved = enough & ~self.held & (wanted != self.edges).any(axis=1)
         self.edges = np.where(moved[:, None], wanted, self.edges)
         return np.asarray(moved)
 
-    def _by_percentiles(self, completed: Counts) -> tuple[Mask, EdgeIndices]:
-        enough = completed.sum(axis=1) >= self._policy.min_flows
-        return enough, percentile_edges(completed, self._policy.percentiles)
+    def _by_percentiles(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
+        enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
+        return enough, percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
 
-    def _by_delay(self, grown: Counters) -> tuple[Mask, EdgeIndices]:
-        traffic = self._traffic(grown)
+    def _by_delay(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
         sizes, load = flow_sizes(traffic), load_up_to(traffic)
         scale = self._load_factors(load)
         before = _load_before_levels(self._policy, traffic) * scale
-        model = delay_model(sizes, load * scale, before, self._policy.least_threshold or 0)
+        model = delay_model(sizes, load * scale, before, *threshold_limits(self._policy))
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:
+        if self._evaluated is None:
+            self._evaluated = self._evaluate(grown)
+        return self._evaluated
+
+    def _evaluate(self, grown: Counters) -> PortTraffic:
+        packets, frame_bytes = grown[:, _PACKETS], grown[:, _BYTES]
+        completed = grown[:, _COMPLETED].reshape(len(grown), INGRESS_GROUPS, tags.ATTAINED_BUCKETS)
         no_sizes = [tag for tag in self._policy.reserved_dscp if tag <= tags.ATTAINED_LAST]
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
-            grown = grown.copy()
-            grown[..., no_sizes] = 0
+            packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
+            completed[:, :, [tag - tags.ATTAINED_FIRST for tag in no_sizes]] = 0
+        robust = self._robust
         return PortTraffic(
-            packets=grown[:, _PACKETS],
-            bytes=grown[:, _BYTES],
-            completed=grown[:, _COMPLETED],
+            packets=packets,
+            bytes=frame_bytes,
+            ends=_believed(robust, packets, frame_bytes, completed),
             seconds=np.full(len(grown), self._window.covered_ns / NS_PER_S),
             rate_bps=self._rates_bps,
+            robust=robust,
         )
+
+    @property
+    def _robust(self) -> Robust | None:
+        policy = self._policy
+        burst_bytes = policy.tag_burst or self._measured_burst_bytes
+        return Robust(policy.min_flows, burst_bytes, policy.reserved_dscp) if policy.robust_ends else None
 
     def _load_factors(self, load: Floats) -> Floats:
         """Factors of the loads, shape (P, 1): 1 for a known rate; otherwise the factor that gives _ASSUMED_LOAD."""
         assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
         return np.asarray(np.where(self._rate_unknown, assumed, 1.0)[:, None])
+
+
+def _believed(robust: Robust | None, packets: Counters, frame_bytes: Counters, completed: Counters) -> Floats:
+    """Ended flows that the port's payload confirms. A port that counts no bytes believes all of them."""
+    if robust is None:
+        return completed.astype(float)
+    most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
+    most[~frame_bytes.any(axis=1)] = np.inf
+    return believed_ends(completed, most)
 
 
 def edges_of(thresholds_bytes: Sequence[Sequence[int]]) -> EdgeIndices:

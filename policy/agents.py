@@ -18,7 +18,9 @@ from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
-from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
+from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
+from policy.queue_map import host_queue_map
+from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS
 
 MAX_HEARTBEAT_BYTES = 500_000
@@ -26,6 +28,8 @@ MAX_HEARTBEAT_BYTES = 500_000
 MAX_CONNECTIONS = 100
 MAX_PORTS = 1024
 MAX_QUEUES = 8
+LINK_QUEUES = ("prio", "htb", "fq")
+"""Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
 
 _COUNT = Whole(0, 2**63 - 1)
 _BYTES = Whole(0, 2**63 - 1, "bytes")
@@ -33,8 +37,8 @@ _VERSION = Whole(0, 2**53)
 _PID = Whole(1, 2**31)
 _TCP_PORT = Whole(1, 65_535)
 _EPOCH_S = Number(0, 1e11, "s")
-_REASON = Text(longest=1000)
-_RELEASE = Text(longest=64)
+_REASON = Line(longest=1000)
+_RELEASE = Line(longest=64)
 
 
 def reason(text: str) -> str:
@@ -74,6 +78,11 @@ class HostSettings:
         "DSCPs of others: no tag has them, and packets keep them.",
         default=(),
     )
+    queue_of_tag: tuple[int, ...] = entry(
+        ListOf(Whole(0, MAX_QUEUES - 1), longest=TAG_COUNT),
+        "Queue of each tag on the host's own link. Empty: the link is one queue.",
+        default=(),
+    )
 
     @classmethod
     def of(cls, policy: Policy) -> HostSettings:
@@ -88,6 +97,7 @@ class HostSettings:
             forgets_late=scheme.forgets_late,
             growth=None if policy.only_watches else policy.growth,
             reserved_dscp=policy.reserved_dscp,
+            queue_of_tag=host_queue_map(policy) if policy.host_queues and not policy.only_watches else (),
         )
 
 
@@ -194,11 +204,22 @@ class HostHeartbeat:
     tag_burst_bytes: int | None = entry(
         Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
     )
+    urgent_bytes: int | None = entry(
+        _BYTES, "Bytes that left under urgency tags since the tagger was attached.", default=None
+    )
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
     )
     records_dropped: int = entry(
         _COUNT, "Flow records that were lost because neither disk nor memory had room.", default=0
+    )
+    link_queues: str = entry(
+        Choice(("", *LINK_QUEUES)),
+        "Qdisc that serves the host's own link by the scheme's queues. Empty: the agent leaves the link as it is.",
+        default="",
+    )
+    link_problem: str = entry(
+        _REASON, "Why the link has no such queues although the agent should make them.", default=""
     )
     disk_problem: str = entry(_REASON, "Why the disk takes no flow records; empty if it does.", default="")
 

@@ -14,7 +14,7 @@ from typing import Any
 from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
 from policy.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
-from policy.marking import MarkBy, PortMarking
+from policy.marking import REFERENCE_MARK_BYTES, MarkBy, PortMarking
 from policy.needs import Need
 from policy.overrides import name_port
 from policy.schemes import Marking, Scheme, scheme_named
@@ -105,13 +105,17 @@ class Policy(PolicyFields):
         return self.definition.needs | {need for need, wanted in asked.items() if wanted}
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Policy:
+    def from_document(
+        cls, document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
+    ) -> Policy:
         """Check a document (JSON or a TOML table) and fill in the scheme's defaults.
 
-        Sizes are bytes, or text with a unit ("10KB", "65pkt"). Raises FieldError that names the first bad field.
+        Sizes are bytes, or text with a unit ("10KB", "65pkt"). `network_mark_bytes` is the K to which the defaults are
+        fitted (policy/fitting.py). Raises FieldError that names the first bad field.
         """
-        policy = cls(**read_fields(document))
+        policy = cls(**read_fields(document, network_mark_bytes))
         _check_marks(policy)
+        _check_limits(policy)
         return policy
 
     def to_document(self) -> dict[str, Any]:
@@ -123,6 +127,16 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value.to_document() if isinstance(value, Override) else value
+
+
+def _check_limits(policy: Policy) -> None:
+    """Check that some threshold is between the limits. Raises FieldError."""
+    least, most = policy.least_threshold, policy.most_threshold
+    if least is not None and most is not None and most < least:
+        raise FieldError(
+            "most_threshold",
+            f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
+        )
 
 
 def _check_marks(policy: Policy) -> None:

@@ -93,6 +93,14 @@ class ExplicitWorkload:
     """All flows of a run, in the order of the document."""
 
     flows: tuple[ExplicitFlow, ...]
+    places: tuple[str, ...] = ()
+    """The place of each flow in its file, if the flows come from a trace (policy/flow_tables.py)."""
+
+    def place(self, index: int, key: str) -> tuple[str, str]:
+        """Return the key of the scenario that holds a value of a flow, and the value's place within its file."""
+        if not self.places:
+            return f"workload.flow[{index}].{key}", ""
+        return "workload.trace", f"{self.places[index]}: "
 
 
 def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:

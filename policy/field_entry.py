@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from policy.entries import Entry
 from policy.errors import FieldError
 from policy.kinds import Kind, Schema
+from policy.marking import REFERENCE_MARK_BYTES
 from policy.schemes import Scheme, ThresholdRule
 
 MAX_QUEUES = 8
@@ -27,6 +28,8 @@ class Draft:
     scheme: Scheme
     read: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Values of the fields above the current one. Empty if the answer must hold for every document of the scheme."""
+    network_mark_bytes: int = REFERENCE_MARK_BYTES
+    """K that the network's links need (policy/fitting.py). The defaults of marks and buffer are in proportion to it."""
 
     @property
     def queues(self) -> int:
@@ -73,6 +76,8 @@ class PolicyEntry:
     """The value in schemes without the field."""
     null_is_value: bool
     """Null is a value of its own. For all other fields, null means the default."""
+    of_network: bool
+    """The value belongs to the network, not to the scheme: a change of the policy keeps it unless it names another."""
 
     def read(self, document: Mapping[str, Any], draft: Draft) -> Any:
         """Return the value in the document, or the default. Raises FieldError."""
@@ -115,6 +120,7 @@ def policy_field(
     applies: Applies = EVERYWHERE,
     absent: Any = None,
     null_is_value: bool = False,
+    of_network: bool = False,
 ) -> Any:
     """A field of the table, as a dataclass field. `default` is a value or a function of the draft."""
     kind_of = (lambda draft: kind) if isinstance(kind, Kind) else kind
@@ -127,5 +133,6 @@ def policy_field(
         "applies": applies,
         "absent": absent,
         "null_is_value": null_is_value,
+        "of_network": of_network,
     }
     return dataclasses.field(metadata=values)

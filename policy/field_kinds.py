@@ -16,6 +16,7 @@ from policy.marking import (
     MARKS_IN_BUFFER,
     MAX_BACKLOG_BYTES,
     MIN_BUFFER_BYTES,
+    REFERENCE_MARK_BYTES,
     MarkBy,
 )
 from policy.needs import Need
@@ -31,6 +32,10 @@ LAST_MARK_FACTOR = 3
 """Measured (docs/explanation/sluice.md): 1 costs 1.4 % of the mean FCT."""
 MAX_SUB_QUEUES = 32
 """In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
+LEAST_OWN_MARK_BYTES = 4 * PACKET_BYTES
+"""A scheme's own marking threshold is scaled down to no less, so that a window of a few packets passes unmarked."""
+_MARK_PLACES = {"mark_at": 0, "mark_min": 0, "mark_max": 1}
+"""Fields of marking thresholds, and their places in a scheme's marks_bytes."""
 _MAX_OVERRIDES = 1000
 _SHARES_SLACK = 1e-9
 """Shares may exceed 1 in all by this much, because sums of decimal fractions are rounded."""
@@ -188,13 +193,21 @@ def default_thresholds(draft: Draft) -> tuple[int, ...]:
     """
     scheme, count = draft.scheme, draft.scheme.queue_rule.demotions(draft.queues)
     if count in (0, len(scheme.thresholds_bytes)):
-        return scheme.thresholds_bytes[:count]
+        return _at_most(draft.read.get("most_threshold"), scheme.thresholds_bytes[:count])
     if scheme.threshold_rule is ThresholdRule.STATIC:
         raise FieldError(
             "thresholds",
             f"is missing: scheme {scheme.name} with {draft.queues} queues needs a list of {count} values",
         )
     return tuple(10_000 * 4**i for i in range(count))
+
+
+def _at_most(most: int | None, thresholds_bytes: tuple[int, ...]) -> tuple[int, ...]:
+    """The thresholds, none above `most`. They still increase."""
+    if most is None:
+        return thresholds_bytes
+    count = len(thresholds_bytes)
+    return tuple(max(min(size, most - (count - 1 - i)), i + 1) for i, size in enumerate(thresholds_bytes))
 
 
 def default_percentiles(draft: Draft) -> tuple[float, ...]:
@@ -209,20 +222,40 @@ def default_shares(draft: Draft) -> tuple[float, ...] | None:
 
 
 def default_mark(place: int) -> Of:
-    """The scheme's marking threshold at this place of `marks_bytes`."""
-    return lambda draft: draft.scheme.marks_bytes[place]
+    """The scheme's marking threshold at this place of `marks_bytes`, in proportion to the network's K."""
+    return lambda draft: _mark_in_network(draft, place)
+
+
+def _mark_in_network(draft: Draft, place: int) -> int:
+    own = draft.scheme.marks_bytes[place]
+    scaled = _in_network(draft, own)
+    return min(max(scaled, min(own, LEAST_OWN_MARK_BYTES)), MAX_BACKLOG_BYTES)
+
+
+def _in_network(draft: Draft, at_reference_bytes: int) -> int:
+    """Return a size that fits the papers' networks, scaled to this one."""
+    return at_reference_bytes * draft.network_mark_bytes // REFERENCE_MARK_BYTES
 
 
 def _mark_at(draft: Draft) -> int:
     """K of the draft, or the scheme's default while it is not read."""
-    return draft.read.get("mark_at") or draft.scheme.marks_bytes[0]
+    return draft.read.get("mark_at") or _mark_in_network(draft, 0)
 
 
 def default_buffer(draft: Draft) -> int:
-    """Room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
+    """In proportion to the network's K; room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
     if draft.scheme.mark_by is not MarkBy.QUEUE:
-        return DEFAULT_BUFFER_BYTES
-    return min(max(MARKS_IN_BUFFER * _mark_at(draft), MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
+        named = DEFAULT_BUFFER_BYTES * _named_mark(draft) // REFERENCE_MARK_BYTES
+        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(named, DEFAULT_BUFFER_BYTES))
+    else:
+        wanted = MARKS_IN_BUFFER * _mark_at(draft)
+    return min(max(wanted, MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
+
+
+def _named_mark(draft: Draft) -> int:
+    """The largest marking threshold that the document names; 0 if it names none. Its buffer must have room for it."""
+    read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
+    return max((mark for mark, place in read if mark and mark != _mark_in_network(draft, place)), default=0)
 
 
 def default_mark_by(draft: Draft) -> MarkBy:

@@ -18,8 +18,14 @@ from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
-from policy.marking import MAX_BACKLOG_BYTES, MAX_MARK_FACTOR, MIN_BUFFER_BYTES, MarkBy
+from policy.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
+from policy.marking import (
+    MAX_BACKLOG_BYTES,
+    MAX_MARK_FACTOR,
+    MIN_BUFFER_BYTES,
+    REFERENCE_MARK_BYTES,
+    MarkBy,
+)
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
 from policy.tags import DEFAULT_IDLE_GAP_NS
@@ -44,7 +50,7 @@ class PolicyFields:
     """The values of all fields. `policy.desired.Policy` adds what follows from them."""
 
     scheme: str = policy_field(
-        Choice(tuple(SCHEMES)),
+        lambda draft: Choice(tuple(SCHEMES)),  # plugins add schemes later
         "The scheme that hosts and ports carry out.",
         title="Scheme",
         default=lambda draft: draft.scheme.name,
@@ -54,6 +60,14 @@ class PolicyFields:
         "Priorities of a port. Queue 0 is served first.",
         title="Queues",
         default=lambda draft: draft.scheme.queues,
+    )
+    most_threshold: int | None = policy_field(
+        Size(1, MAX_THRESHOLD_BYTES, bare=True),
+        "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves"
+        " large flows sooner, and flows that are a little smaller later. By default there is no such limit.",
+        title="Most threshold",
+        default=None,
+        applies=kinds.ONLINE,
     )
     thresholds: tuple[int, ...] = policy_field(
         kinds.thresholds,
@@ -78,6 +92,7 @@ class PolicyFields:
         title="Window",
         default=500,
         applies=kinds.ADAPTIVE,
+        of_network=True,
     )
     interval_ms: int = policy_field(
         Whole(10, 600_000, "ms"),
@@ -85,6 +100,7 @@ class PolicyFields:
         title="Interval",
         default=100,
         applies=kinds.ADAPTIVE,
+        of_network=True,
     )
     min_flows: int = policy_field(
         Whole(1, 1_000_000, "flows"),
@@ -93,9 +109,18 @@ class PolicyFields:
         default=lambda draft: draft.scheme.min_flows,
         applies=kinds.ADAPTIVE,
     )
+    robust_ends: bool = policy_field(
+        Flag(),
+        "A port believes the ends of flows only as far as its payload and other ingress ports confirm them. false:"
+        " every FIN counts.",
+        title="Robust ends",
+        default=True,
+        applies=kinds.ADAPTIVE,
+    )
     mark_at: int | None = policy_field(
         kinds.MARK,
-        "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value.",
+        "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value. By default, the network's K:"
+        " rate times round trip, at least 12 packets, and 65 packets at 10 Gb/s.",
         title="Mark at",
         default=kinds.default_mark(0),
         applies=kinds.MARKS_AT,
@@ -106,6 +131,7 @@ class PolicyFields:
         title="Core marks at",
         default=None,
         applies=kinds.MARKS_PORT,
+        of_network=True,
     )
     mark_min: int | None = policy_field(
         kinds.MARK,
@@ -123,10 +149,12 @@ class PolicyFields:
     )
     buffer: int = policy_field(
         Size(MIN_BUFFER_BYTES, MAX_BACKLOG_BYTES, bare=True),
-        "Size of a port's buffer, which all its queues share. By default 360 KB, and 20 times mark_at in"
-        " schemes that mark by queue.",
+        "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"
+        " 10 Gb/s, or 3.7 times a greater mark that is named, up to 360 KB. In schemes that mark by queue, 20 times"
+        " mark_at.",
         title="Buffer",
         default=kinds.default_buffer,
+        of_network=True,
     )
     mark_by: str | None = policy_field(
         Choice(tuple(MarkBy)),
@@ -210,6 +238,23 @@ class PolicyFields:
         default=lambda draft: draft.scheme.urgent_after_bytes,
         applies=kinds.TAGS_URGENCY,
     )
+    urgent_share: float | None = policy_field(
+        Number(0, 1, above=True),
+        "Part of its link that a host may use for urgent packets, as a mean over ten seconds. Beyond that, its urgent"
+        " packets count as untagged. 1: no limit.",
+        title="Urgent share",
+        default=0.5,
+        applies=kinds.TAGS_URGENCY,
+    )
+    host_queues: bool = policy_field(
+        Flag(),
+        "Hosts serve their own link by the same queues, at the thresholds of the policy. A host of a real network does"
+        " so only where its agent has the setting queues_at. Otherwise a host's link is one queue.",
+        title="Host queues",
+        default=True,
+        applies=kinds.READS_TAGS,
+        absent=False,
+    )
     untagged_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets without a tag. By default the last one.",
@@ -221,14 +266,23 @@ class PolicyFields:
         "A flow ends when its direction of the connection sends no data for this long.",
         title="Idle gap",
         default=DEFAULT_IDLE_GAP_NS // NS_PER_MS,
+        of_network=True,
     )
     tag_burst: int | None = policy_field(
         Size(0, 10**6, bare=True),
-        "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host: one"
-        " segment, or 65536 with segmentation offload. A host that sends more under a tag than its flows can send is"
-        " demoted. 0: hosts are not checked.",
+        "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host:"
+        " mostly 65536. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not"
+        " checked.",
         title="Tag burst",
         default=None,
+        applies=kinds.READS_TAGS,
+        of_network=True,
+    )
+    demoted_share: float | None = policy_field(
+        Number(0, 1, above=True),
+        "Part of its link that a demoted host may use at most. Its switch drops the rest. 1: no limit.",
+        title="Demoted share",
+        default=0.05,
         applies=kinds.READS_TAGS,
     )
     reserved_dscp: tuple[int, ...] = policy_field(
@@ -238,12 +292,14 @@ class PolicyFields:
         title="Reserved DSCPs",
         default=(),
         absent=(),
+        of_network=True,
     )
     reserved_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets with a reserved DSCP.",
         title="Reserved queue",
         default=0,
+        of_network=True,
     )
     overrides: tuple[Override, ...] = policy_field(
         kinds.overrides,
@@ -260,6 +316,7 @@ class PolicyFields:
         title="Acts at",
         default=("*",),
         null_is_value=False,
+        of_network=True,
     )
 
 
@@ -268,12 +325,14 @@ POLICY_FIELDS: tuple[PolicyEntry, ...] = tuple(
 )
 
 
-def read_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(
+    document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
+) -> dict[str, Any]:
     """Return the value of every field. Raises FieldError that names the first bad field."""
     scheme = scheme_of(document)
     values: dict[str, Any] = {}
     for field in POLICY_FIELDS:
-        values[field.name] = field.read(document, Draft(scheme, values))
+        values[field.name] = field.read(document, Draft(scheme, values, network_mark_bytes))
     return values
 
 

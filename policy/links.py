@@ -9,8 +9,8 @@ from policy.entries import entry
 from policy.kinds import Duration, ListOf, Rate, Text
 from policy.units import NS_PER_S
 
-_RATE = Rate(10**6, 800 * 10**9)
-_DELAY = Duration(0, NS_PER_S)
+RATE = Rate(10**6, 800 * 10**9)
+DELAY = Duration(0, NS_PER_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,16 +18,16 @@ class Links:
     """Rates, delays and failures. The delay of a host's link is link delay plus host delay."""
 
     host_rate_bps: int = entry(
-        _RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
+        RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
     )
     core_rate_bps: int = entry(
-        _RATE, "Rate of the links between switches.", key="core_rate", title="Core rate", default=100 * 10**6
+        RATE, "Rate of the links between switches.", key="core_rate", title="Core rate", default=100 * 10**6
     )
     link_delay_ns: int = entry(
-        _DELAY, "Propagation delay of each link.", key="link_delay", title="Link delay", default=0
+        DELAY, "Propagation delay of each link.", key="link_delay", title="Link delay", default=0
     )
     host_delay_ns: int = entry(
-        _DELAY,
+        DELAY,
         "Delay of a host's link in addition to link_delay.",
         key="host_delay",
         title="Host delay",

@@ -8,8 +8,12 @@ from enum import StrEnum
 
 from policy.entries import entry
 from policy.kinds import Choice, Flag, Whole
+from policy.units import PACKET_BYTES
 
+REFERENCE_MARK_BYTES = 65 * PACKET_BYTES
+"""K of the papers, for 10 Gb/s and round trips of about 80 us (Alizadeh et al., SIGCOMM 2010: DCTCP)."""
 DEFAULT_BUFFER_BYTES = 360_000
+"""A port's buffer where K is REFERENCE_MARK_BYTES (Wang, Xu, Liu, APNet 2017). It scales with K."""
 PHANTOM_PERCENT = 95
 """A phantom queue drains at this share of the link's rate (gamma; HULL, Alizadeh et al., NSDI 2012)."""
 MIN_BUFFER_BYTES = 3_000

@@ -88,6 +88,16 @@ def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
     }
 
 
+def cdf(values: Array, points: int) -> tuple[Array, Array]:
+    """Return (values, share of all that does not exceed each), with finer steps in the upper tail."""
+    ordered = np.sort(values)
+    last = len(ordered) - 1
+    middle = np.linspace(0, last, points)
+    tail = last - np.geomspace(1, max(last, 1), points // 4)
+    index = np.unique(np.clip(np.concatenate([middle, tail]).round().astype(int), 0, last))
+    return ordered[index], (index + 1) / len(ordered)
+
+
 def _by_class(figures: FlowFigures, values: Array) -> dict[str, dict[str, float | int | None]]:
     measured = ~np.isnan(values)
     groups = {"all": values[measured]}

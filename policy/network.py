@@ -21,7 +21,7 @@ MAX_TABLE = 247
 """The first table of a switch is at most this, because the pipeline needs the tables behind it."""
 
 _NAME = Text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", what='a name such as "rack1"')
-_INTERFACE = Text(r"[^/:\s\x00]{1,64}", what='the name of an interface, such as "eth1"')
+_INTERFACE = Text(r"[^/:\s\x00-\x1f\x7f-\x9f]{1,64}", what='the name of an interface, such as "eth1"')
 _DATAPATH_ID = Text(r"(0x)?[0-9A-Fa-f]{1,16}", what='1 to 16 hexadecimal digits, such as "00000000000000a1"')
 _MAC = Text(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", what='a MAC address such as "52:54:00:12:34:56"')
 _IPV4 = Text(r"([0-9]{1,3}\.){3}[0-9]{1,3}", what='an IPv4 address such as "192.0.2.11"')
@@ -67,8 +67,9 @@ class DeclaredSwitch:
     )
     first_table: int = entry(
         Whole(0, MAX_TABLE),
-        "First OpenFlow table that Sluice uses. With 0, the switch belongs to Sluice, which removes all other rules."
-        " Otherwise a rule of yours in a lower table sends packets there, and Sluice leaves your rules alone.",
+        "First of the eight OpenFlow tables that Sluice uses. With 0, the switch belongs to Sluice, which removes all"
+        " other rules. Otherwise a rule of yours in a lower table sends packets there, and Sluice leaves all other"
+        " tables alone.",
         default=0,
     )
     port: tuple[DeclaredPort, ...] = entry(

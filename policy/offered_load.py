@@ -24,9 +24,7 @@ def check_offered_load(workload: Workload, topology: Topology) -> None:
     """Raise FieldError if the workload's load exceeds the rate of some link of the topology."""
     if workload.load is None:
         return
-    for sizes in (workload.sizes, workload.shifted):
-        if sizes is None:
-            continue
+    for sizes in workload.all_sizes:
         loads = offered_loads(workload, topology, sizes)
         link = max(loads, key=loads.__getitem__)
         if loads[link] >= 1:

@@ -17,6 +17,7 @@ generating function of the busy period.) For the rest, the model assumes ordinar
 approximation: it is within 10 % of an event simulation, and exact for infinitely many levels (foreground-background).
 The floor is ten packets, because a flow within the first window takes one round trip for any size. No threshold is
 below `least_bytes`: the model has no round trips, and a flow should not leave the first level within its first one.
+None is above `most_bytes`, by which a policy lets large flows share the last level with smaller ones.
 
 The cost is a sum over levels, and each term depends only on the level's two thresholds. So dynamic programming finds
 the exact optimum among the 40 edges in L * 40 * 40 steps, for all ports at once.
@@ -30,11 +31,13 @@ MIN_GAIN.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from policy.desired import Policy
 from policy.port_traffic import BUCKETS, EDGES, Floats, FlowSizes
 
 EdgeIndices = npt.NDArray[np.int64]
@@ -73,6 +76,8 @@ class DelayModel:
     """Load of other traffic that the port serves before each level, shape (P, L)."""
     least_bytes: int = 0
     """No threshold is below this."""
+    most_bytes: float = np.inf
+    """No threshold is above this, unless no edge is between both limits."""
 
     @property
     def first_ends(self) -> Floats:
@@ -80,12 +85,25 @@ class DelayModel:
         allowed = np.minimum(self.least_bytes, EDGES[-1]) <= _POINTS
         return np.where(allowed, 0.0, np.inf)
 
+    @property
+    def ends(self) -> Floats:
+        """0 for the points that may be thresholds by `most_bytes`, infinity for all others, shape (41,)."""
+        least = EDGES[np.isfinite(self.first_ends[1:])][0]
+        allowed = np.maximum(self.most_bytes, least) >= _POINTS
+        return np.where(allowed, 0.0, np.inf)
 
-def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats, least_bytes: int = 0) -> DelayModel:
+
+def delay_model(
+    sizes: FlowSizes,
+    load_up_to_edge: Floats,
+    above: Floats,
+    least_bytes: int = 0,
+    most_bytes: float = np.inf,
+) -> DelayModel:
     """The model for measured sizes and loads (policy/port_traffic.py).
 
-    `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L). `least_bytes`: of
-    a threshold.
+    `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L). `least_bytes` and
+    `most_bytes`: of a threshold.
     """
     load = _limited_to(MAX_LOAD, np.maximum.accumulate(load_up_to_edge, axis=1))
     middle = (_POINTS[1:] + _POINTS[:-1]) / 2
@@ -100,7 +118,13 @@ def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats, least_
         weighted_load=_from_zero(np.cumsum(weight * _load_at(sizes.size_bytes, load), axis=1)),
         above=above,
         least_bytes=least_bytes,
+        most_bytes=most_bytes,
     )
+
+
+def threshold_limits(policy: Policy) -> tuple[int, float]:
+    """The least and the greatest threshold in bytes that a port may compute."""
+    return policy.least_threshold or 0, policy.most_threshold or np.inf
 
 
 def _limited_to(most: float, load: Floats) -> Floats:
@@ -149,17 +173,41 @@ def _all_factors(model: DelayModel, levels: int) -> _Factors:
 
 def best_thresholds(model: DelayModel, levels: int) -> tuple[EdgeIndices, Floats]:
     """The thresholds with the least cost, and that cost, shape (P,)."""
-    return _best(_all_factors(model, levels), model.first_ends)
+    return _best(model, _all_factors(model, levels))
 
 
-def _best(factors: _Factors, first_ends: Floats) -> tuple[EdgeIndices, Floats]:
-    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point."""
+@dataclass(frozen=True)
+class DelayTerms:
+    """A model and its terms for a number of levels, computed once for many searches."""
+
+    model: DelayModel
+    factors: _Factors
+
+    def best(self, edges: Sequence[int] | None = None) -> tuple[EdgeIndices, Floats]:
+        """The best thresholds among some edges (indices), and their cost. An empty level ends at the last edge."""
+        closed = np.zeros(len(_POINTS))
+        if edges is not None:
+            closed[:-1] = np.inf
+            closed[[edge + 1 for edge in edges]] = 0.0
+        return _best(self.model, self.factors, closed)
+
+
+def delay_terms(model: DelayModel, levels: int) -> DelayTerms:
+    """The terms of a model for this number of levels."""
+    return DelayTerms(model, _all_factors(model, levels))
+
+
+def _best(model: DelayModel, factors: _Factors, closed: Floats | float = 0.0) -> tuple[EdgeIndices, Floats]:
+    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point.
+
+    `closed` is infinity for points at which no level but the last may end.
+    """
     (of_a, of_b), *lower = factors
-    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + first_ends
+    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + model.first_ends
     came_from = []
     for of_a, of_b in lower:
         through = np.matmul(of_a, of_b.swapaxes(1, 2))
-        through += best[:, :, None]
+        through += (best + model.ends + closed)[:, :, None]
         through += _ORDER_COST
         came_from.append(through.argmin(axis=1))
         best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
@@ -181,14 +229,14 @@ def _trace(came_from: list[npt.NDArray[np.int64]]) -> EdgeIndices:
 
 def cost_of(model: DelayModel, thresholds: EdgeIndices) -> Floats:
     """Mean slowdown with these thresholds, shape (P,)."""
-    return _cost(_all_factors(model, thresholds.shape[1] + 1), model.first_ends, thresholds)
+    return _cost(model, _all_factors(model, thresholds.shape[1] + 1), thresholds)
 
 
-def _cost(factors: _Factors, first_ends: Floats, thresholds: EdgeIndices) -> Floats:
+def _cost(model: DelayModel, factors: _Factors, thresholds: EdgeIndices) -> Floats:
     ports = np.arange(len(thresholds))
     points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
     points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
-    cost = first_ends[points[:, 1]]
+    cost: Floats = model.first_ends[points[:, 1]] + model.ends[points[:, 1:-1]].sum(axis=1)
     for level, (of_a, of_b) in enumerate(factors):
         cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
     return cost
@@ -197,6 +245,6 @@ def _cost(factors: _Factors, first_ends: Floats, thresholds: EdgeIndices) -> Flo
 def worthwhile_thresholds(model: DelayModel, in_force: EdgeIndices) -> EdgeIndices:
     """The best thresholds of each port if they gain at least MIN_GAIN; otherwise the thresholds in force."""
     factors = _all_factors(model, in_force.shape[1] + 1)
-    best, cost = _best(factors, model.first_ends)
-    gains = cost < (1 - MIN_GAIN) * _cost(factors, model.first_ends, in_force)
+    best, cost = _best(model, factors)
+    gains = cost < (1 - MIN_GAIN) * _cost(model, factors, in_force)
     return np.where(gains[:, None], best, in_force)

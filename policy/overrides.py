@@ -42,6 +42,12 @@ class Override:
         fixed = {"thresholds": list(self.thresholds)} if self.thresholds is not None else {"freeze": True}
         return {"ports": list(self.ports), **fixed}
 
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Override:
+        """The inverse of `to_document`, for documents that have been checked."""
+        fixed = document.get("thresholds")
+        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed), fixed is None)
+
 
 @dataclass(frozen=True)
 class OverrideTable(Kind):
@@ -69,6 +75,14 @@ class OverrideTable(Kind):
             )
         levels = None if frozen else self.thresholds.read(f"{where}.thresholds", fixed)
         return Override(ports, levels, frozen)
+
+    def show(self, value: Any) -> str:
+        does = (
+            f"thresholds = {self.thresholds.show(value.thresholds)}"
+            if value.thresholds is not None
+            else "freeze = true"
+        )
+        return f"{{ ports = {_PORT_NAMES.show(value.ports)}, {does} }}"
 
     @property
     def allowed(self) -> str:

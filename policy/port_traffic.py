@@ -10,7 +10,8 @@ flows of random size S in the window, and e_k the upper edge of bucket k:
     E_k = E[min(S, e_k)]
 
 The byte counters alone give the survival function of the sizes. So flows without FINs (persistent connections) are
-measured as well. FINs are exact, so they are used where they show at least half as many flows as the bytes do. A port
+measured as well. FINs are exact, so they are used where they show at least half as many flows as the bytes do. For
+that, no group of ingress ports counts more than all others together: one host must not make the FINs decide. A port
 that counts only FINs is measured, too, because the bytes follow from the sizes. The method is this project's own.
 
 Every array has one row for each of P ports. An ACK counts in the bucket of its own direction, with no payload.
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy import tags
+from policy.ended_flows import confirmed_sizes, in_company, sizes_in_company
 from policy.framing import HEADER_BYTES, MSS_BYTES
 
 Floats = npt.NDArray[np.float64]
@@ -43,25 +45,48 @@ TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_LOWER_EDGES, EDGES[0] / 4) * EDGES)
 
 
 @dataclass(frozen=True)
+class Robust:
+    """What rule 2 of policy/ended_flows.py needs to know."""
+
+    least: int
+    """Ends without the two largest groups."""
+    burst_bytes: int
+    reserved: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class PortTraffic:
     """Growth of the counters of P ports within their windows."""
 
     packets: Counters
-    """By tag, shape (P, 62). `bytes` and `completed` have the same shape."""
+    """By tag, shape (P, 62)."""
     bytes: Counters
-    completed: Counters
+    """The same shape."""
+    ends: Floats
+    """Ended flows that the port believes, by group of ingress ports and bucket, shape (P, G, 40)."""
     seconds: Floats
     """Length of the window, shape (P,)."""
     rate_bps: Floats
     """Rates of the links, shape (P,)."""
+    robust: Robust | None = None
+    """None: all ends count as they are."""
 
     @cached_property
     def payload(self) -> Floats:
         """The result of `payload_up_to`, computed once because all other results use it."""
-        payload = self.bytes[:, _ATTAINED] - HEADER_BYTES * self.packets[:, _ATTAINED]
-        by_bytes = _up_to_edges(np.maximum(payload, 0).astype(float))
-        by_fins = self.completed[:, _ATTAINED] @ _UP_TO
+        by_bytes = _up_to_edges(payload_by_bucket(self.packets, self.bytes))
+        by_fins = self.ends.sum(axis=1) @ _UP_TO
         return np.where(_counts_bytes(self), by_bytes, by_fins)
+
+    @cached_property
+    def shown_by_bytes(self) -> Floats:
+        """Flows by the bucket near whose edge they ended, as the bytes show them, shape (P, 40)."""
+        return _ends_by_bytes(self.payload)
+
+    @cached_property
+    def believed_sizes(self) -> Floats:
+        """The result of `sizes_of_ends`, computed once."""
+        return _sizes_of_ends(self)
 
 
 @dataclass(frozen=True)
@@ -104,6 +129,12 @@ def _up_to_edges(by_bucket: Floats) -> Floats:
     return np.asarray(np.cumsum(by_bucket, axis=1) @ _AT_EDGES.T)
 
 
+def payload_by_bucket(packets: Counters, frame_bytes: Counters) -> Floats:
+    """Payload by attained-service bucket, shape (P, 40), of packets and bytes by tag, shape (P, 62)."""
+    payload = frame_bytes[:, _ATTAINED] - HEADER_BYTES * packets[:, _ATTAINED]
+    return np.asarray(np.maximum(payload, 0), float)
+
+
 def payload_up_to(traffic: PortTraffic) -> Floats:
     """Payload of the flows' first e_k bytes, shape (P, 40). It follows from the FINs of a port that counts no bytes."""
     return traffic.payload
@@ -115,13 +146,35 @@ def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
 
 def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
-    by_bytes = _ends_by_bytes(payload_up_to(traffic))
-    by_fins = traffic.completed[:, _ATTAINED].astype(float)
-    fins = by_fins.sum(axis=1) >= MIN_FIN_SHARE * by_bytes.sum(axis=1)
+    by_bytes, by_fins = traffic.shown_by_bytes, sizes_of_ends(traffic)
+    fins = _show_enough(traffic, by_bytes.sum(axis=1))
     return FlowSizes(
         ends=np.where(fins[:, None], by_fins, by_bytes),
         size_bytes=np.where(fins[:, None], TYPICAL_BYTES, EDGES),
     )
+
+
+def sizes_of_ends(traffic: PortTraffic) -> Floats:
+    """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
+    return traffic.believed_sizes
+
+
+def _sizes_of_ends(traffic: PortTraffic) -> Floats:
+    plain = np.asarray(traffic.ends.sum(axis=1))
+    robust = traffic.robust
+    if robust is None:
+        return plain
+    shown = confirmed_sizes(traffic.shown_by_bytes, robust.burst_bytes, robust.reserved)
+    return sizes_in_company(traffic.ends, np.where(_counts_bytes(traffic), shown, plain), robust.least)
+
+
+def _show_enough(traffic: PortTraffic, flows: Floats) -> npt.NDArray[np.bool_]:
+    """Whether the FINs show enough of these flows, shape (P,)."""
+    by_group = traffic.ends.sum(axis=2)
+    shown = by_group.sum(axis=1)
+    if traffic.robust is not None:
+        shown = np.where(_counts_bytes(traffic)[:, 0], in_company(by_group), shown)
+    return np.asarray(shown >= MIN_FIN_SHARE * flows)
 
 
 def _ends_by_bytes(payload_up_to_edge: Floats) -> Floats:

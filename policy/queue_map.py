@@ -9,7 +9,7 @@ from policy import tags
 from policy.desired import Policy
 from policy.queue_rules import QueueMap
 
-__all__ = ["QueueMap", "changed", "queue_map"]
+__all__ = ["QueueMap", "changed", "host_queue_map", "queue_map"]
 
 
 def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
@@ -29,6 +29,17 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     if not policy.reserved_dscp:
         return found
     return _sent_to(found, set(policy.reserved_dscp), policy.reserved_queue)
+
+
+def host_queue_map(policy: Policy) -> QueueMap:
+    """The queue of each tag at a host's own link.
+
+    The thresholds are those of the policy, because no controller counts what leaves a host. At ports that adapt,
+    they are the values at the start. Without `host_queues`, all tags share one queue.
+    """
+    if not policy.host_queues:
+        return (0,) * tags.TAG_COUNT
+    return queue_map(policy, policy.thresholds)
 
 
 def _sent_to(found: QueueMap, some: Collection[int], queue: int) -> QueueMap:

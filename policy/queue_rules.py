@@ -21,8 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from policy import tags
 from policy.needs import Need
@@ -142,11 +141,16 @@ class MapRule(Protocol):
 
 
 @dataclass(frozen=True)
-class _Rule:
-    """One complete rule. No field has a default, so the import of this module fails if a rule is incomplete."""
+class QueueRule:
+    """A complete rule, made of pure functions. No field has a default, so an incomplete rule fails at its import.
 
-    name: str
+    A scheme holds its rule. So a rule needs no other place, and may come from outside (runtime/plugins.py).
+    """
+
+    label: str
+    """The rule's name in documents."""
     map: MapRule
+    """The function that makes the queue map."""
     demotions: Callable[[int], int]
     """Number of queues → number of demotion thresholds."""
     allows: Callable[[int], bool]
@@ -158,108 +162,93 @@ class _Rule:
     needs: Need | None
     """What the rule needs from a fabric."""
 
-
-class QueueRule(Enum):
-    """The queue rules."""
-
-    SINGLE = _Rule(
-        name="single",
-        map=single_map,
-        demotions=lambda queues: 0,
-        allows=lambda queues: queues >= 1,
-        queue_of_level=lambda level: 0,
-        reads_tags=False,
-        needs=None,
-    )
-    SHORTEST_FIRST = _Rule(
-        name="shortest-first",
-        map=single_map,
-        demotions=lambda queues: 0,
-        allows=lambda queues: queues >= 1,
-        queue_of_level=lambda level: 0,
-        reads_tags=False,
-        needs=Need.SHORTEST_FIRST,
-    )
+    SINGLE: ClassVar[QueueRule]
+    """One queue for everything."""
+    SHORTEST_FIRST: ClassVar[QueueRule]
     """One queue. The port serves the flow with the fewest remaining bytes first (pFabric)."""
-    BY_SIZE = _Rule(
-        name="by-size",
-        map=by_size_map,
-        demotions=lambda queues: 0,
-        allows=lambda queues: queues >= 1,
-        queue_of_level=lambda level: level,
-        reads_tags=True,
-        needs=None,
-    )
+    BY_SIZE: ClassVar[QueueRule]
     """One queue for each class of known sizes. All other flows share the last queue."""
-    MLFQ = _Rule(
-        name="mlfq",
-        map=mlfq_map,
-        demotions=lambda queues: queues - 1,
-        allows=lambda queues: queues >= 1,
-        queue_of_level=lambda level: level,
-        reads_tags=True,
-        needs=None,
-    )
+    MLFQ: ClassVar[QueueRule]
     """Multi-level feedback: a flow moves to queue i+1 when it has sent more than threshold i."""
-    SIEVE = _Rule(
-        name="sieve",
-        map=sieve_map,
-        demotions=lambda queues: queues - 2,
-        allows=lambda queues: queues >= 2,
-        queue_of_level=lambda level: level + 1,
-        reads_tags=True,
-        needs=None,
-    )
+    SIEVE: ClassVar[QueueRule]
     """Deadline flows in queue 0. Below it, flows of known size by size, others as in MLFQ (Karuna)."""
-    TWO_LEVEL = _Rule(
-        name="two-level",
-        map=two_level_map,
-        demotions=lambda queues: queues // 2 - 1,
-        allows=lambda queues: queues >= 2 and queues % 2 == 0,
-        queue_of_level=lambda level: 2 * level,
-        reads_tags=True,
-        needs=None,
-    )
+    TWO_LEVEL: ClassVar[QueueRule]
     """2LPS: pairs of queues. Bytes sent choose the pair as in MLFQ; for deadline flows, urgency does (Aemon)."""
-    MERGED = _Rule(
-        name="merged",
-        map=merged_map,
-        demotions=lambda queues: queues - 1,
-        allows=lambda queues: queues >= 1,
-        queue_of_level=lambda level: level,
-        reads_tags=True,
-        needs=None,
-    )
+    MERGED: ClassVar[QueueRule]
     """As MLFQ, with deadline flows and flows of known size among the same levels (Sluice)."""
 
-    @property
-    def label(self) -> str:
-        """The rule's name in documents."""
-        return self.value.name
 
-    @property
-    def map(self) -> MapRule:
-        """The function that makes the queue map."""
-        return self.value.map
+QueueRule.SINGLE = QueueRule(
+    label="single",
+    map=single_map,
+    demotions=lambda queues: 0,
+    allows=lambda queues: queues >= 1,
+    queue_of_level=lambda level: 0,
+    reads_tags=False,
+    needs=None,
+)
+QueueRule.SHORTEST_FIRST = QueueRule(
+    label="shortest-first",
+    map=single_map,
+    demotions=lambda queues: 0,
+    allows=lambda queues: queues >= 1,
+    queue_of_level=lambda level: 0,
+    reads_tags=False,
+    needs=Need.SHORTEST_FIRST,
+)
+QueueRule.BY_SIZE = QueueRule(
+    label="by-size",
+    map=by_size_map,
+    demotions=lambda queues: 0,
+    allows=lambda queues: queues >= 1,
+    queue_of_level=lambda level: level,
+    reads_tags=True,
+    needs=None,
+)
+QueueRule.MLFQ = QueueRule(
+    label="mlfq",
+    map=mlfq_map,
+    demotions=lambda queues: queues - 1,
+    allows=lambda queues: queues >= 1,
+    queue_of_level=lambda level: level,
+    reads_tags=True,
+    needs=None,
+)
+QueueRule.SIEVE = QueueRule(
+    label="sieve",
+    map=sieve_map,
+    demotions=lambda queues: queues - 2,
+    allows=lambda queues: queues >= 2,
+    queue_of_level=lambda level: level + 1,
+    reads_tags=True,
+    needs=None,
+)
+QueueRule.TWO_LEVEL = QueueRule(
+    label="two-level",
+    map=two_level_map,
+    demotions=lambda queues: queues // 2 - 1,
+    allows=lambda queues: queues >= 2 and queues % 2 == 0,
+    queue_of_level=lambda level: 2 * level,
+    reads_tags=True,
+    needs=None,
+)
+QueueRule.MERGED = QueueRule(
+    label="merged",
+    map=merged_map,
+    demotions=lambda queues: queues - 1,
+    allows=lambda queues: queues >= 1,
+    queue_of_level=lambda level: level,
+    reads_tags=True,
+    needs=None,
+)
 
-    @property
-    def reads_tags(self) -> bool:
-        """The tag decides about the queue."""
-        return self.value.reads_tags
-
-    @property
-    def needs(self) -> Need | None:
-        """What the rule needs from a fabric."""
-        return self.value.needs
-
-    def demotions(self, queues: int) -> int:
-        """The number of demotion thresholds for this number of queues."""
-        return self.value.demotions(queues)
-
-    def allows(self, queues: int) -> bool:
-        """Return whether the rule works with this number of queues."""
-        return self.value.allows(queues)
-
-    def queue_of_level(self, level: int) -> int:
-        """The queue at a level of demotion, for flows without deadline and of unknown size."""
-        return self.value.queue_of_level(level)
+QUEUE_RULES: tuple[QueueRule, ...] = (
+    QueueRule.SINGLE,
+    QueueRule.SHORTEST_FIRST,
+    QueueRule.BY_SIZE,
+    QueueRule.MLFQ,
+    QueueRule.SIEVE,
+    QueueRule.TWO_LEVEL,
+    QueueRule.MERGED,
+)
+"""The rules of this file."""

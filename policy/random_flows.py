@@ -39,9 +39,8 @@ class RandomFlows:
     def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
         gap, self._size, source, sink, *declared = _streams(rng)
         self._workload = workload
-        self._phases = [(0, workload.sizes)]
-        if workload.shifted is not None and workload.shift_at is not None:
-            self._phases.append((math.ceil(workload.shift_at * workload.flows), workload.shifted))
+        starts = (0, *(math.ceil(shift.at * workload.flows) for shift in workload.shifts))
+        self._phases = list(zip(starts, workload.all_sizes, strict=True))
         self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
         sources = [names for _, sizes in self._phases for names in sizes.sources]
         self._pattern = make_pattern(workload, topology, sources, (source, sink))

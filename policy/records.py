@@ -10,7 +10,7 @@ from policy import names
 from policy.entries import entry, read
 from policy.errors import FieldError
 from policy.framing import MAX_FLOW_BYTES
-from policy.kinds import Choice, Flag, Number, Text, Whole
+from policy.kinds import Choice, Flag, Line, Number, Whole
 
 SMALL_LIMIT_BYTES = 100_000
 MEDIUM_LIMIT_BYTES = 10_000_000
@@ -45,7 +45,11 @@ class FlowRecord:
     background flow is an agent's endless flow.
     """
 
-    id: str = entry(names.FLOW_ID, "Unique over runs. Delivering a record again changes nothing.")
+    id: str = entry(
+        names.FLOW_ID,
+        "Unique over runs. Delivering a record again changes nothing. The store keeps the record of an agent"
+        " with a certificate as AGENT@ID.",
+    )
     src: str = entry(names.ENDPOINT, "Name of the sending host, or its address if the name is unknown.")
     dst: str = entry(names.ENDPOINT, "The same of the receiving host.")
     bytes: int = entry(
@@ -78,7 +82,7 @@ class FlowRecord:
     congestion_control: str = entry(names.AGENT, "Congestion control of the connection.")
     scheme: str = entry(names.SCHEME, "Scheme that was in force at the host.")
     status: str = entry(Choice((FINISHED, UNFINISHED)), "finished or unfinished.")
-    reason: str = entry(Text(longest=MAX_REASON), "Why an unfinished flow did not finish.", default="")
+    reason: str = entry(Line(longest=MAX_REASON), "Why an unfinished flow did not finish.", default="")
     source: str = entry(Choice(SOURCES), "scheduled, watched or background.", default=SCHEDULED)
     src_port: int | None = entry(_TCP_PORT, "TCP port of a watched flow's sender.", default=None)
     dst_port: int | None = entry(_TCP_PORT, "TCP port of a watched flow's receiver.", default=None)
@@ -96,11 +100,22 @@ class FlowRecord:
         " long by at most this much.",
         default=None,
     )
+    clock_error_us: float | None = entry(
+        _TIME_US,
+        "Of a scheduled flow whose ends are on two machines: the FCT is wrong by at most this much, because of their"
+        " clocks. Null on one machine.",
+        default=None,
+    )
 
     @property
     def slowdown(self) -> float | None:
         """FCT over ideal FCT."""
         return None if self.fct_us is None or self.ideal_us is None else self.fct_us / self.ideal_us
+
+    @property
+    def is_a_receivers(self) -> bool:
+        """Whether the receiver's agent made the record. Only then, no one has counted retransmissions."""
+        return self.source == WATCHED and self.retransmissions is None
 
     def to_document(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -121,4 +136,7 @@ class FlowRecord:
 
 
 NEEDED_IF_SCHEDULED = ("ideal_us", "retransmissions")
+UNKNOWN_TO_A_RECEIVER = ("deadline_us", "timeouts", "ack_wait_us")
+"""What only a sender can know, besides the retransmissions."""
 ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us", "ack_wait_us")
+ONLY_ON_TWO_MACHINES = ("clock_error_us",)

@@ -35,7 +35,7 @@ class Treatment(IntEnum):
     WATCHED = 1
     """The switch counts its flows one by one. Its packets go to their usual queues."""
     DEMOTED = 2
-    """As WATCHED, and all packets are background traffic."""
+    """As WATCHED, and all packets are background traffic, with a limit on their rate."""
 
 
 @dataclass(frozen=True)
@@ -106,3 +106,5 @@ class Demoted:
     offences: int
     term_s: float
     """The host is restored after this time without a new proof."""
+    rate_bps: int | None = None
+    """The most that the host may send. None: its switch or the policy sets no limit."""

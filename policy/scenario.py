@@ -7,9 +7,9 @@ This module turns the parsed tables into checked values. The caller reads the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -17,14 +17,14 @@ from policy.desired import Policy
 from policy.entries import entries, read
 from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
+from policy.fitting import NetworkPath, Surroundings, fitted
 from policy.graph import Topology
 from policy.links import Links
 from policy.random_flows import check_random, random_batches
 from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
 from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
-from policy.static_thresholds import solved
-from policy.traces import Trace
+from policy.static_thresholds import Traffic
 from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
@@ -51,15 +51,25 @@ class Scenario:
         return 1.0 if isinstance(self.workload, ExplicitWorkload) else self.workload.scale
 
 
-def no_traces(name: str) -> Trace:
+def no_traces(name: str) -> NoReturn:
     """Refuse a trace, for callers that read no files. Raises FieldError."""
     raise FieldError("workload.trace", f"{name!r} cannot be read here: run the scenario from a file")
 
 
+FindPath: TypeAlias = Callable[[Fabric], NetworkPath | None]
+"""Returns the path of a fabric, to which the scheme's defaults are fitted."""
+
+
 def scenario_from_document(
-    document: Mapping[str, Any], load_cdf: LoadCdf, load_trace: LoadTrace = no_traces
+    document: Mapping[str, Any],
+    load_cdf: LoadCdf,
+    load_trace: LoadTrace = no_traces,
+    find_path: FindPath = lambda fabric: None,
 ) -> Scenario:
-    """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed."""
+    """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed.
+
+    Without `find_path`, the scheme's defaults are those for 10 Gb/s.
+    """
     rest = {key: value for key, value in document.items() if key not in TABLES}
     known = [*(one.key for one in entries(ScenarioKeys)), *TABLES]
     for key in rest:
@@ -73,7 +83,7 @@ def scenario_from_document(
     transport = read(Transport, document.get("transport", {}), "transport")
     simulator = _simulator(document.get("simulator", {}), transport)
     workload = workload_from(document["workload"], document.get("deadlines"), load_cdf, load_trace)
-    policy = _policy(document["scheme"], fabric, workload)
+    policy = _policy(document["scheme"], fabric, workload, find_path(fabric))
     return Scenario(
         name=top.name,
         seed=top.seed,
@@ -128,9 +138,10 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
 
 
 def _fabric(table: object) -> Fabric:
-    """Read [fabric]. The topology's own keys are checked when it is built."""
+    """Read [fabric]. The topology's own keys are checked when it is built. A file needs no topology = "file"."""
     if not isinstance(table, Mapping):
         raise FieldError("fabric", "must be a table")
+    table = {"topology": "file", **table} if "file" in table else table
     known = {one.key for one in entries(FabricKeys)}
     keys = read(FabricKeys, {key: value for key, value in table.items() if key in known}, "fabric")
     links = {one.name: getattr(keys, one.name) for one in entries(Links) if one.key in table}
@@ -140,19 +151,23 @@ def _fabric(table: object) -> Fabric:
     return Fabric(keys.topology, {**own, **links}, keys.buffer_bytes)
 
 
-def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
+def _policy(table: object, fabric: Fabric, workload: AnyWorkload, path: NetworkPath | None) -> Policy:
     if not isinstance(table, Mapping):
         raise FieldError("scheme", "must be a table with a name")
     document = {"buffer": fabric.buffer_bytes, **table}
     document["scheme"] = document.pop("name", None)
-    sizes, load, scale = None, None, 1.0
-    if isinstance(workload, Workload):
-        sizes, load, scale = workload.sizes, workload.load, workload.scale
     try:
-        return Policy.from_document(solved(document, sizes, load, scale))
+        return fitted(document, Surroundings(path, traffic=traffic_of(workload))).policy
     except FieldError as error:
         elsewhere = {"scheme": "scheme.name"} | ({} if "buffer" in table else {"buffer": "fabric.buffer"})
         raise FieldError(elsewhere.get(error.field, f"scheme.{error.field}"), error.problem) from None
+
+
+def traffic_of(workload: AnyWorkload) -> Traffic | None:
+    """Return the traffic of a workload, if it has a distribution of sizes and a load."""
+    if not isinstance(workload, Workload) or workload.load is None:
+        return None
+    return Traffic(workload.sizes, workload.load, workload.scale)
 
 
 def _simulator(table: object, transport: Transport) -> SimulatorSettings:
@@ -171,25 +186,26 @@ def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
     """Raise FieldError if a host that the scenario names is not in the topology."""
     named = _workload_hosts(scenario.workload)
     for flow in scenario.background:
-        named += [("background.from", flow.source), ("background.to", flow.to)]
-    for key, name in named:
+        named += [("background.from", "", flow.source), ("background.to", "", flow.to)]
+    for key, place, name in named:
         if name is not None and name not in hosts:
-            raise FieldError(key, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
+            raise FieldError(
+                key, f"{place}{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}"
+            )
 
 
-def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str | None]]:
-    """Return (key, host) for every host that the workload names."""
+def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str, str | None]]:
+    """Return (key, place within a file, host) for every host that the workload names."""
     if isinstance(workload, ExplicitWorkload):
-        ends = [(f"workload.flow[{i}]", flow.source, flow.to) for i, flow in enumerate(workload.flows)]
         return [
-            (f"{path}.{key}", name)
-            for path, *two in ends
-            for key, name in zip(("from", "to"), two, strict=True)
+            (*workload.place(i, key), name)
+            for i, flow in enumerate(workload.flows)
+            for key, name in (("from", flow.source), ("to", flow.to))
         ]
-    named: list[tuple[str, str | None]] = [("workload.to", workload.to)]
+    named: list[tuple[str, str, str | None]] = [("workload.to", "", workload.to)]
     if isinstance(workload, TraceWorkload):
         return named
-    for sizes in (workload.sizes, workload.shifted):
+    for sizes in workload.all_sizes:
         if isinstance(sizes, Mix):
-            named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
+            named += [("workload.mix.from", "", name) for part in sizes.parts for name in part.sources]
     return named

@@ -36,7 +36,10 @@ class Fabric:
 class FabricKeys(Links):
     """The keys of [fabric] that do not depend on the topology."""
 
-    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell, leaf-spine or fat-tree.")
+    topology: str = entry(
+        Text(longest=64),
+        "Kind of network: single, dumbbell, leaf-spine, fat-tree, or that of a plugin. With the key file, it is file.",
+    )
     buffer_bytes: int | None = entry(
         Size(1, 10**12),
         "Size of a port's buffer, which all its queues share. [scheme] may set another buffer. By default, the"

@@ -7,6 +7,7 @@ Both turn uniform random numbers into sizes. The size of a flow depends on exact
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +24,7 @@ Parts = npt.NDArray[np.int64]
 
 _STEPS = 4096
 """Points of each piece of a distribution for computing a mean. The mean is exact for straight pieces."""
+_PACKET_BYTES = re.compile(r"[1-9][0-9]{0,8}")
 _PACKET_SLACK = 1e-9
 """Greatest rounding error of an interpolation, as a share of a packet."""
 
@@ -201,7 +203,7 @@ def parse_cdf(name: str, text: str) -> SizeCdf:
 
 
 def _packet_bytes(name: str, number: int, words: list[str], *, first: bool) -> int:
-    if not first or len(words) != 2 or not words[1].isdigit() or int(words[1]) < 1:
+    if not first or len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
         raise FieldError(name, f'line {number}: write "packet_bytes 1460", once and before the first point')
     return int(words[1])
 

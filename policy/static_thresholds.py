@@ -26,6 +26,7 @@ thresholds for a known distribution are those with the least mean slowdown
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ import numpy.typing as npt
 from policy.desired import Policy
 from policy.errors import FieldError, shortened
 from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
-from policy.online_thresholds import DelayModel, best_thresholds, delay_model
+from policy.marking import REFERENCE_MARK_BYTES
+from policy.online_thresholds import DelayModel, best_thresholds, delay_model, threshold_limits
 from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
 from policy.sizes import Sizes, scaled_bytes
 
@@ -94,53 +96,79 @@ def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float],
 
 
 def optimal_thresholds(
-    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+    sizes: Sizes,
+    load: float,
+    levels: int,
+    scale: float = 1.0,
+    least_bytes: int = 0,
+    most_bytes: float = np.inf,
 ) -> tuple[int, ...]:
     """Return the levels - 1 thresholds in bytes, increasing, with the least mean slowdown.
 
-    They are edges, and none is below `least_bytes`. If a level should stay empty, its thresholds are a byte apart and
-    so become the same edge.
+    They are edges, none is below `least_bytes`, and none above `most_bytes`. If a level should stay empty, its
+    thresholds are a byte apart and so become the same edge.
     """
     _check(load)
     if levels < 2:
         return ()
-    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes), levels)
+    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes, most_bytes), levels)
     return _whole(EDGES[best[0]])
 
 
-_SOLVERS: Mapping[object, Callable[[Sizes, float, int, float, int], tuple[int, ...]]] = {
+SOLVERS: Mapping[str, Callable[..., tuple[int, ...]]] = {
     "optimal": optimal_thresholds,
-    "pias": lambda sizes, load, queues, scale, _least_bytes: pias_thresholds(sizes, load, queues, scale),
+    "pias": lambda sizes, load, queues, scale, *_limits: pias_thresholds(sizes, load, queues, scale),
 }
 """Words that a document may give as `thresholds` instead of a list, if sizes and load are known."""
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """The traffic for which thresholds are computed."""
+
+    sizes: Sizes
+    load: float
+    """Between 0 and 1."""
+    scale: float = 1.0
+    """Factor of all sizes."""
+    name: str = "the workload"
+    """Whose traffic this is, for people."""
+
+
 def solved(
-    document: Mapping[str, Any], sizes: Sizes | None, load: float | None, scale: float
+    document: Mapping[str, Any],
+    traffic: Traffic | None,
+    network_mark_bytes: int = REFERENCE_MARK_BYTES,
+    lacking: str = "a workload with a distribution of sizes and a load",
 ) -> dict[str, Any]:
     """Return a policy's document in which a list replaces thresholds = "optimal" or "pias".
 
-    `sizes` and `load` are the workload's, None if it has none. Raises FieldError. Other documents
-    come back unchanged.
+    Raises FieldError, also for a word without traffic; then the message names what is `lacking`. Other documents come
+    back unchanged.
     """
     word = document.get("thresholds")
     if not isinstance(word, str):
         return dict(document)
-    if word not in _SOLVERS:
+    if word not in SOLVERS:
         raise FieldError(
-            "thresholds", f"{shortened(word)} is neither a list nor one of {', '.join(map(str, _SOLVERS))}"
+            "thresholds", f"{shortened(word)} is neither a list nor one of {', '.join(map(str, SOLVERS))}"
         )
-    if sizes is None or load is None:
-        raise FieldError("thresholds", f"{word!r} needs a workload with a distribution of sizes and a load")
+    if traffic is None:
+        raise FieldError("thresholds", f"{word!r} needs {lacking}")
     levels = demotions_of(document) + 1
-    least_bytes = (
-        Policy.from_document({**document, "thresholds": list(range(1, levels))}).least_threshold or 0
-    )
-    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale, least_bytes))}
+    anything = {**document, "thresholds": list(range(1, levels))}
+    limits = threshold_limits(Policy.from_document(anything, network_mark_bytes))
+    found = SOLVERS[word](traffic.sizes, traffic.load, levels, traffic.scale, *limits)
+    return {**document, "thresholds": list(found)}
 
 
 def known_delays(
-    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+    sizes: Sizes,
+    load: float,
+    levels: int,
+    scale: float = 1.0,
+    least_bytes: int = 0,
+    most_bytes: float = np.inf,
 ) -> DelayModel:
     """Return the delay model of one port with this traffic, as if it had been measured without error."""
     flows = _FlowSizes(sizes, scale)
@@ -153,6 +181,7 @@ def known_delays(
         load * up_to[None] / flows.mean,
         np.zeros((1, levels)),
         least_bytes,
+        most_bytes,
     )
 
 

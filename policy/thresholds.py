@@ -21,9 +21,11 @@ from policy import tags
 
 Counts = npt.NDArray[np.int64]
 """Completed flows by attained-service bucket, shape (40,)."""
+Weights = npt.NDArray[np.float64]
+"""The same with weights, which may be fractions."""
 
 
-def percentile_thresholds(completed: Counts, percentiles: Sequence[float]) -> tuple[int, ...]:
+def percentile_thresholds(completed: Counts | Weights, percentiles: Sequence[float]) -> tuple[int, ...]:
     """Return thresholds in bytes: for each percentile (nearest rank) the upper edge of the bucket
     that holds it.
 
@@ -34,12 +36,13 @@ def percentile_thresholds(completed: Counts, percentiles: Sequence[float]) -> tu
     return tuple(tags.EDGES_BYTES[k] for k in edges)
 
 
-def percentile_edges(completed: Counts, percentiles: Sequence[float]) -> npt.NDArray[np.int64]:
+def percentile_edges(completed: Counts | Weights, percentiles: Sequence[float]) -> npt.NDArray[np.int64]:
     """Return the same for P ports at once, shape (P, 40), as indices of the edges, shape (P, percentiles)."""
     cumulative = np.cumsum(completed, axis=1)
     part = np.asarray(percentiles) / 100.0
-    ranks = np.maximum(1, np.ceil(part * cumulative[:, -1:] - 1e-9))
-    below = np.count_nonzero(cumulative[:, None, :] < ranks[:, :, None], axis=2)
+    # A part above zero: with whole counts, this is the nearest rank. Sums of fractions may be off by rounding.
+    needed = np.maximum(part * cumulative[:, -1:] * (1 - 1e-9), 1e-12)
+    below = np.count_nonzero(cumulative[:, None, :] < needed[:, :, None], axis=2)
     return np.asarray(np.minimum(below, tags.ATTAINED_BUCKETS - 1), np.int64)
 
 

@@ -129,6 +129,15 @@ class Deadlines:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """Other sizes from some point of a run on."""
+
+    at: float
+    """Fraction of the flows after which these sizes replace those before."""
+    sizes: SizeCdf | Mix
+
+
+@dataclass(frozen=True)
 class Workload:
     """Random flows, as a scenario's [workload] and [deadlines] define them."""
 
@@ -142,9 +151,8 @@ class Workload:
     flows: int
     scale: float = 1.0
     """Factor of all sizes."""
-    shift_at: float | None = None
-    """Fraction of the flows after which `shifted` replaces `sizes`."""
-    shifted: SizeCdf | Mix | None = None
+    shifts: tuple[Shift, ...] = ()
+    """Other sizes from some points of the run on, by `at`."""
     deadlines: Deadlines | None = None
     interarrival_s: float | None = None
     """Mean time between two starts (in an incast: between two requests), if there is no load."""
@@ -152,6 +160,11 @@ class Workload:
     """Incast: number of senders that answer one request."""
     size_known: float = 0.0
     """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
+
+    @property
+    def all_sizes(self) -> tuple[SizeCdf | Mix, ...]:
+        """The sizes of each phase of the run: before the first shift, and after each one."""
+        return (self.sizes, *(shift.sizes for shift in self.shifts))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
 
-A workload is random flows, an incast, a trace, or a list of all its flows. Each of the four has a
+A workload is random flows, an incast, a trace, a table of flows, or a list of all its flows. Each of the five has a
 table of keys here. The keys of a listed flow are in `policy/explicit.py`.
 """
 
@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
+from policy.flow_tables import SUFFIXES, FlowTable
 from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
+from policy.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from policy.patterns import PATTERNS
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import Trace
 from policy.units import NS_PER_S, format_bytes
-from policy.workload import Deadlines, TraceWorkload, Workload
+from policy.workload import Deadlines, Shift, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
-LoadTrace = Callable[[str], Trace]
+LoadTrace = Callable[[str], Trace | FlowTable]
 AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
 
 MAX_LOAD = 0.99
@@ -111,7 +113,11 @@ class RandomKeys(CommonKeys):
     mix: tuple[MixKeys, ...] = entry(
         ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes and distributions.", default=()
     )
-    shift: ShiftKeys | None = entry(TableOf(ShiftKeys), "Other sizes from some point on.", default=None)
+    shift: tuple[ShiftKeys, ...] = entry(
+        OneOrMore(TableOf(ShiftKeys), longest=100),
+        "Other sizes from some point on: one table, or a list of them in the order of their points.",
+        default=(),
+    )
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,21 @@ class IncastKeys(CommonKeys):
 class TraceKeys:
     """The flows of a trace, all to one receiver."""
 
-    trace: str = entry(_FILE, 'A file of lines "ms KB sender".')
+    trace: str = entry(_FILE, 'A file of lines "ms KB sender" (not .csv or .parquet).')
     to: str = entry(_HOST, "The receiver.")
     flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
     scale: float = _SCALE
     size_known: float = entry(
         Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
     )
+
+
+@dataclass(frozen=True)
+class FlowTableKeys:
+    """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
+
+    trace: str = entry(_FILE, "A table of flows; its name ends in .csv or .parquet.")
+    flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
 
 
 def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
@@ -146,14 +160,32 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
+    if str(table.get("trace")).endswith(SUFFIXES):
+        if deadlines is not None:
+            raise FieldError(
+                "deadlines", "is for random flows; the table's column deadline says which flows have one"
+            )
+        return _flow_table(read(FlowTableKeys, table, "workload"), load_trace)
     given = None if deadlines is None else _deadlines(deadlines)
     if "trace" in table:
         return _trace(read(TraceKeys, table, "workload"), given, load_trace)
     return _random(table, given, load_cdf)
 
 
+def _flow_table(keys: FlowTableKeys, load_trace: LoadTrace) -> ExplicitWorkload:
+    table = load_trace(keys.trace)
+    if not isinstance(table, FlowTable):
+        raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
+    return table.workload(keys.flows)
+
+
 def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
     trace = load_trace(keys.trace)
+    if not isinstance(trace, Trace):
+        raise FieldError(
+            "workload.trace",
+            f"{keys.trace} is a table of flows, so its name must end in {' or '.join(SUFFIXES)}",
+        )
     if keys.flows is not None and keys.flows > len(trace):
         raise FieldError(
             "workload.flows",
@@ -172,33 +204,46 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
     keys: IncastKeys | RandomKeys
+    shifts: tuple[Shift, ...] = ()
     if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
-        fanin, shift = _fanin(keys), None
+        fanin = _fanin(keys)
         sizes: SizeCdf | Mix = _answers(keys)
     else:
         keys = read(RandomKeys, table, "workload")
         fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
-        shift = keys.shift
+        shifts = _shifts(keys.shift, load_cdf)
     _check_arrivals(keys)
     _check_receiver(keys)
-    shifted = _sizes(shift, "workload.shift", load_cdf) if shift else None
-    for one in (sizes, shifted):
-        if one is not None:
-            _check_scale(keys.scale, one.largest_bytes)
-    return Workload(
+    found = Workload(
         sizes=sizes,
         pattern=keys.pattern,
         to=keys.to,
         load=keys.load,
         flows=keys.flows,
         scale=keys.scale,
-        shift_at=shift.at if shift else None,
-        shifted=shifted,
+        shifts=shifts,
         deadlines=deadlines,
         interarrival_s=keys.interarrival_s,
         fanin=fanin,
         size_known=keys.size_known,
+    )
+    for one in found.all_sizes:
+        _check_scale(keys.scale, one.largest_bytes)
+    return found
+
+
+def _shifts(tables: tuple[ShiftKeys, ...], load_cdf: LoadCdf) -> tuple[Shift, ...]:
+    for earlier, later in pairwise(tables):
+        if later.at <= earlier.at:
+            raise FieldError(
+                "workload.shift",
+                f"must be in the order of the points, but at = {later.at:g} follows at = {earlier.at:g}; "
+                "give each shift a greater `at` than the one before",
+            )
+    places = ["workload.shift"] if len(tables) == 1 else [f"workload.shift[{i}]" for i in range(len(tables))]
+    return tuple(
+        Shift(keys.at, _sizes(keys, where, load_cdf)) for keys, where in zip(tables, places, strict=True)
     )
 
 

@@ -9,6 +9,11 @@ from pathlib import Path
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+def boot() -> str:
+    """Return the identity of this machine's boot. All containers of a machine have the same."""
+    return _BOOT_ID.read_text().strip()
+
+
 def my_identity() -> str:
     """Return boot, PID namespace, process id and start time of this process. No other process has the same."""
     return "/".join((*_machine(), str(os.getpid()), _started(os.getpid()) or "?"))
@@ -27,7 +32,7 @@ def _machine() -> tuple[str, str]:
     """Return boot and PID namespace. If /proc shows another namespace than this process's own, the second is unique."""
     its_own = str(Path("/proc/self").readlink()) == str(os.getpid())
     namespace = str(Path("/proc/self/ns/pid").stat().st_ino) if its_own else f"unseen-{os.urandom(4).hex()}"
-    return _BOOT_ID.read_text().strip(), namespace
+    return boot(), namespace
 
 
 def _started(pid: int) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from policy.framing import FRAME_BYTES
 from policy.graph import Port, Topology
+from policy.ingress_groups import ingress_groups
 from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
 
@@ -48,9 +49,11 @@ def lay_out(
         port={port.id: len(topology.hosts) + i for i, port in enumerate(topology.ports)},
     )
     edge = {port.peer: port for port in topology.ports if port.edge}
+    groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
     for host in topology.hosts:
         uplink = edge[host.name]
         _add(fabric, uplink, layout.switch[uplink.switch], to_host=False, made=make_port(uplink, True))
+        fabric.set_ingress_group(layout.host[host.name], groups[uplink.switch][uplink.number])
     for port in topology.ports:
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
         _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False))

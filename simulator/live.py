@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from policy.desired import Policy
 from policy.graph import Port, Topology
+from policy.ingress_groups import INGRESS_GROUPS
 from policy.needs import Need
-from policy.queue_map import QueueMap, queue_map
+from policy.queue_map import QueueMap, host_queue_map
 from policy.scenario import Scenario
 from policy.workload import FlowBatch
 from simulator import _fabric
@@ -82,6 +83,10 @@ class LiveFabric:
         """Return packets, bytes and completed flows so far, by port of the topology and tag, shape (P, 62, 3)."""
         return self._of_ports(self._fabric.tag_counters())
 
+    def end_counters(self) -> Counters:
+        """Return completed flows so far, by port, group of ingress ports and bucket, shape (P, INGRESS_GROUPS, 40)."""
+        return self._of_ports(self._fabric.end_counters(INGRESS_GROUPS))
+
     def queue_counters(self) -> Counters:
         """Return packets and bytes sent, packets marked and dropped so far, by port and queue, shape (P, 8, 4)."""
         return self._of_ports(self._fabric.queue_counters())
@@ -126,6 +131,6 @@ class LiveFabric:
         self._fabric.change_port(number, on_link(settings, link), discipline)
 
     def _queue_at_hosts(self, policy: Policy) -> None:
-        queues = queue_map(policy, policy.thresholds)
+        queues = host_queue_map(policy)
         for number in self._layout.host.values():
             self._fabric.set_queue_of(number, queues)

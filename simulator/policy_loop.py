@@ -10,7 +10,8 @@ import numpy as np
 from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.graph import Topology
-from policy.queue_map import queue_map
+from policy.ingress_groups import INGRESS_GROUPS
+from policy.queue_map import host_queue_map, queue_map
 from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
 from simulator.layout import Layout
@@ -38,7 +39,9 @@ class PolicyLoop:
         )
         self._adaptation.observe(0, PortCounters.zero(len(topology.ports)))
         queues = queue_map(policy, policy.thresholds)
-        for number in range(len(topology.hosts) + len(topology.ports)):
+        for number in layout.host.values():
+            fabric.set_queue_of(number, host_queue_map(policy))
+        for number in layout.port.values():
             fabric.set_queue_of(number, queues)
         for row, port in enumerate(topology.ports):
             if start[row] != policy.thresholds:
@@ -51,8 +54,10 @@ class PolicyLoop:
 
     def adjust(self, now_ps: int) -> None:
         """Adjust all thresholds by the counters that a controller would read by OpenFlow."""
-        counters = self._fabric.tag_counters()[self._rows].astype(np.int64)
-        self._adaptation.observe(now_ps // PS_PER_NS, PortCounters(*counters.transpose(2, 0, 1)))
+        by_tag = self._fabric.tag_counters()[self._rows].astype(np.int64)
+        ended = self._fabric.end_counters(INGRESS_GROUPS)[self._rows].astype(np.int64)
+        counters = PortCounters(by_tag[:, :, 0], by_tag[:, :, 1], ended)
+        self._adaptation.observe(now_ps // PS_PER_NS, counters)
         moved = np.flatnonzero(self._adaptation.adjust())
         flows = self._adaptation.flows if moved.size else ()
         for row in moved:

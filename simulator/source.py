@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -20,8 +21,12 @@ ROUND_S = 3600.0
 class FlowSource:
     """Hands out flows in the order of their starts. Numbers and starts grow over all rounds."""
 
-    def __init__(self, scenario: Scenario, topology: Topology) -> None:
+    def __init__(
+        self, scenario: Scenario, topology: Topology, begin_s: float = 0.0, until_s: float = math.inf
+    ) -> None:
+        """The schedule begins at `begin_s`. It has the flows that start within `until_s` after that."""
         self._scenario, self._topology = scenario, topology
+        self._begin_s, self._until_s = begin_s, until_s
         self._batches = self._drawn()
         self._left: FlowBatch | None = None
 
@@ -41,9 +46,12 @@ class FlowSource:
     def _drawn(self) -> Iterator[FlowBatch]:
         rng, number = np.random.default_rng(self._scenario.seed), 0
         for round_number in count():
-            began_s, first = round_number * ROUND_S, number
-            for batch in scheduled_batches(self._scenario, self._topology, rng, ROUND_S):
-                yield _later(batch, began_s, number)
+            past_s, first = round_number * ROUND_S, number
+            round_s = min(ROUND_S, self._until_s - past_s)
+            for batch in (
+                scheduled_batches(self._scenario, self._topology, rng, round_s) if round_s > 0 else ()
+            ):
+                yield _later(batch, self._begin_s + past_s, number)
                 number += len(batch)
             if number == first:
                 return

@@ -13,8 +13,10 @@ from typing import Any
 
 from policy.errors import SluiceError
 from policy.version import VERSION
+from runtime import plugins
 from runtime.command import CommandFailed
 from runtime.settings import Service
+from sluice import completion
 
 COMMANDS: Mapping[str, str] = {
     "run": "run one scenario and write its result bundle",
@@ -24,12 +26,16 @@ COMMANDS: Mapping[str, str] = {
     "top": "show what is running, live in the terminal",
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
+    "export": "write the policy as the configuration of other switches (SONiC)",
+    "exec": "run a program on a host of the running testbed",
+    "shell": "open a shell on a host of the running testbed",
     "capture": "record packets of a switch port as a pcap file",
     "token": "make, list and revoke the tokens of people and programs",
     "enrol": "make a token with which an agent of another machine gets a certificate",
     "revoke": "refuse an agent's certificate from now on",
     "agents": "list the agents: state, certificate, last heartbeat, version",
     "authority": "show or rotate the authority that certifies agents",
+    "completion": "print the script that completes the words of sluice in bash or zsh",
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",
 }
@@ -76,6 +82,7 @@ _EXAMPLES = """examples:
   sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
   sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
   sluice top                                           show what is running, in the terminal
+  sluice exec h1 -- ping -c 3 h3                       a program on a host of the running testbed
   sluice capture s1:2 --seconds 5 --out x.pcap         packets of a switch port
 
 `sluice COMMAND --help` explains a command. Example scenarios are in experiments/scenarios.
@@ -85,9 +92,15 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line and run the command. A user error becomes one line on standard error
     and exit code 2."""
+    if completion.is_asked():
+        completion.answer(_parser(), {**COMMANDS, **SERVICE_HELP})
     given = _parser().parse_args(argv)
     try:
+        plugins.load()
         return _run(given)
+    except plugins.PluginError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return 2
     except ModuleNotFoundError as error:
         room = (error.name or "").partition(".")[0]
         if room not in _WHERE:

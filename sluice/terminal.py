@@ -83,6 +83,11 @@ def print_summary(summary: Mapping[str, Any], title: str) -> None:
             f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
         )
     console.print(f"unfinished: {summary['unfinished']}, retransmissions: {summary['retransmissions']}")
+    print_validity(summary)
+
+
+def print_validity(summary: Mapping[str, Any]) -> None:
+    """Print why a run is not valid, if it is not."""
     for reason in summary.get("valid", {}).get("reasons", []):
         console.print(f"[bold red]not valid:[/] {reason}")
 

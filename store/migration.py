@@ -10,7 +10,7 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 from policy.errors import EnvironmentLacking
 from policy.version import VERSION
 from store.dialect import insert_for
-from store.schema import SCHEMA_VERSION, agents, flows, schema_versions, switches
+from store.schema import SCHEMA_VERSION, agents, flows, sanctions, schema_versions, switches
 
 _BEFORE = "flows_before"
 
@@ -41,7 +41,7 @@ def bring_up_to_date(connection: Connection) -> None:
     It runs in one transaction, and another process may do the same at this moment. On SQLite the
     write lock keeps the two apart; on PostgreSQL the caller holds the lock on the schema.
     """
-    for seen in (agents, switches):
+    for seen in (agents, switches, sanctions):
         _add_columns(connection, seen)
     if not _is_old(connection):
         return

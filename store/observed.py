@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, delete, func, select
+from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from policy.agents import (
     STORED_HEARTBEATS,
@@ -19,6 +19,7 @@ from policy.agents import (
 )
 from policy.entries import write
 from policy.errors import FieldError
+from policy.urgency import FRESH_S, UrgencyReport
 from store.ages import age_s
 from store.dialect import insert_for
 from store.order import one_after_another
@@ -26,6 +27,8 @@ from store.schema import agents, events, port_samples, sanctions, signs, switche
 
 CONTROLLER = "controller"
 
+CONTEST_S = 10.0
+"""Two agents that both report within this time live at the same time. A renamed agent waits that long for its name."""
 MOST_AGENTS = 1000
 """The most agents that report at one web process's store."""
 
@@ -182,15 +185,35 @@ def largest_tag_burst(engine: Engine) -> int | None:
         return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
 
 
+def urgency_reports(engine: Engine) -> dict[str, UrgencyReport]:
+    """Return what each host agent reports about urgency tags. The database extracts it, so no heartbeat is parsed."""
+    fresh_s = age_s(engine) - FRESH_S
+    # as_integer would cast to 32 bits on PostgreSQL.
+    tagged, pid = (cast(agents.c.status[key].as_string(), BigInteger) for key in ("urgent_bytes", "pid"))
+    query = select(agents.c.name, tagged, pid, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
+    with engine.connect() as connection:
+        return {
+            name: UrgencyReport(count, process or 0, seen_s is not None and seen_s >= fresh_s)
+            for name, count, process, seen_s in connection.execute(query)
+        }
+
+
 def agents_by_mac(engine: Engine) -> dict[str, str]:
     """Return the names of the host agents by the MAC address that each reports. The newest agent wins.
 
-    The database extracts them, so no heartbeat is parsed.
+    While two agents report one address, it names neither: one of them lies, and the name would change with each
+    heartbeat. The database extracts the addresses, so no heartbeat is parsed.
     """
     mac = agents.c.status["mac"].as_string()
-    query = select(mac, agents.c.name).where(agents.c.kind == HostHeartbeat.KIND).order_by(agents.c.seen_at)
+    query = select(mac, agents.c.name, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
+    newest: dict[str, tuple[str, float]] = {}
+    contested = set()
     with engine.connect() as connection:
-        return {address: name for address, name in connection.execute(query) if address}
+        for address, name, seen_s in connection.execute(query.order_by(agents.c.seen_s.nulls_first())):
+            if address in newest and (seen_s or 0.0) - newest[address][1] < CONTEST_S:
+                contested.add(address)
+            newest[address] = name, seen_s or 0.0
+    return {address: name for address, (name, _) in newest.items() if address and address not in contested}
 
 
 def simulation(engine: Engine) -> SimulatorHeartbeat | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, delete, select
 
@@ -17,7 +17,7 @@ from store.schema import sanctions
 class Sanction(Demoted):
     """A demotion that is in force."""
 
-    since: float
+    since: float = field(kw_only=True)
     """Epoch seconds."""
 
 

@@ -252,6 +252,7 @@ sanctions = Table(
     Column("duration_s", Float, nullable=False),
     Column("offences", Integer, nullable=False),
     Column("term_s", Float, nullable=False),
+    Column("rate_bps", BigInteger),
 )
 """A row for each host that is demoted now: see store/sanctions.py."""
 

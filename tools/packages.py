@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the Debian packages and the wheel: `python -m tools.packages [--version VERSION] [--only deb|wheel]`.
+"""Builds the Debian packages and the wheels: `python -m tools.packages [--version VERSION] [--only deb|wheel]`.
 
 Everything is made in build/packages. pip brings the libraries that Debian 12 lacks or has too old, in the versions of
 constraints.txt, so that nothing is downloaded when a package is installed. BPF objects are compiled here.
@@ -20,6 +20,8 @@ from email.utils import formatdate
 from pathlib import Path
 
 from policy.version import VERSION
+from sluice.commands.completion import script
+from tools import sockets_package
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "packages"
@@ -36,7 +38,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
 """Package → the rooms that it has."""
 
 LIBRARIES: Mapping[str, Sequence[str]] = {
-    "common": ("cryptography", "rich", "tomli-w"),
+    "common": ("argcomplete", "cryptography", "rich", "tomli-w"),
     "store": ("numpy", "sqlalchemy", "psycopg[binary]"),
     "controller": ("os-ken",),
     "web": (
@@ -61,7 +63,13 @@ SERVICES: Mapping[str, Sequence[str]] = {
 
 WHEEL_ROOMS = ("policy", "runtime", "topologies", "simulator", "sluice")
 """The rooms of the wheel sluice-sim. Of `topologies` it needs the networks as graphs."""
-WHEEL_LIBRARIES = ("jinja2", "matplotlib", "numpy", "pyarrow", "rich", "scipy", "snakemake")
+WHEEL_LIBRARIES = ("argcomplete", "jinja2", "matplotlib", "numpy", "pyarrow", "rich", "scipy", "snakemake")
+
+COMPLETIONS: Mapping[str, str] = {
+    "bash": "usr/share/bash-completion/completions/sluice",
+    "zsh": "usr/share/zsh/vendor-completions/_sluice",
+}
+"""Shell → the place where it looks for the script that completes the words of `sluice`."""
 
 _WHEEL_PROJECT = """\
 [build-system]
@@ -181,6 +189,9 @@ def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
         command.parent.mkdir(parents=True)
         command.write_text(_COMMAND)
         command.chmod(0o755)
+        for shell, name in COMPLETIONS.items():
+            (tree / name).parent.mkdir(parents=True)
+            (tree / name).write_text(script(shell))
     _add_libraries(package, tree / HERE / "vendor", owners)
     for service in SERVICES.get(package, ()):
         config = tree / f"etc/sluice/{service}.toml"
@@ -310,6 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.only != "deb":
         wheel()
+        sockets_package.build(OUT)
     if options.only != "wheel":
         debian(options.version)
     for path in sorted([*OUT.glob("*.deb"), *OUT.glob("*.whl")]):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from policy.entries import entries
-from policy.errors import unknown_key
+from policy.errors import FieldError, unknown_key
 from policy.kinds import Quantity
 from policy.links import Links
 
@@ -21,6 +21,9 @@ def checked(cls: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
     for name in parameters:
         if name not in known:
             raise unknown_key(name, name, [one.key for one in known.values()])
+    for one in known.values():
+        if one.is_required and one.name not in parameters:
+            raise FieldError(one.key, f"is missing; it must be {one.kind.allowed}")
     values = {}
     for name, value in parameters.items():
         kind = known[name].kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from policy.graph import Port, Topology
@@ -32,6 +32,8 @@ class _PortRow(NamedTuple):
     """The QoS before Sluice's, or _NONE. None if the QoS is not Sluice's."""
     ignored: str
     """The settings of the port that only hold while the switch forwards by itself."""
+    interfaces: tuple[str, ...]
+    """The uuids of its interfaces. A bond has several."""
 
 
 class OwnPorts:
@@ -82,13 +84,13 @@ class OwnPorts:
             log.info("%s has the QoS that it had before", name)
 
     def problems(self, ports: Iterable[Port]) -> tuple[str, ...]:
-        """Return what rules of OpenFlow ignore at these ports, although the operator has set it."""
+        """Return what rules of OpenFlow ignore at these ports, although the operator has set it: VLANs and bonds."""
         rows = self._ports()
+        bond_of = self._bonds(rows)
         return tuple(
-            f"{port.switch}:{port.interface} has {row.ignored} in Open vSwitch, and rules of OpenFlow ignore that, so"
-            " hosts of different VLANs reach each other. Tag the frames at the hosts, or leave this switch out"
+            f"{port.switch}:{port.interface} {problem}"
             for port in ports
-            if (row := rows.get(port.interface)) is not None and row.ignored
+            if (problem := _problem(rows.get(port.interface), bond_of.get(port.interface)))
         )
 
     def interfaces(self) -> frozenset[str]:
@@ -108,11 +110,21 @@ class OwnPorts:
     # ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ports(self) -> dict[str, _PortRow]:
-        rows = self._rows("Port", "name", "qos", "external_ids", *_VLAN_COLUMNS)
+        rows = self._rows("Port", "name", "qos", "external_ids", "interfaces", *_VLAN_COLUMNS)
         return {
-            row["name"]: _PortRow(row["qos"] or "", row["external_ids"].get(_FORMER), _ignored(row))
+            row["name"]: _PortRow(
+                row["qos"] or "", row["external_ids"].get(_FORMER), _ignored(row), _several(row["interfaces"])
+            )
             for row in rows
         }
+
+    def _bonds(self, ports: Mapping[str, _PortRow]) -> dict[str, str]:
+        """Return the bond of each interface that belongs to one."""
+        bonds = {name: row.interfaces for name, row in ports.items() if len(row.interfaces) > 1}
+        if not bonds:
+            return {}
+        names = {row["_uuid"]: row["name"] for row in self._rows("Interface", "_uuid", "name")}
+        return {names[uuid]: bond for bond, members in bonds.items() for uuid in members if uuid in names}
 
     def _rates_bps(self) -> dict[str, int]:
         rows = self._rows("QoS", "_uuid", "other_config")
@@ -133,6 +145,26 @@ class OwnPorts:
 
 def _ignored(row: dict[str, Any]) -> str:
     return ", ".join(f"{column}={_shown(row[column])}" for column in _VLAN_COLUMNS if row[column] is not None)
+
+
+def _problem(row: _PortRow | None, bond: str | None) -> str:
+    """Return what an operator must know of a port; empty if there is nothing."""
+    if bond is not None:
+        return (
+            f"belongs to the bond {bond} of Open vSwitch, and rules of OpenFlow send to each of its interfaces apart,"
+            " so broadcasts arrive twice. Make a bond of Linux and add that to the bridge, or leave this switch out"
+        )
+    if row is None or not row.ignored:
+        return ""
+    return (
+        f"has {row.ignored} in Open vSwitch, and rules of OpenFlow ignore that, so hosts of different VLANs reach each"
+        " other. Tag the frames at the hosts, or leave this switch out"
+    )
+
+
+def _several(value: Any) -> tuple[str, ...]:
+    """Return the elements of a set, which OVSDB writes as an atom if it has one element."""
+    return tuple(value) if isinstance(value, list) else (value,) if value is not None else ()
 
 
 def _shown(value: Any) -> str:

@@ -18,6 +18,7 @@ from policy.errors import FieldError
 from policy.graph import Port, Topology
 from policy.overrides import name_port
 from runtime.settings.kinds import WebAddress
+from topologies.entering import names_of
 
 DATAPATHS = ("auto", "netdev", "system")
 
@@ -81,6 +82,11 @@ class Settings:
         return self.run_dir / "report-wanted"
 
     @property
+    def names_file(self) -> Path:
+        """The names of all hosts, as /etc/hosts, for commands that people run in a host."""
+        return self.run_dir / "hosts"
+
+    @property
     def identity_dir(self) -> Path:
         """The port agent's key and certificate."""
         return self.run_dir / "identity"
@@ -91,7 +97,8 @@ class Settings:
         return self.run_dir / "testbed.json"
 
     def save(self, topology: Topology) -> None:
-        """Write `start_file`."""
+        """Write `start_file` and `names_file`."""
+        self.names_file.write_text(names_of(topology.hosts))
         values = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
         write_json(self.start_file, {"settings": values, "topology": topology.to_document()})
 

@@ -21,6 +21,7 @@ from webui.api import (
     observed,
     policies,
     sanctions,
+    scoreboard,
     tokens,
 )
 from webui.api_page import api_page
@@ -89,6 +90,7 @@ def create_app(
         observed,
         sanctions,
         flows,
+        scoreboard,
         agents,
         enrolment,
         tokens,

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from typing import Any
 
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from policy.errors import shortened
 from webui.errors import ApiError
 
 MAX_BODY_BYTES = 1_000_000
@@ -48,10 +50,15 @@ def _read(limit_bytes: int) -> bytes:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Return JSON text as a value. ApiError 400 unless it is UTF-8 without NaN, infinity or lone surrogates."""
+    """Return JSON text as a value.
+
+    ApiError 400 unless it is UTF-8 with finite numbers, no lone surrogates, and no key twice in an object.
+    """
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite
+        )
         if _SURROGATE_ESCAPE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
@@ -61,6 +68,15 @@ def parse_json(raw: bytes) -> Any:
     except ValueError as error:
         raise ApiError(400, "malformed-json", f"the body is not JSON: {error}") from None
     return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. A key that comes twice is refused: another reader of the body may take the other value."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"an object has the key {shortened(twice)} twice")
+    return made
 
 
 def _refuse_constant(name: str) -> None:

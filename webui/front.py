@@ -30,9 +30,18 @@ from webui.services import EXTENSION
 
 HEADER_S = 10.0
 """Time for the header of a request, from its first byte; of a connection's first request, from its beginning."""
+MOST_HEADER_BYTES = 65_536
+"""The most bytes of a header that wait for its end. A browser with many cookies needs some thousand."""
+SMALL_CHUNKS = 500
+CHUNK_BYTES = 64
+"""A body may come in SMALL_CHUNKS chunks of any size, and in one more for each CHUNK_BYTES. Each costs time."""
 LINGER_S = 5.0
 """Time in which a client must take the rest of its answer from a connection that ends."""
 _PLAIN, _UNIX, _AGENTS = "plain", "unix", "agents"
+
+
+class _SmallChunks(Exception):
+    """A body comes in too many chunks."""
 
 
 class Protocol(ASGIProtocol):  # type: ignore[misc]
@@ -43,6 +52,8 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
         self._door, self._kind, self._visit = door, kind, visit
         visit.turn_away = self._make_room
         self._header_timer: asyncio.TimerHandle | None = None
+        self._header_bytes = 0
+        self._chunks, self._body_bytes = 0, 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -51,7 +62,20 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
     def data_received(self, data: bytes) -> None:
         if self._awaiting_request and self._header_timer is None:
             self._expect_header()
+        self._header_bytes += len(data)
         super().data_received(data)
+        if self._header_timer is not None and self._header_bytes > MOST_HEADER_BYTES and not self._closed:
+            self._end(431, "long-header", _LONG_HEADER)
+
+    def _feed_callback_parser(self, data: bytes) -> bool:
+        """Read bytes of a request. Returns False if the connection ends."""
+        try:
+            return bool(super()._feed_callback_parser(data))
+        except ValueError:  # Python makes no number of so many digits
+            self._end(400, "malformed-header", "the header has a number of too many digits")
+        except _SmallChunks:
+            self._end(400, "small-chunks", f"most chunks of the body have less than {CHUNK_BYTES} bytes")
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -67,6 +91,7 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
         self._door.leave(self._visit)
 
     def _expect_header(self) -> None:
+        self._header_bytes = 0
         self._header_timer = self.worker.loop.call_later(HEADER_S, self._end, 408, "too-slow", _NO_HEADER)
 
     def _stop_timer(self) -> None:
@@ -77,7 +102,14 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
     def _on_headers_complete(self) -> Any:
         self._stop_timer()
         self._door.serve(self._visit)
+        self._chunks, self._body_bytes = 0, 0
         return super()._on_headers_complete()
+
+    def _on_body(self, chunk: bytes) -> None:
+        self._chunks, self._body_bytes = self._chunks + 1, self._body_bytes + len(chunk)
+        if self._chunks > SMALL_CHUNKS + self._body_bytes / CHUNK_BYTES:
+            raise _SmallChunks
+        super()._on_body(chunk)
 
     def _arm_keepalive_timer(self) -> None:
         self._door.wait(self._visit)
@@ -87,6 +119,7 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
         self._end(408, "made-room", _LONGEST)
 
     def _end(self, status: int, code: str, problem: str) -> None:
+        self._stop_timer()
         self._safe_write(answer(status, code, problem))
         self._close_transport()
         self._request_ready.set()
@@ -246,6 +279,7 @@ class FrontWorker(ASGIWorker):  # type: ignore[misc]
 
 
 _NO_HEADER = f"no complete header within {HEADER_S:.0f} s"
+_LONG_HEADER = f"the header has more than {MOST_HEADER_BYTES} bytes"
 _LONGEST = "the server has too many connections, and this one has waited longest"
 _TOO_MANY = "the server has too many connections; try again later"
 

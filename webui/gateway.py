@@ -72,6 +72,7 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         channel: Channel = scope["extensions"][CHANNEL]
         try:
+            _check_framing(scope)
             self._check_streams(scope)
             body = await self._body(scope, receive, channel.is_trusted)
             if body is not None:
@@ -119,19 +120,19 @@ class Gateway:
     async def _body(self, scope: Scope, receive: Receive, is_trusted: bool) -> bytes | None:
         """Return the whole body; None if the client has gone. Raises Refused: too long, too slow, too many."""
         limit = MAX_FLOWS_BODY_BYTES if scope["path"] == FLOWS_PATH else MAX_BODY_BYTES
-        pieces: list[bytes] = []
+        body = bytearray()
         held = 0
         try:
             async for piece in _pieces(receive, limit):
                 if held + len(piece) <= limit:
-                    pieces.append(piece)
+                    body += piece
                     held += len(piece)
                     self._held[is_trusted] += len(piece)
                 if self._held[is_trusted] > HELD_BYTES:
                     raise Refused(
                         503, "busy", "too many bodies arrive at the same time; try again in a moment"
                     )
-            return b"".join(pieces)
+            return bytes(body)
         except ConnectionError:
             return None
         finally:
@@ -148,7 +149,7 @@ class Gateway:
         stream: EventStream | None = environ.get(STREAM)
         try:
             await send({"type": "http.response.start", "status": status, "headers": headers})
-            if stream is not None:
+            if stream is not None and scope["method"] != "HEAD":
                 await self._send_stream(stream, send)
             else:
                 await asyncio.wait_for(send({"type": "http.response.body", "body": result}), ANSWER_S)
@@ -177,8 +178,19 @@ class Gateway:
         await waits
 
 
+def _check_framing(scope: Scope) -> None:
+    """Refuse a body that is compressed on the way, and one that would be discarded anyway. Raises Refused."""
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise Refused(
+                501, "transfer-coding", "send the body without a transfer coding other than chunked"
+            )
+        if name == b"content-length" and int(value) > DISCARDED_BYTES:
+            raise Refused(413, "too-large", f"the body is larger than {DISCARDED_BYTES} bytes")
+
+
 async def _pieces(receive: Receive, limit: int) -> Any:
-    """Yield the pieces of the body. Raises Refused: too long, too slow. ConnectionError: the client has gone."""
+    """Yield the pieces of the body. Raises Refused, and ConnectionError if the client has gone."""
     loop = asyncio.get_running_loop()
     began, size, more = loop.time(), 0, True
     while more:

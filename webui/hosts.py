@@ -41,14 +41,18 @@ def host_of(header: str) -> str | None:
 
 
 def check_host() -> None:
-    """Refuse a request for a foreign name. Runs before every request. Raises ApiError 421.
+    """Refuse a request for a foreign name. Runs before every request. Raises ApiError 421, 400 without a name.
 
     No browser can reach a Unix socket. At the agents' address, a certificate says who calls.
     """
     environ = request.environ
     header = environ.get("HTTP_HOST")
-    if header is None or not environ.get("REMOTE_ADDR") or is_agents_address(environ):
+    if not environ.get("REMOTE_ADDR") or is_agents_address(environ):
         return
+    if header is None:
+        if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+            return  # no browser sends it
+        raise ApiError(400, "no-host", "send the header Host", "Host")
     name = host_of(header)
     if name is None or not (name in services().hosts or _is_own_address(name, environ)):
         raise ApiError(

@@ -19,12 +19,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flask import request
 from sqlalchemy import Engine
 
+from policy.agents import LivingConnection
 from policy.enrolment import KINDS
+from policy.lines import line_of
 from policy.records import FlowRecord
 from runtime.certificates import Holder, holder_of
 from store.certificates import find_certificate
@@ -34,6 +36,7 @@ from webui.agent_tls import is_agents_address, peer_certificate
 from webui.authority import serial_of
 from webui.channel import channel_of
 from webui.errors import ApiError
+from webui.origins import foreign_record, no_end
 from webui.services import services
 
 log = logging.getLogger(__name__)
@@ -58,10 +61,12 @@ class Refusals:
     """Writes an event for each refused agent, but not for each of its requests."""
 
     write: Callable[[str, str], None]
+    """Gets who was refused and why, each as one short line."""
     _told: dict[tuple[str, str], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, who: str, reason: str) -> None:
+        who, reason = line_of(who), line_of(reason)
         now = time.monotonic()
         with self._lock:
             self._told = {key: at for key, at in self._told.items() if now - at < EVENT_EVERY_S}
@@ -158,21 +163,30 @@ def check_agent(name: str, kind: str) -> None:
         )
 
 
-def check_records(records: Iterable[FlowRecord]) -> None:
-    """Refuse records of flows that neither begin nor end at the certificate's host. Raises ApiError 403."""
+def check_connections(name: str, connections: Iterable[LivingConnection]) -> None:
+    """Refuse a heartbeat with connections that have no end at the certificate's host. Raises ApiError 403."""
+    if not is_agents_address(request.environ):
+        return
+    for index, connection in enumerate(connections):
+        if name not in (connection.src, connection.dst):
+            raise _refused(name, "other-agent", no_end(name, connection.src, connection.dst), index)
+
+
+def own_records(records: Sequence[FlowRecord]) -> Sequence[FlowRecord]:
+    """Return the records under the ids with which the store keeps them.
+
+    The id of a record that came with a certificate begins with its host's name, so no host can take another's
+    id. Raises ApiError 403 for records that this host cannot have made.
+    """
     found = holder()
     if found is None:
-        return
+        return records
     if found.kind != _HOST:
         raise _refused(found.name, "other-agent", f"agents of kind {found.kind} deliver no flow records")
     for index, record in enumerate(records):
-        if found.name not in (record.src, record.dst):
-            raise _refused(
-                found.name,
-                "other-agent",
-                f"the certificate is of {found.name}, which is no end of the flow {record.src} > {record.dst}",
-                index,
-            )
+        if problem := foreign_record(found.name, record):
+            raise _refused(found.name, "other-agent", problem, index)
+    return [replace(record, id=f"{found.name}@{record.id}") for record in records]
 
 
 def refuse_conflict(records: Sequence[FlowRecord], conflicts: Sequence[Conflict]) -> ApiError:

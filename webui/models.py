@@ -46,9 +46,31 @@ class PolicyVersionModel(BaseModel):
     state: Literal["applied", "pending", "superseded"]
 
 
+class ChangedPolicyModel(PolicyVersionModel):
+    """The policy after a change."""
+
+    warnings: list[str] = Field(description="names of ports that the network does not have")
+
+
 class PolicyAnswer(BaseModel):
     current: PolicyVersionModel | None
     history: list[PolicyVersionModel]
+
+
+class PolicyChange(BaseModel):
+    """A field whose value a document changes."""
+
+    field: str
+    title: str = Field(description="label of the field")
+    before: Any = Field(description="the value in force; null also before the first policy")
+    after: Any
+    because: str = Field(description="where the new value comes from")
+
+
+class PolicyPreview(BaseModel):
+    policy: PolicyModel
+    against: int | None = Field(description="the version in force; null before the first policy")
+    changes: list[PolicyChange]
 
 
 class FieldModel(BaseModel):
@@ -190,6 +212,7 @@ class SanctionModel(BaseModel):
     duration_s: float
     offences: int
     term_s: float = Field(description="seconds without a new proof after which the host is restored")
+    rate_bps: int | None = Field(description="the most that the host may send; null without a limit")
 
 
 class SanctionsAnswer(BaseModel):

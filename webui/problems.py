@@ -24,6 +24,8 @@ from webui.identity import EVENT_EVERY_S
 
 MOST_PROBLEMS = 200
 """The most problems in an answer. A last one says how many more there are."""
+MOST_SHOWN = 5
+"""The most agents that a problem names."""
 REFUSED_S = 2 * EVENT_EVERY_S
 """How long a refused agent is a problem. While it tries again, an event follows every EVENT_EVERY_S."""
 
@@ -52,6 +54,7 @@ def problems(
 
     `programmed`: the ids of the ports with the port program, also those of an agent that has ended.
     """
+    alive = tuple(alive)
     found = (
         *_policy_problem(engine),
         *_without_port_agent(engine, topology, programmed),
@@ -60,6 +63,7 @@ def problems(
         *_store_problem(engine),
         *_clock_problem(engine),
         *_agents_say(alive),
+        *_same_address(alive),
     )
     left_out = len(found) - MOST_PROBLEMS
     if left_out > 0:
@@ -171,8 +175,22 @@ def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
             case HostHeartbeat() as beat:
                 if beat.fallback:
                     yield Problem("agent-fallback", row.name, beat.fallback_reason)
+                if beat.link_problem:
+                    yield Problem("agent-link", row.name, beat.link_problem)
                 if beat.disk_problem:
                     yield Problem("agent-disk", row.name, beat.disk_problem)
             case PortHeartbeat() as beat:
                 for text in beat.problems:
                     yield Problem("port", row.name, text)
+
+
+def _same_address(agents: Iterable[AgentRow]) -> Iterator[Problem]:
+    """Yield the MAC addresses that several agents report. None of them gives its host a name."""
+    names: dict[str, list[str]] = {}
+    for row in agents:
+        if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.mac.strip("0:"):
+            names.setdefault(row.heartbeat.mac, []).append(row.name)
+    for mac, those in names.items():
+        if len(those) > 1:
+            text = f"these agents report the MAC address {mac}, so none of them names its host; stop the wrong one"
+            yield Problem("same-address", ", ".join(those[:MOST_SHOWN]), text)

@@ -33,6 +33,18 @@ class FiguresQuery(WindowQuery):
     )
 
 
+class ScoreboardQuery(BaseModel):
+    against: int | None = Field(
+        None,
+        ge=1,
+        le=2**53,
+        description="version with which the others are compared; by default the first in the answer",
+    )
+    source: Literal["scheduled", "watched", "all"] = Field(
+        "scheduled", description="flows of a run's schedule, connections of other programs, or both"
+    )
+
+
 class PortQuery(BaseModel):
     since: Since | None = Field(
         None, description="also return the history after this time, in seconds since the epoch"

@@ -23,7 +23,8 @@ from policy.records import (
     WATCHED,
     FlowRecord,
 )
-from policy.schemes import SCHEMES
+from policy.schemes import SCHEMES, Scheme, ThresholdRule
+from policy.static_thresholds import SOLVERS
 
 
 def request_body(schema: dict[str, Any]) -> dict[str, Any]:
@@ -35,9 +36,17 @@ def policy_schema() -> dict[str, Any]:
     """Return the schema of a policy: one alternative for each scheme that switches can carry out."""
     schemes = [scheme for scheme in SCHEMES.values() if not scheme.simulator_only]
     return {
-        "oneOf": [{"title": scheme.name, **scheme_schema(scheme)} for scheme in schemes],
+        "oneOf": [_policy_of(scheme) for scheme in schemes],
         "discriminator": {"propertyName": "scheme"},
     }
+
+
+def _policy_of(scheme: Scheme) -> dict[str, Any]:
+    document = {"title": scheme.name, **scheme_schema(scheme)}
+    if scheme.threshold_rule is not ThresholdRule.NONE:
+        words = {"description": "Computed for the measured traffic.", "type": "string", "enum": [*SOLVERS]}
+        document["properties"]["thresholds"]["anyOf"].insert(1, words)
+    return document
 
 
 def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:

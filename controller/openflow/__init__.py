@@ -6,8 +6,10 @@ entries   entries of statistics replies, with every length checked
 request   requests: polls, barriers, roles
 answers   what a switch sends, as values
 change    changes of rules into flow-mods, group-mods and bundles
+release   messages for switches that Sluice leaves
 read      replies into rules and groups
 counters  replies into counters by port, tag, queue and flow
+meters    meters into messages, and replies about meters
 learn     the actions by which a switch counts flows and remembers hosts
 ports     descriptions of ports, and their changes
 hosts     replies into the hosts behind the ports
@@ -29,8 +31,6 @@ from controller.openflow.change import (
     change_requests,
     discard_message,
     group_mod,
-    lldp_rule_message,
-    release_message,
     remap_requests,
     rule_body,
 )
@@ -47,9 +47,12 @@ from controller.openflow.frames import (
 from controller.openflow.hosts import learned_hosts
 from controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED
 from controller.openflow.lldp import Neighbour, announcement
+from controller.openflow.meters import offers_meters
 from controller.openflow.ports import PortDescription, PortReason, PortStatus
 from controller.openflow.read import read_rules
+from controller.openflow.release import lldp_rule_message, release_message
 from controller.openflow.request import (
+    READING_METERS,
     Request,
     Role,
     XidSource,
@@ -66,6 +69,7 @@ from controller.openflow.request import (
 __all__ = [
     "HOST_TIMEOUT_S",
     "MAX_LEARNED",
+    "READING_METERS",
     "VERSION",
     "Answer",
     "AnswerReader",
@@ -103,6 +107,7 @@ __all__ = [
     "learned_request",
     "lldp_rule_message",
     "message",
+    "offers_meters",
     "queue_counts",
     "queues_request",
     "read_rules",

@@ -32,7 +32,7 @@ from controller.openflow.ports import (
     read_status,
 )
 
-_REQUESTED_STATS = (StatsType.FLOW, StatsType.QUEUE, StatsType.GROUP_DESC, StatsType.PORT_DESC)
+_REQUESTED_STATS = tuple(StatsType)
 _ONF: int = ofproto_common.ONF_EXPERIMENTER_ID
 _ROLE_STATUS = 1911
 """ONF's experimenter type of OpenFlow 1.4's role status message."""
@@ -89,6 +89,8 @@ class ErrorReply:
     """Type and code in words."""
     denies_mastership: bool = False
     """The switch has another master, or has seen a newer generation of masters."""
+    denies_meter: bool = False
+    """The switch cannot do what a meter needs."""
 
 
 Answer: TypeAlias = (
@@ -181,6 +183,8 @@ _DENIES_MASTERSHIP = {
     (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE),
     (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE),
 }
+_STALE_METERS = (ofp.OFPMMFC_METER_EXISTS, ofp.OFPMMFC_UNKNOWN_METER)
+"""The meters have changed since they were read. The controller reads them again."""
 
 
 def _read_error(frame: Frame) -> ErrorReply:
@@ -192,7 +196,8 @@ def _read_error(frame: Frame) -> ErrorReply:
     if kind == ofp.OFPET_EXPERIMENTER:
         return ErrorReply(frame.xid, _experimenter_text(frame.data, code))
     words = f"{ofp.ofp_error_type_to_str(kind)}, {ofp.ofp_error_code_to_str(kind, code)}"
-    return ErrorReply(frame.xid, words, (kind, code) in _DENIES_MASTERSHIP)
+    denies_meter = kind == ofp.OFPET_METER_MOD_FAILED and code not in _STALE_METERS
+    return ErrorReply(frame.xid, words, (kind, code) in _DENIES_MASTERSHIP, denies_meter)
 
 
 def _experimenter_text(data: bytes, code: int) -> str:

@@ -24,11 +24,10 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.changes import Changes, Remap
-from controller.conduct import lldp_rules
-from controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK, cookie
-from controller.forwarding import GROUP_SPACE
+from controller.cookies import cookie
 from controller.openflow.frames import HEADER, MessageType, message
 from controller.openflow.learn import NXAST_LEARN2, learn_body
+from controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
 from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from controller.pipeline import map_rule
 from controller.rules import (
@@ -49,10 +48,9 @@ from controller.rules import (
     SetTag,
     ToGroup,
 )
-from controller.tables import NORMAL, Table
+from controller.tables import Table
 
 ETHERTYPE_VLAN = 0x8100
-MAX_RELEASED_GROUPS = 1024
 CACHED_BODIES = 1 << 15
 """A switch with a hundred edge ports has 27,000 different rule bodies."""
 
@@ -85,7 +83,7 @@ def _action(action: Action) -> Any:
 
 def instructions(rule: FlowRule) -> list[Any]:
     """Return a rule's instructions as os-ken's objects."""
-    found: list[Any] = []
+    found: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
     if rule.actions:
         actions = [_action(action) for action in rule.actions]
         found.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
@@ -96,7 +94,7 @@ def instructions(rule: FlowRule) -> list[Any]:
     return found
 
 
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
+FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
 
 
 @lru_cache(CACHED_BODIES)
@@ -104,7 +102,7 @@ def rule_body(rule: FlowRule) -> bytes:
     """Return the bytes of a rule's match and instructions."""
     match = _os_ken_match(dict(rule.match))
     flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
-    return serialised(flow_mod)[HEADER.size + _FLOW_MOD.size :]
+    return serialised(flow_mod)[HEADER.size + FLOW_MOD.size :]
 
 
 def _os_ken_match(fields: dict[str, MatchValue]) -> Any:
@@ -142,20 +140,21 @@ def _shifted_action(action: Action, by: int) -> Action:
     return action
 
 
-def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
+def flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
+    """Return the message that adds, modifies or deletes a rule."""
     # OFPFF_RESET_COUNTS is not set: a modified rule keeps its counters.
     deletes = command == ofp.OFPFC_DELETE_STRICT
     cookie_, flags = 0 if deletes else rule.cookie, 0
     body = rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
     where = (rule.table, command, 0, 0, rule.priority)
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = _FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
+    head = FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
     return message(MessageType.FLOW_MOD, head + body, xid)
 
 
 def _bare(rule: FlowRule) -> FlowRule:
     """Return the rule without what makes no difference to its body, so that the cache finds it."""
-    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto)
+    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
 
 
 def os_ken_bucket(bucket: Bucket, kind: GroupKind) -> Any:
@@ -174,31 +173,9 @@ def group_mod(command: int, group: GroupRule, xid: int) -> bytes:
     return serialised(parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets), xid)
 
 
-def _group_delete(number: int, xid: int) -> bytes:
+def group_delete(number: int, xid: int) -> bytes:
+    """Return the message that deletes a group."""
     return serialised(parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
-
-
-def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
-    """Return the message that makes a switch send the controller's LLDP frames back to it."""
-    (rule,) = lldp_rules()
-    return _flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
-
-
-def release_message(xids: XidSource, *, bridges: bool) -> bytes:
-    """Return the messages that remove all rules and groups of Sluice from a switch.
-
-    `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
-    """
-    numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
-    groups = b"".join(_group_delete(number, xids.reserve_xids(1)) for number in numbers)
-    match = rule_body(FlowRule(0, 0, ()))
-    where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
-    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = _FLOW_MOD.pack(COOKIE_SPACE << 48, COOKIE_SPACE_MASK, *where, *filters, 0)
-    removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
-    normal = FlowRule(0, 0, (), (Output(NORMAL),))
-    bridging = _flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
-    return removal + bridging + groups
 
 
 # ── Changes ────────────────────────────────────────────────────────────────────────────────────
@@ -210,12 +187,32 @@ _Writer: TypeAlias = Callable[[int], bytes]
 def change_requests(
     xids: XidSource, changes: Changes, bundle_id: int, first_table: int = 0
 ) -> tuple[Request, ...]:
-    """Return two requests, each closed by a barrier: fill a bundle, then commit it.
+    """Return the requests of a change, each closed by a barrier: add meters, fill a bundle, commit it, delete meters.
 
     They are separate because Open vSwitch leaves a message that it cannot read out of a bundle and
-    commits the others. So the second must not be sent before the first has ended without an error.
-    Without changes there is one request: a barrier.
+    commits the others. So each must not be sent before the one before has ended without an error.
+    A step without messages is left out. Without changes there is one request: a barrier.
     """
+    begun = [partial(meter_mod, ADD, meter) for meter in changes.add_meters]
+    begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify_meters]
+    ended = [partial(meter_delete, number) for number in changes.delete_meters]
+    first = _meter_step(xids, begun)
+    if changes.bundled or not (begun or ended):
+        first = (*first, *_bundle_steps(xids, changes, bundle_id, first_table))
+    return (*first, *_meter_step(xids, ended))
+
+
+def _meter_step(xids: XidSource, messages: Sequence[_Writer]) -> tuple[Request, ...]:
+    if not messages:
+        return ()
+    first = xids.reserve_xids(len(messages) + 1)
+    data = b"".join(write(first + i) for i, write in enumerate(messages))
+    last = first + len(messages)
+    return (Request(data + barrier(last), first, last, lambda _: "changing meters"),)
+
+
+def _bundle_steps(xids: XidSource, changes: Changes, bundle_id: int, first_table: int) -> tuple[Request, ...]:
+    """Return the requests that change rules and groups."""
     messages = list(_change_messages(changes, first_table))
     first = xids.reserve_xids(len(messages) + 2)
     filling = b"".join(
@@ -236,9 +233,9 @@ def _change_messages(changes: Changes, first_table: int) -> Iterator[tuple[_Writ
         (ofp.OFPFC_MODIFY_STRICT, changes.modify),
     ):
         for rule in rules:
-            yield partial(_flow_mod, command, shifted(rule, first_table)), rule
+            yield partial(flow_mod, command, shifted(rule, first_table)), rule
     for number in changes.delete_groups:
-        yield partial(_group_delete, number), number
+        yield partial(group_delete, number), number
 
 
 def remap_requests(
@@ -338,7 +335,7 @@ _UNTAGGED_FIELDS = {"port": (">u4", _IN_BUNDLE + 92)}
 @cache
 def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
     rule = map_rule(0, 0, 0, priority_tag=priority_tags)
-    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
+    template = _bundle_add(0, flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
     fields = _REMAP_FIELDS | (_TAGGED_FIELDS if priority_tags else _UNTAGGED_FIELDS)
     row = np.dtype(
         {

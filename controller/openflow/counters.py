@@ -25,6 +25,7 @@ from controller.openflow.entries import (
 )
 from controller.openflow.frames import ProtocolViolation, u16
 from policy import tags
+from policy.ingress_groups import INGRESS_GROUPS
 
 _Unsigned: TypeAlias = npt.NDArray[np.uint64]
 
@@ -89,13 +90,21 @@ def _rows_one_by_one(body: bytes, start: int) -> npt.NDArray[np.void]:
 
 
 def completed_counts(body: bytes, ports: Ints) -> PortCounts:
-    """Return completed flows by attained-service bucket: values of shape (P, 1, 40).
+    """Return completed flows by group of ingress ports and bucket: values of shape (P, INGRESS_GROUPS, 40).
 
-    IPv4 and IPv6 are added. `ports`: sorted port numbers.
+    `ports`: sorted port numbers.
     """
     cookies, packets, _ = flow_columns(body)
     codes = range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-    return _by_port_and_code(cookies, (packets,), ports, codes)
+    group = (cookies >> np.uint64(8) & np.uint64(0xFF)).astype(np.int64)
+    row, code = _rows_and_codes(cookies, ports, codes)
+    wanted = (row >= 0) & (code >= 0) & (group < INGRESS_GROUPS)
+    row = row[wanted]
+    cell = (row * INGRESS_GROUPS + group[wanted]) * len(codes) + code[wanted]
+    counts = np.zeros(len(ports) * INGRESS_GROUPS * len(codes), np.int64)
+    np.add.at(counts, cell, packets[wanted].astype(np.int64))
+    values = counts.reshape(len(ports), INGRESS_GROUPS, len(codes))
+    return PortCounts(values, _reported(row, ports), len(cookies))
 
 
 def carried_counts(body: bytes, ports: Ints) -> PortCounts:
@@ -112,19 +121,29 @@ def _by_port_and_code(
     cookies: _Unsigned, columns: Sequence[_Unsigned], ports: Ints, codes: range
 ) -> PortCounts:
     """Add up the counters with the same port and code; other ports and codes are left out."""
-    number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
-    code = (cookies & np.uint64(0xFF)).astype(np.int64)
-    row = _rows_of(number, ports)
-    wanted = (row >= 0) & (code >= codes.start) & (code < codes.stop)
+    row, code = _rows_and_codes(cookies, ports, codes)
+    wanted = (row >= 0) & (code >= 0)
     row = row[wanted]
-    cell = row * len(codes) + code[wanted] - codes.start
+    cell = row * len(codes) + code[wanted]
     counts = np.zeros((len(columns), len(ports) * len(codes)), np.int64)
     for kind, column in enumerate(columns):
         np.add.at(counts[kind], cell, column[wanted].astype(np.int64))
-    reported = np.zeros(len(ports), bool)
-    reported[row] = True
     values = counts.reshape(len(columns), len(ports), len(codes)).swapaxes(0, 1)
-    return PortCounts(values, reported, len(cookies))
+    return PortCounts(values, _reported(row, ports), len(cookies))
+
+
+def _rows_and_codes(cookies: _Unsigned, ports: Ints, codes: range) -> tuple[Ints, Ints]:
+    """Return the row in `ports` and the index in `codes` of each cookie; -1 for others."""
+    number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    code = (cookies & np.uint64(0xFF)).astype(np.int64)
+    known = (code >= codes.start) & (code < codes.stop)
+    return _rows_of(number, ports), np.where(known, code - codes.start, -1)
+
+
+def _reported(rows: Ints, ports: Ints) -> npt.NDArray[np.bool_]:
+    reported = np.zeros(len(ports), bool)
+    reported[rows] = True
+    return reported
 
 
 def _rows_of(numbers: Ints, ports: Ints) -> Ints:

@@ -146,3 +146,8 @@ def group_entry_offsets(body: bytes) -> Iterator[int]:
         for bucket in _items(body, start + 8, end, length_at=0, at_least=16, what="a bucket"):
             _check_actions(body, bucket + 16, bucket + u16(body, bucket))
         yield start
+
+
+def meter_entry_offsets(body: bytes) -> Iterator[int]:
+    """Yield the offsets of the entries of a meter configuration reply."""
+    return _items(body, 0, len(body), length_at=0, at_least=8, what="a meter")

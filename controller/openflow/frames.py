@@ -43,6 +43,7 @@ class MessageType(IntEnum):
     BARRIER_REPLY = 21
     ROLE_REQUEST = 24
     ROLE_REPLY = 25
+    METER_MOD = 29
 
 
 class StatsType(IntEnum):
@@ -51,6 +52,8 @@ class StatsType(IntEnum):
     FLOW = 1
     QUEUE = 5
     GROUP_DESC = 7
+    METER_CONFIG = 10
+    METER_FEATURES = 11
     PORT_DESC = 13
 
 

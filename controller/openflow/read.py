@@ -24,6 +24,7 @@ from controller.openflow.entries import (
     group_entry_offsets,
 )
 from controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
+from controller.openflow.meters import read_meters
 from controller.rules import (
     Action,
     Bucket,
@@ -50,28 +51,42 @@ _FOREIGN_COOKIE = -1
 is replaced."""
 
 
-def read_rules(flow_body: bytes, group_body: bytes, first_table: int = 0) -> SwitchRules:
+def read_rules(
+    flow_body: bytes, group_body: bytes, first_table: int = 0, meter_body: bytes = b""
+) -> SwitchRules:
     """Return what a switch holds, from its replies to `rules_request`. Raises ProtocolViolation.
 
     Rules that the switch has learned itself are left out. If the pipeline does not begin at table 0, the rest of the
-    switch belongs to others, and their rules and groups are left out, too.
+    switch belongs to others, and their rules, groups and meters are left out, too.
     """
+    meters = read_meters(meter_body, first_table)
     groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in group_entry_offsets(group_body))
     entries = (entry for entry in flow_entries(flow_body) if not is_learned(entry))
     if not first_table:
-        return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)))
+        return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)), meters)
     tables = range(first_table, first_table + len(Table))
     rules = (_read_rule(entry) for entry in entries if entry.table in tables)
     ours = (group for group in groups if group.group_id - GROUP_SPACE in range(MAX_GROUPS))
     return SwitchRules(
         tuple(shifted_group(_read_group(group), -first_table) for group in ours),
         tuple(shifted(rule, -first_table) for rule in rules),
+        meters,
     )
 
 
 def _read_rule(entry: FlowEntry) -> FlowRule:
     cookie = _FOREIGN_COOKIE if any(entry.timeouts) else entry.cookie
-    return FlowRule(entry.table, entry.priority, *_read_body(entry.tail), cookie)
+    body = _read_body(entry.tail)
+    return FlowRule(
+        entry.table,
+        entry.priority,
+        body.match,
+        body.actions,
+        body.metadata,
+        body.goto,
+        cookie,
+        body.meter,
+    )
 
 
 class _Body(NamedTuple):
@@ -81,6 +96,7 @@ class _Body(NamedTuple):
     actions: tuple[Action, ...]
     metadata: Masked | None
     goto: int | None
+    meter: int | None
 
 
 @lru_cache(CACHED_BODIES)
@@ -93,7 +109,7 @@ def _read_body(tail: bytes) -> _Body:
     head = struct.pack("!H", FLOW_FIXED_BYTES + len(tail)) + bytes(FLOW_FIXED_BYTES - 2)
     stats = parser.OFPFlowStats.parser(head + tail, 0)
     actions: list[Action] = []
-    metadata, goto = None, None
+    metadata, goto, meter = None, None, None
     for instruction in stats.instructions:
         match instruction:
             case parser.OFPInstructionActions() if instruction.type == ofp.OFPIT_APPLY_ACTIONS:
@@ -102,9 +118,11 @@ def _read_body(tail: bytes) -> _Body:
                 metadata = (instruction.metadata, instruction.metadata_mask)
             case parser.OFPInstructionGotoTable():
                 goto = instruction.table_id
+            case parser.OFPInstructionMeter():
+                meter = instruction.meter_id
             case _:
                 actions.append(Foreign(str(instruction)))
-    return _Body(tuple(sorted(stats.match.items())), tuple(actions), metadata, goto)
+    return _Body(tuple(sorted(stats.match.items())), tuple(actions), metadata, goto, meter)
 
 
 def _read_action(action: Any) -> Action:

@@ -90,16 +90,24 @@ def role_request(xids: XidSource, role: Role, generation: int) -> Request:
 # ── Polls ──────────────────────────────────────────────────────────────────────────────────────
 
 
+READING_METERS = "reading meters"
+"""The subject of requests that a switch without meters may refuse."""
+
+
 def rules_request(xids: XidSource) -> Request:
-    """Request all groups and all rules."""
-    return _request(xids, (_groups(), "reading groups"), (_rules(), "reading rules"))
+    """Request all groups, meters and rules."""
+    return _request(
+        xids,
+        (_groups(), "reading groups"),
+        (_meter_features(), READING_METERS),
+        (_meters(), READING_METERS),
+        (_rules(), "reading rules"),
+    )
 
 
 def completed_request(xids: XidSource, first_table: int = 0) -> Request:
     """Request the counters of completed flows."""
-    return _request(
-        xids, (_counters(Table.COMPLETED, first_table), "reading the counters of completed flows")
-    )
+    return _request(xids, (_counters(Table.ENDS, first_table), "reading the counters of completed flows"))
 
 
 def carried_request(xids: XidSource, first_table: int = 0) -> Request:
@@ -142,6 +150,16 @@ def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> b
 @cache
 def _groups() -> bytes:
     return serialised(parser.OFPGroupDescStatsRequest(CODEC, 0))
+
+
+@cache
+def _meter_features() -> bytes:
+    return serialised(parser.OFPMeterFeaturesStatsRequest(CODEC, 0))
+
+
+@cache
+def _meters() -> bytes:
+    return serialised(parser.OFPMeterConfigStatsRequest(CODEC, 0, ofp.OFPM_ALL))
 
 
 @cache

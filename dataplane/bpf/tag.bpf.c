@@ -3,7 +3,8 @@
  * The tagger: clsact egress of a host's interface. For every TCP and UDP packet over IPv4 or IPv6,
  * it writes into the DSCP how much the flow has sent (laws/tag.h). If a program has declared its
  * flow (include/sluice.h), the tag is the flow's urgency or size class instead, where the settings
- * say so. Nothing else of the packet changes except the IPv4 checksum.
+ * say so. Nothing else of the packet changes except the IPv4 checksum. If the host's own link has
+ * the scheme's queues, the program also chooses the packet's queue there, by its DSCP.
  *
  * The state of a connection is in its socket (socket storage) and goes away with the socket. TCP
  * needs no lock, because it makes and sends a socket's segments under the socket's lock. Datagrams
@@ -70,6 +71,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tag_written);
 } written SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, __u32);
+} priorities SEC(".maps");
 
 /* The place of the transport header. */
 struct transport {
@@ -314,27 +322,42 @@ static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_so
 	f->dst_port = bpf_ntohs(full->dst_port);
 }
 
-SEC("tc")
-int sluice_tag(struct __sk_buff *skb)
+/* Tag a packet of a local socket, and count it. Note a DSCP that it had before. */
+static __always_inline void tag(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk, *full = sk ? bpf_sk_fullsock(sk) : NULL;
 	struct tag_written *w;
 	int is_reserved = 0;
-	__u32 dscp;
+	__u32 dscp = dscp_of(skb);
 
-	if (!is_ip(skb))
-		return TC_ACT_UNSPEC;
-	dscp = dscp_of(skb);
 	if (dscp) {
 		note_foreign(dscp, sk != NULL, full);
 		w = bpf_map_lookup_elem(&written, &dscp);
 		is_reserved = w && w->reserved;
 	}
 	if (!sk)
-		return TC_ACT_UNSPEC;
+		return;
 	if (!is_reserved)
 		write_tag(skb, packet_tag(skb, full));
 	count(skb);
+}
+
+/* The queue of the host's own link (dataplane/link_queues.py). It follows the DSCP, as at a switch. */
+static __always_inline void choose_queue(struct __sk_buff *skb)
+{
+	__u32 dscp = dscp_of(skb), *priority = bpf_map_lookup_elem(&priorities, &dscp);
+
+	if (priority && *priority)
+		skb->priority = *priority;
+}
+
+SEC("tc")
+int sluice_tag(struct __sk_buff *skb)
+{
+	if (is_ip(skb)) {
+		tag(skb);
+		choose_queue(skb);
+	}
 	return TC_ACT_UNSPEC;
 }
 

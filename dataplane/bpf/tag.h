@@ -39,6 +39,8 @@ struct tag_foreign {
 	__u16 dst_port;
 };
 
+/* Map "priorities": key = DSCP, value = the packet's priority, __u32; 0: the priority stays. */
+
 _Static_assert(sizeof(struct tag_written) == 2, "as in tagger.py");
 _Static_assert(sizeof(struct tag_foreign) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_settings) == 24, "as in tagger.py");

@@ -20,10 +20,9 @@ from typing import Any
 from rich.progress import track
 
 from policy.errors import SluiceError
-from policy.scenario import scenario_from_document
 from runtime.process import die_with_parent
 from simulator import build
-from sluice.runs.files import load_cdf
+from sluice.runs.files import scenario_with
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.sweep.points import Point
 from sluice.sweep.run import is_finished
@@ -79,7 +78,7 @@ def _run(document: dict[str, Any], out: Path) -> str | None:
     process.
     """
     try:
-        run_on_simulator(scenario_from_document(document, load_cdf), document, out)
+        run_on_simulator(scenario_with(document)[0], document, out)
     except SluiceError as error:
         return str(error)
     except Exception:

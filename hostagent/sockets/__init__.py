@@ -12,7 +12,8 @@
         print(flow.state().urgency)
 
 - `DeadlineSocket` (blocking.py) wraps a socket, `DeadlineStream` (streams.py) an asyncio stream.
-- `declare`, `declared` and `state` (options.py) serve programs that send by themselves.
+- `http.start_server` and `http.declaring` make an asyncio server declare the size of each HTTP response by itself.
+- `declare`, `undeclare`, `declared` and `state` (options.py) serve programs that send by themselves.
 - `FlowFields` (flow.py) lists what a program can declare, `FlowState` (flow_state.py) what it can read.
 - errors.py has the errors.
 
@@ -24,7 +25,7 @@ from hostagent.sockets.blocking import DeadlineSocket
 from hostagent.sockets.errors import FlowQuenched, NoAgent, WrongField
 from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, pack_flow
 from hostagent.sockets.flow_state import STATE, FlowState, Phase
-from hostagent.sockets.options import declare, declared, state
+from hostagent.sockets.options import declare, declared, state, undeclare
 from hostagent.sockets.streams import DeadlineStream
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "declared",
     "pack_flow",
     "state",
+    "undeclare",
 ]

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from hostagent.sockets import numbers
 from hostagent.sockets.errors import WrongField
 
 HAS_SIZE, HAS_DEADLINE, HAS_IMPORTANCE, HAS_QUENCH, HAS_CONTROL = 0x1, 0x2, 0x4, 0x8, 0x10
@@ -15,6 +16,9 @@ FLOW = struct.Struct("=IIQqQII16s")
 """struct sluice_flow: fields, quench, size_bytes, deadline_ns, elapsed_ns, importance_milli, its share, control."""
 
 IMPORTANCE_MAX = 8.0
+
+FASTEST_LINK_GBIT = 800
+"""No Ethernet link is faster, so no network meets a deadline that needs more."""
 
 _INT64_MAX = 2**63 - 1
 _CONTROL_CHARACTERS_MAX = 15
@@ -56,6 +60,29 @@ class DeclaredFlow:
     quench: Quench | None
     congestion_control: str
     """The socket's control, whether declared or not."""
+
+
+def check_intent(flow: FlowFields) -> None:
+    """Raise WrongField if a program cannot mean this: a declaration of nothing, or a deadline that no link can meet."""
+    given = {field: value for field, value in flow.items() if value is not None}
+    if not given:
+        raise WrongField(
+            "declare",
+            "names no field: give at least one, for example size_bytes and deadline_s; undeclare() begins a flow of "
+            "which nothing is known",
+        )
+    if "size_bytes" in given and "deadline_s" in given:
+        _check_hopeful(_size(flow["size_bytes"]), _deadline_ns(flow["deadline_s"]))
+
+
+def _check_hopeful(size_bytes: int, deadline_ns: int) -> None:
+    needed_gbit = 8 * size_bytes / deadline_ns
+    if needed_gbit > FASTEST_LINK_GBIT:
+        raise WrongField(
+            "deadline_s",
+            f"is hopeless: {size_bytes} bytes in {deadline_ns / 1e9:g} s need {needed_gbit:,.0f} Gb/s, and no link has "
+            f"more than {FASTEST_LINK_GBIT} Gb/s: give more time or fewer bytes, or leave deadline_s out",
+        )
 
 
 def pack_flow(
@@ -115,14 +142,16 @@ def _field_bits(
 def _size(size_bytes: int | None) -> int:
     if size_bytes is None:
         return 0
-    if not 1 <= size_bytes < 2**64:
-        raise WrongField("size_bytes", f"must be at least 1 and below 2^64, not {size_bytes}")
-    return size_bytes
+    count = numbers.whole_bytes("size_bytes", size_bytes)
+    if not 1 <= count < 2**64:
+        raise WrongField("size_bytes", f"must be at least 1 and below 2^64, not {count}")
+    return count
 
 
 def _deadline_ns(deadline_s: float | None) -> int:
     if deadline_s is None:
         return 0
+    deadline_s = numbers.seconds("deadline_s", deadline_s)
     if not 0 < deadline_s * 1e9 <= _INT64_MAX or not round(deadline_s * 1e9):
         raise WrongField(
             "deadline_s", f"must be in the future, by 1 ns to 292 years, not {deadline_s} s from now"
@@ -135,6 +164,7 @@ def _elapsed_ns(elapsed_s: float | None, deadline_s: float | None) -> int:
         return 0
     if deadline_s is None:
         raise WrongField("elapsed_s", "has a meaning only with deadline_s: give both, or leave it out")
+    elapsed_s = numbers.seconds("elapsed_s", elapsed_s)
     if not 0 <= elapsed_s < time.monotonic():
         raise WrongField(
             "elapsed_s", f"must be 0 or more and less than this machine's uptime, not {elapsed_s}"
@@ -150,9 +180,10 @@ def _importance_milli(importance: float | None, share: float | None) -> tuple[in
                 "importance_share", "has a meaning only with importance: give both, or leave it out"
             )
         return 0, 0
+    importance = numbers.plain("importance", importance)
     if not 1 <= importance * 1000 <= IMPORTANCE_MAX * 1000:
         raise WrongField("importance", f"must be 0.001 … {IMPORTANCE_MAX:g}, not {importance}")
-    share = 0.5 if share is None else share
+    share = 0.5 if share is None else numbers.plain("importance_share", share)
     if not 0 <= share <= 1:
         raise WrongField("importance_share", f"must be 0 … 1, not {share}")
     return round(importance * 1000), round(share * 1000)
@@ -167,6 +198,10 @@ def _quench_number(quench: str | None) -> int:
 
 
 def _control_name(congestion_control: str | None) -> bytes:
+    if not isinstance(congestion_control, str | None):
+        raise WrongField(
+            "congestion_control", f"must be a name of 1 … 15 characters, not {congestion_control!r:.80}"
+        )
     name = (congestion_control or "").encode()
     if congestion_control is not None and (not 1 <= len(name) <= _CONTROL_CHARACTERS_MAX or b"\0" in name):
         raise WrongField(

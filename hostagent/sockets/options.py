@@ -12,7 +12,7 @@ import struct
 from typing import Protocol, Unpack
 
 from hostagent.sockets.errors import NoAgent, WrongField
-from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, pack_flow, unpack_flow
+from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, check_intent, pack_flow, unpack_flow
 from hostagent.sockets.flow_state import STATE, FlowState, unpack_state
 
 SOL_SLUICE = 0x5C1C
@@ -29,12 +29,23 @@ class HasOptions(Protocol):
 def declare(sock: HasOptions, **flow: Unpack[FlowFields]) -> None:
     """Declare a new flow, which begins with the next byte that the program writes.
 
-    Before connect(), the flow begins with the connection. A declaration replaces the previous one:
-    without fields, the new flow's size and deadline are unknown.
+    Before connect(), the flow begins with the connection. A declaration replaces the previous one.
 
-    Raises WrongField if a value is not allowed, NoAgent, and OSError if this is no TCP socket or one
-    that listens. After an error, the socket is unchanged.
+    Raises WrongField if a value is not allowed, if there is no field, or if no link could meet the
+    deadline; NoAgent; and OSError if this is no TCP socket or one that listens. After an error, the
+    socket is unchanged.
     """
+    check_intent(flow)
+    put(sock, **flow)
+
+
+def undeclare(sock: HasOptions) -> None:
+    """Begin a new flow of which nothing is known, with the next byte. Raises NoAgent, OSError."""
+    put(sock)
+
+
+def put(sock: HasOptions, **flow: Unpack[FlowFields]) -> None:
+    """Do `declare` with any allowed values, also none at all or a deadline that no link can meet."""
     value = pack_flow(**flow)
     try:
         sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, value)

@@ -40,6 +40,11 @@ class DeadlineStream:
         options.declare(self._sock, **flow)
         self._monitor.begin()
 
+    def undeclare(self) -> None:
+        """Begin a new flow of which nothing is known, with the next byte. Raises NoAgent, OSError."""
+        options.undeclare(self._sock)
+        self._monitor.begin()
+
     def declared(self) -> DeclaredFlow:
         """Return the declaration of the current flow. Raises NoAgent, OSError."""
         return options.declared(self._sock)

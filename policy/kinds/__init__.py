@@ -7,20 +7,22 @@ Each entry has a kind.
 
 from __future__ import annotations
 
-from policy.kinds.containers import ListOf, MapOf
+from policy.kinds.containers import ListOf, MapOf, OneOrMore
 from policy.kinds.kind import Kind, Schema
 from policy.kinds.quantities import Duration, Quantity, Rate, Size
-from policy.kinds.scalars import Choice, Flag, Number, OneOfWhole, Text, Whole
+from policy.kinds.scalars import Choice, Flag, Line, Number, OneOfWhole, Text, Whole
 
 __all__ = [
     "Choice",
     "Duration",
     "Flag",
     "Kind",
+    "Line",
     "ListOf",
     "MapOf",
     "Number",
     "OneOfWhole",
+    "OneOrMore",
     "Quantity",
     "Rate",
     "Schema",

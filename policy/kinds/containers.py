@@ -65,6 +65,27 @@ class ListOf(Kind):
 
 
 @dataclass(frozen=True)
+class OneOrMore(ListOf):
+    """A list, or one value of it alone. `read` returns a tuple in both cases."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.item.name} or {super().name}"
+
+    def read(self, where: str, value: object) -> tuple[Any, ...]:
+        if isinstance(value, list | tuple):
+            return super().read(where, value)
+        return (self.item.read(where, value),)
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.item.allowed}, or {super().allowed}"
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.item.schema(), super().schema()]}
+
+
+@dataclass(frozen=True)
 class MapOf(Kind):
     """An object from names to values."""
 

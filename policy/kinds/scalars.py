@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from policy.errors import FieldError, guess
 from policy.kinds.kind import Kind, Schema
+from policy.lines import visible
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,14 @@ class Text(Kind):
             schema["maxLength"] = self.longest
         schema["pattern"] = f"^{self.pattern}$" if self.pattern is not None else r"^[^\u0000]*$"
         return schema
+
+
+@dataclass(frozen=True)
+class Line(Text):
+    """Words for people. Control characters become spaces, because the text is shown in terminals and kept in logs."""
+
+    def read(self, where: str, value: object) -> str:
+        return visible(super().read(where, value))
 
 
 @dataclass(frozen=True)

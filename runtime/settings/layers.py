@@ -7,7 +7,6 @@ also one that a higher layer replaces, because a wrong value would surprise on t
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from policy.entries import REQUIRED, Entry, entries
 from policy.errors import FieldError, SluiceError, unknown_key
 from policy.kinds import Flag, Kind, ListOf, Number, Whole
 from runtime.settings.kinds import CountOrForEver, SecretFile
+from runtime.toml import NotToml, read_toml
 
 CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
 """systemd sets it to the folder of the service's credentials."""
@@ -63,13 +63,13 @@ def from_credentials(table: type, environ: Mapping[str, str]) -> Layer:
 def from_file(table: type, path: Path) -> tuple[Layer, list[FieldError]]:
     """Return what a configuration file gives, and what is wrong with its keys. Raises SluiceError."""
     try:
-        document = tomllib.loads(path.read_text())
+        document = read_toml(path)
     except OSError as error:
         remedy = "create it, change its mode, or name another file with --config"
         raise SluiceError(
             f"{path}: cannot read the configuration file: {error.strerror}; {remedy}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotToml as error:
         raise SluiceError(
             f'{path}: is no TOML: {error}. A setting is one line, for example: key = "value"'
         ) from error

@@ -25,9 +25,10 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 import topologies
 from controller import openflow
-from controller.pipeline import completed_rules, map_rules
+from controller.pipeline import ends_rules, map_rules
 from policy.desired import Override, Policy
 from policy.graph import Topology
+from policy.ingress_groups import INGRESS_GROUPS
 from policy.queue_map import queue_map
 from runtime.process import die_with_parent, spawn, stop
 from runtime.wait import wait_until
@@ -70,7 +71,7 @@ def measure_decoding(ports: int = 100) -> dict[str, Decoding]:
     queues = queue_map(policy, policy.thresholds)
     bodies = {
         "completed flows": (
-            b"".join(map(entry, completed_rules(numbers.tolist()))),
+            b"".join(map(entry, ends_rules(numbers.tolist(), range(INGRESS_GROUPS)))),
             openflow.completed_counts,
         ),
         "counters by tag": (

@@ -26,7 +26,10 @@ from policy.desired import Policy
 from policy.errors import SluiceError
 from policy.queue_map import queue_map
 from policy.records import FlowRecord
+from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
+from sluice.bench.control_share import measure_control_share
+from sluice.bench.host_link import measure_link
 from sluice.bench.sockopt import measure_hook
 from sluice.bench.tagger import measure_share
 from sluice.bench.throughput import Measured, measure_throughput
@@ -99,6 +102,24 @@ def _throughput_results() -> Iterator[Result]:
 def _tagger_results() -> Iterator[Result]:
     for link, share in measure_share().items():
         yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
+
+
+def _control_share_results() -> Iterator[Result]:
+    for what, share in measure_control_share().items():
+        yield Result(f"{what}, share of a flow's CPU time", 100 * share, "%")
+
+
+def _ack_results() -> Iterator[Result]:
+    for case, segments in measure_acks().items():
+        yield Result(f"segments for each ACK, {case}", segments, "segments")
+
+
+def _link_results() -> Iterator[Result]:
+    """A packet from the program's call to the device, by what is at the host's own link."""
+    cost = measure_link()
+    what = "a packet to the host's own link"
+    yield Result(f"{what}, tagger and {cost.qdisc}", cost.queues, "ns", cost.tagger, "tagger and one queue")
+    yield Result(f"{what}, tagger and one queue", cost.tagger, "ns", cost.plain, "one queue")
 
 
 def _against_cubic(name: str, unit: str, found: Measured) -> Result:
@@ -273,6 +294,9 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
     "tagger": _tagger_results,
+    "controls": _control_share_results,
+    "link": _link_results,
+    "acks": _ack_results,
     "connections": _connection_results,
     "hook": _hook_results,
     "policy": _policy_results,

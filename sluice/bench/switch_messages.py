@@ -41,7 +41,7 @@ class CounterTable:
         self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(-1, width)
         self._row = np.searchsorted(numbers, [cookie_port(rule.cookie) for rule in rules])
         self._code = np.asarray([cookie_code(rule.cookie) for rule in rules])
-        # Only the rules of IPv4 count; those of IPv6 stay at zero.
+        # Only the rules of IPv4 count, or of trunks; those of IPv6 and of the other groups stay at zero.
         self._counts = np.asarray([rule.cookie >> 8 & 0xFF == 0 for rule in rules])
         self.parts = max(1, _PART_BYTES // self._bytes.shape[1])
 

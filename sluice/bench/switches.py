@@ -43,7 +43,7 @@ FLOWS_A_POLL = 60
 """Flows that end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
 SHIFT_POLLS, SHIFT_BUCKETS = 20, -4
 """Every SHIFT_POLLS polls the sizes change, in turns to a third and back."""
-_COUNTED = (Table.COMPLETED, Table.MAP, Table.INGRESS)
+_COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
 """Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""
 _PACKETS_AT, _BYTES_AT = 32, 40
 _BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
@@ -146,7 +146,7 @@ class Switch:
 
     def _statistics(self, frame: Frame) -> bytes:
         kind = struct.unpack_from("!H", frame.data, 8)[0]
-        if kind == StatsType.FLOW and frame.data[16] == Table.COMPLETED:
+        if kind == StatsType.FLOW and frame.data[16] == Table.ENDS:
             return self._polled(frame.xid)
         if kind == StatsType.FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
             low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # byte 47: its cookie mask
@@ -165,13 +165,13 @@ class Switch:
         now = time.monotonic()
         self.record.polls_at.append(now)
         self._flows_end()
-        reply = self._count(Table.COMPLETED, xid)
+        reply = self._count(Table.ENDS, xid)
         self._counters_at = time.monotonic()
         return reply
 
     def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> bytes:
         counters = self._low_tags if low_tags else self._tables[table]
-        if table == Table.COMPLETED:
+        if table == Table.ENDS:
             counters.write(_PACKETS_AT, self._completed)
         else:
             counters.write(_PACKETS_AT, self._carried[0])

@@ -36,7 +36,7 @@ def measure_share() -> Mapping[str, float]:
 
 def _measure_inside() -> dict[str, list[float]]:
     shares: dict[str, list[float]] = {}
-    with _statistics(), far_end() as enter, Tagger() as tagger:
+    with kernel_statistics(), far_end() as enter, Tagger() as tagger:
         tagger.attach("near0")
         for link, settings in LINKS.items():
             if settings:
@@ -58,7 +58,7 @@ def _ran_s(tagger: Tagger) -> float:
 
 
 @contextmanager
-def _statistics() -> Iterator[None]:
+def kernel_statistics() -> Iterator[None]:
     """Let the kernel measure the time of every run of a BPF program, which adds about 10 ns to each."""
     before = STATISTICS.read_text()
     STATISTICS.write_text("1")

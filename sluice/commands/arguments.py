@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from policy.errors import shortened
+from runtime import plugins
 from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
 
@@ -17,10 +18,12 @@ LONGEST_S = 1e7
 SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios"
 
 
-def command_parser(name: str, epilog: str | None = None) -> argparse.ArgumentParser:
+def command_parser(
+    name: str, epilog: str | None = None, kind: type[argparse.ArgumentParser] = argparse.ArgumentParser
+) -> argparse.ArgumentParser:
     """Return the empty parser of the command `name`. Its help starts with the command's line in
     `sluice --help`."""
-    return argparse.ArgumentParser(
+    return kind(
         prog=f"sluice {name}",
         description=COMMANDS[name],
         epilog=epilog,
@@ -52,6 +55,29 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE.KEY=VALUE",
         help="a key of the scenario, as in --set workload.flows=10000; may be repeated",
     )
+
+
+def add_plugin(parser: argparse.ArgumentParser) -> None:
+    """Add --plugin, which loads a part from outside the tree as soon as it is read."""
+    parser.add_argument(
+        "--plugin",
+        dest="plugins",
+        action="append",
+        default=[],
+        type=plugin,
+        metavar="FILE",
+        help="a Python file with a scheme, a topology or workloads of your own; may be repeated",
+    )
+
+
+def plugin(text: str) -> Path:
+    """Load a plugin and return its path. Raises ArgumentTypeError."""
+    path = Path(text)
+    try:
+        plugins.use(path)
+    except plugins.PluginError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
 
 
 def at_least_one(text: str) -> int:

@@ -2,8 +2,7 @@
 """`sluice capture`: packets of a switch port of a running testbed, into a pcap file.
 
 tcpdump sees outgoing packets as they leave the port: queued, marked and tagged. It also sees
-incoming packets. The command finds the testbed by its first process, so anyone with root can have
-started it.
+incoming packets.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from policy.errors import EnvironmentLacking, FieldError, SluiceError
@@ -21,24 +19,25 @@ from policy.graph import Port, Topology
 from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.commands.arguments import command_parser, file, seconds
+from sluice.completion import completed, ports
 from sluice.runs.fabrics import need_root
-from topologies.settings import load_start
+from sluice.testbeds import Running, add_testbed, the_testbed
 
-MODULE = "topologies.supervisor"
 START_S, END_S = 10.0, 10.0
 _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
 
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("capture")
-    made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    port = made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    completed(port, ports)
     made.add_argument(
         "--seconds", type=seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
     )
     made.add_argument(
         "--out", type=file, required=True, help="pcap file to write, for tcpdump -r or Wireshark"
     )
-    made.add_argument("--testbed", type=int, metavar="PID", help="process id of the testbed, if several run")
+    add_testbed(made)
     return made
 
 
@@ -47,53 +46,6 @@ def execute(arguments: argparse.Namespace) -> int:
     count = capture(arguments.port, arguments.seconds, arguments.out, testbed_pid=arguments.testbed)
     print(f"{arguments.out}: {count} packets of {arguments.port}")
     return 0
-
-
-@dataclass(frozen=True)
-class Running:
-    """A testbed on this machine."""
-
-    pid: int
-    """Process id of its first process, in this namespace."""
-    folder: Path
-    topology: Topology
-
-
-def running_testbeds() -> list[Running]:
-    """Return all testbeds of this machine, by process id."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        start_file = _start_file(entry)
-        if start_file is not None and start_file.exists():
-            settings, topology = load_start(start_file)
-            found.append(Running(int(entry.name), settings.run_dir, topology))
-    return sorted(found, key=lambda running: running.pid)
-
-
-def _start_file(process: Path) -> Path | None:
-    """Return the settings file of a testbed's first process; None for other processes, also for
-    its `unshare`."""
-    try:
-        argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        is_python = (process / "exe").readlink().name.startswith("python")
-    except OSError:
-        return None  # the process has just ended
-    return Path(argv[-1]) if is_python and MODULE in argv else None
-
-
-def chosen_testbed(running: list[Running], pid: int | None) -> Running:
-    """Return the testbed with that process id, or the only one. SluiceError lists the testbeds."""
-    listed = "; ".join(f"{bed.pid} ({bed.folder})" for bed in running)
-    if not running:
-        raise SluiceError("no testbed runs on this machine: start `sluice demo` or `sluice run` first")
-    if pid is not None:
-        for bed in running:
-            if bed.pid == pid:
-                return bed
-        raise FieldError("--testbed", f"{pid} is not a testbed; the testbeds are {listed}")
-    if len(running) > 1:
-        raise FieldError("--testbed", f"several testbeds run; choose one by its process id: {listed}")
-    return running[0]
 
 
 def port_named(topology: Topology, name: str) -> Port:
@@ -112,7 +64,7 @@ def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None 
     """
     if shutil.which("tcpdump") is None:
         raise EnvironmentLacking("tcpdump is missing; on Debian: apt-get install tcpdump")
-    bed = chosen_testbed(running_testbeds(), testbed_pid)
+    bed = the_testbed(testbed_pid)
     interface = port_named(bed.topology, port_id).interface
     out.parent.mkdir(parents=True, exist_ok=True)
     said = out.with_name(out.name + ".log")

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from sluice.commands.arguments import command_parser, file
+from sluice.commands.arguments import add_plugin, command_parser, file
 from sluice.report.page import write_report
 
 
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
         "--out", type=file, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
     )
     made.add_argument("--baseline", help="the scheme that the others are compared with (default: the first)")
+    add_plugin(made)
     return made
 
 

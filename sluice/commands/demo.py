@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from runtime.settings.kinds import is_loopback
 from simulator import build
 from sluice.commands.arguments import (
     SCENARIO_HELP,
+    add_plugin,
     add_store,
     at_least_one,
     command_parser,
@@ -30,6 +32,7 @@ from sluice.commands.arguments import (
     seconds,
     services_folder,
 )
+from sluice.completion import completed, scenarios
 from sluice.runs.bundle import BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
@@ -37,9 +40,13 @@ from sluice.runs.files import scenario_from_file
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
+from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import Stack
+from sluice.runs.tour import BASE, STAGE_S, Stage, run_tour, tour_policies
 from sluice.runs.validity import RunWatch
-from sluice.terminal import console, print_summary
+from sluice.runs.versions import by_run, by_time, policy_rows
+from sluice.scoreboard_view import print_scoreboard, write_picture
+from sluice.terminal import console, print_summary, print_validity
 from store.flows import flow_pages
 from topologies import build_topology
 from webui.options import add_retention, retention
@@ -52,12 +59,13 @@ SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("demo")
-    made.add_argument(
+    scenario = made.add_argument(
         "scenario",
         type=Path,
         nargs="?",
         help=f"{SCENARIO_HELP} (default: demo; on the simulator demo-simulator)",
     )
+    completed(scenario, scenarios, files=("toml",))
     made.add_argument(
         "--on",
         choices=(AUTO, *FABRICS),
@@ -70,6 +78,19 @@ def parser() -> argparse.ArgumentParser:
         type=seconds,
         default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
         help="length in seconds (or SLUICE_DEMO_SECONDS); default: until Ctrl-C",
+    )
+    made.add_argument(
+        "--tour",
+        action="store_true",
+        help="go through TCP, DCTCP, PIAS, Adaptive MLFQ and Sluice by itself, with the same flows for each, and end"
+        " with a table and a plot that compare them",
+    )
+    made.add_argument(
+        "--tour-seconds",
+        type=seconds,
+        default=STAGE_S,
+        metavar="SECONDS",
+        help="length of the traffic of each scheme of the tour (default: %(default)g)",
     )
     made.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
@@ -94,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--workers", type=at_least_one, default=1, help="number of web processes (default: %(default)s)"
     )
+    add_plugin(made)
     add_store(made)
     add_retention(made)
     return made
@@ -113,12 +135,16 @@ class Demo:
     external: Path | None = None
     store: str | None = None
     web: WebSettings | None = None
+    tour_s: float | None = None
+    """Length of each stage of a tour; None: no tour."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
     if arguments.services and (arguments.store or arguments.event_log):
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
+    if arguments.tour and arguments.duration is not None:
+        raise SluiceError("--tour ends by itself: omit --duration, and set --tour-seconds for each scheme")
     scenario, document, on = chosen(arguments.on, arguments.scenario)
     return run_demo(
         Demo(
@@ -137,6 +163,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
                 fsync=arguments.store is not None,
             ),
+            tour_s=arguments.tour_seconds if arguments.tour else None,
         )
     )
 
@@ -180,18 +207,23 @@ def run_demo(demo: Demo) -> int:
     )
     with _started(demo, topology) as stack:
         _print_where(stack, demo.listen)
+        stages: list[Stage] = []
         watch = None if isinstance(stack, SimulatedStack) else RunWatch.of(stack.testbed)
         try:
             with watch or nullcontext():
                 try:
-                    _traffic(demo, stack, topology)
+                    _traffic(demo, stack, topology, stages)
                 finally:
                     stack.reserve.release()  # the last measurements need some room, too
         except KeyboardInterrupt:
             console.print("stopping …")
         stack.stop_agents()
-        summary = _write_bundle(demo, stack, watch)
-    print_summary(summary, title="the whole demonstration")
+        summary = _write_bundle(demo, stack, watch, stages)
+    if stages:
+        _finish_tour(demo.out)
+        print_validity(summary)
+    else:
+        print_summary(summary, title="the whole demonstration")
     console.print(f"bundle: {demo.out}")
     return 0
 
@@ -227,23 +259,33 @@ def _started(demo: Demo, topology: Topology) -> Stack:
         external=demo.external,
         store=demo.store,
         web=demo.web,
+        hold_s=demo.tour_s,
     )
 
 
-def _traffic(demo: Demo, stack: Stack, topology: Topology) -> None:
-    if isinstance(stack, SimulatedStack):
+def _traffic(demo: Demo, stack: Stack, topology: Topology, stages: list[Stage]) -> None:
+    """Run the traffic. Adds each finished stage of a tour to `stages`."""
+    if demo.tour_s is not None:
+        for stage in run_tour(stack, tour_policies(demo.scenario, topology), demo.tour_s):
+            stages.append(stage)
+    elif isinstance(stack, SimulatedStack):
         simulated_traffic(stack, demo.duration_s)
     else:
         testbed_traffic(stack, demo.scenario, topology, demo.duration_s)
 
 
-def _write_bundle(demo: Demo, stack: Stack, watch: RunWatch | None) -> dict[str, Any]:
+def _write_bundle(
+    demo: Demo, stack: Stack, watch: RunWatch | None, stages: Sequence[Stage]
+) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
     meta = machine_meta(demo.scenario.seed)
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
         meta |= {"on": SIMULATOR, "simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
-    with BundleWriter(demo.out, scenario=demo.document) as bundle:
+    versions = stack.policies()
+    lived = by_run({stage.run_id: stage.version for stage in stages}) if stages else by_time(versions)
+    policies = policy_rows(versions)
+    with BundleWriter(demo.out, scenario=demo.document, policies=policies, version_of=lived) as bundle:
         for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
             bundle.add_records(records)
         bundle.add_thresholds(map(vars, stack.thresholds()))
@@ -253,6 +295,14 @@ def _write_bundle(demo: Demo, stack: Stack, watch: RunWatch | None) -> dict[str,
             validity_reasons=watch.reasons() if watch else [],
             watched=stack.records(WATCHED),
         )
+
+
+def _finish_tour(bundle: Path) -> None:
+    """Print the table and the plot of a tour, and write them into its bundle."""
+    board = bundle_scoreboard(bundle, BASE)
+    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
+    write_picture(board, bundle / "scoreboard.png")
+    print_scoreboard(board)
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

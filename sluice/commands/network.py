@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from policy.errors import FieldError, SluiceError
 from policy.network import read_network
+from runtime.toml import NotToml, read_toml
 from sluice.commands.arguments import command_parser
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
@@ -76,11 +76,11 @@ def execute(arguments: argparse.Namespace) -> int:
 def _read(file: Path) -> dict[str, Any]:
     """Return the document of a file that is a correct description. Raises SluiceError."""
     try:
-        document = tomllib.loads(file.read_text())
+        document = read_toml(file)
         read_network(document)
     except OSError as error:
         raise SluiceError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotToml as error:
         raise SluiceError(f"{file} is not TOML: {error}") from None
     except FieldError as error:
         raise SluiceError(f"{file}: {error}") from None

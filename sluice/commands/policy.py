@@ -6,41 +6,65 @@ from __future__ import annotations
 import argparse
 import json
 import time
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
+from policy.changes import DEFAULT, changed, frozen, is_list, unfrozen
 from policy.desired import Policy
-from policy.errors import SluiceError
-from sluice.commands.arguments import command_parser
+from policy.errors import SluiceError, shortened
+from runtime.toml import NotToml, read_toml
+from sluice.commands.arguments import add_plugin, command_parser
+from sluice.completion import completed, policy_keys
+from sluice.policy_preview import print_preview
 from sluice.remote import Remote, add_remote
+from sluice.runs.settings import setting, toml_value
 from sluice.terminal import console
 
 _EPILOG = """examples:
   sluice policy show                        the policy in force, and the ones before
   sluice policy history                     who changed it, from where, when, and which keys
   sluice policy set policy.toml             put a file in force: scheme = "pias", …
+  sluice policy preview policy.toml         what that file would change, and why; changes nothing
+  sluice policy set mark_at=18KB queues=4   change some keys; the rest stays, and what changes is printed
+  sluice policy set thresholds=10KB,100KB   a list; thresholds=default gives a key its default again
+  sluice policy freeze s1:2 s3:*            these ports keep the thresholds that are in force
+  sluice policy unfreeze s1:2               this port adapts again
   sluice policy act --at rack1:3 rack1:4    a canary: the policy acts at two ports and watches at all others
   sluice policy act --at '*'                it acts everywhere
   sluice policy act --nowhere               it only watches: counters and thresholds, no queue changes
   sluice policy rollback                    back to the version before
 """
 HISTORY = 10
+_PORTS = 'names such as "rack1:3", "rack1:*" or "*"'
 
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("policy", _EPILOG)
     add_remote(made)
+    add_plugin(made)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("show", help="show the policy in force, and the ones before")
     actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")
-    actions.add_parser("set", help="put a TOML file in force").add_argument("file", type=Path, metavar="FILE")
+    change = actions.add_parser("set", help="change some keys and keep the rest, or put a TOML file in force")
+    keys = change.add_argument(
+        "change", nargs="+", metavar="FILE|KEY=VALUE", help="a TOML file, or keys of the policy"
+    )
+    completed(keys, policy_keys, files=("toml",))
+    preview = actions.add_parser("preview", help="show what a scheme or a TOML file would change, and why")
+    preview.add_argument(
+        "what", metavar="SCHEME|FILE", help='name of a scheme, or a file that ends in ".toml"'
+    )
+    freeze = actions.add_parser("freeze", help="let ports keep the thresholds that are in force")
+    freeze.add_argument("ports", nargs="+", metavar="PORT", help=_PORTS)
+    unfreeze = actions.add_parser("unfreeze", help="let frozen ports adapt again")
+    unfreeze.add_argument("ports", nargs="+", metavar="PORT", help="names with which they were frozen")
     act = actions.add_parser("act", help="choose the ports at which the policy acts")
     where = act.add_mutually_exclusive_group(required=True)
-    where.add_argument("--at", nargs="+", metavar="PORT", help='names such as "rack1:3", "rack1:*" or "*"')
+    where.add_argument("--at", nargs="+", metavar="PORT", help=_PORTS)
     where.add_argument("--nowhere", action="store_true", help="only watch")
     back = actions.add_parser("rollback", help="put an earlier version in force again")
     back.add_argument("version", type=int, nargs="?", help="number of the version (default: the one before)")
@@ -55,10 +79,15 @@ def execute(arguments: argparse.Namespace) -> int:
         case "history":
             _history(remote)
         case "set":
-            _put(remote, _read(arguments.file))
+            _set(remote, arguments.change)
+        case "preview":
+            print_preview(remote.post("policy/preview", _document(arguments.what)))
+        case "freeze":
+            _change(remote, lambda policy: frozen(policy, arguments.ports))
+        case "unfreeze":
+            _change(remote, lambda policy: unfrozen(policy, arguments.ports))
         case "act":
-            policy = _current(remote)["policy"]
-            _put(remote, {**policy, "acts_at": [] if arguments.nowhere else arguments.at})
+            _change(remote, lambda policy: {"acts_at": [] if arguments.nowhere else arguments.at})
         case "rollback":
             _put(remote, _earlier(remote, arguments.version))
     return 0
@@ -85,11 +114,31 @@ def _history(remote: Remote) -> None:
     console.print(table)
 
 
-def _current(remote: Remote) -> dict[str, Any]:
-    current: dict[str, Any] | None = remote.get("policy?limit=1")["current"]
-    if current is None:
+def _set(remote: Remote, words: Sequence[str]) -> None:
+    """Put a file in force, or change keys."""
+    plain = [word for word in words if "=" not in word or Path(word).exists()]
+    if len(words) == 1 and plain:
+        _put(remote, _read(Path(words[0])))
+    elif plain:
+        raise SluiceError(f"policy set: give one file, or only KEY=VALUE; {shortened(plain[0])} has no =")
+    else:
+        _change(remote, lambda policy: dict(_setting(word, policy) for word in words))
+
+
+def _setting(word: str, policy: Policy) -> tuple[str, Any]:
+    """Return a key and its value. A list may also be written as 10KB,100KB."""
+    key, value = setting(word, "policy set", "mark_at=18KB")
+    if not is_list(key, policy) or isinstance(value, list) or value == DEFAULT:
+        return key, value
+    return key, [toml_value(part.strip()) for part in word.partition("=")[2].split(",") if part.strip()]
+
+
+def _change(remote: Remote, settings: Callable[[Policy], Mapping[str, Any]]) -> None:
+    current = remote.get("policy?limit=1")["current"]
+    if not current:
         raise SluiceError("there is no policy yet: put one in force with `sluice policy set FILE`")
-    return current
+    policy = Policy.from_document(current["policy"])
+    _put(remote, changed(policy, settings(policy)))
 
 
 def _earlier(remote: Remote, version: int | None) -> Mapping[str, Any]:
@@ -103,15 +152,31 @@ def _earlier(remote: Remote, version: int | None) -> Mapping[str, Any]:
     raise SluiceError(f"there is no version {wanted}; the newest are {known}")
 
 
+def _document(what: str) -> dict[str, Any]:
+    """Return the document of a file, or of a scheme with nothing else named."""
+    return _read(Path(what)) if what.endswith(".toml") else {"scheme": what}
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return Policy.from_document(tomllib.loads(file.read_text())).to_document()
+        return read_toml(file)
     except OSError as error:
-        raise SluiceError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SluiceError(
+            f"cannot read {file}: {error.strerror}; give a TOML file, or KEY=VALUE as in mark_at=18KB"
+        ) from None
+    except NotToml as error:
         raise SluiceError(f"{file} is not TOML: {error}") from None
 
 
 def _put(remote: Remote, document: Mapping[str, Any]) -> None:
+    """Print what the document changes, and put it in force if it changes anything."""
+    preview = remote.post("policy/preview", document)
+    if not preview["changes"]:
+        console.print("nothing changes: this policy is in force")
+        return
+    if preview["against"] is not None:
+        print_preview(preview)
     version = remote.change("PUT", "policy", document)
     console.print(f"version {version['version']} is {version['state']}")
+    for warning in version["warnings"]:
+        console.print(f"[bold]warning:[/] {escape(warning)}")

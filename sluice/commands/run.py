@@ -10,12 +10,14 @@ from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
 from sluice.commands.arguments import (
     SCENARIO_HELP,
+    add_plugin,
     add_settings,
     add_store,
     at_least_one,
     command_parser,
     folder,
 )
+from sluice.completion import completed, scenarios
 from sluice.runs.fabrics import FABRICS, runner
 from sluice.runs.files import scenario_from_file
 from sluice.runs.settings import setting
@@ -24,8 +26,10 @@ from sluice.terminal import print_summary, progress_bar
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("run")
-    made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    completed(scenario, scenarios, files=("toml",))
     made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
+    add_plugin(made)
     add_settings(made)
     made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
     made.add_argument("--out", type=folder, required=True, help="folder for the bundle")

@@ -6,12 +6,24 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR
-from sluice.commands.arguments import SCENARIO_HELP, add_settings, at_least_one, command_parser, folder, seed
+from sluice.commands.arguments import (
+    SCENARIO_HELP,
+    add_plugin,
+    add_settings,
+    at_least_one,
+    command_parser,
+    folder,
+    seconds,
+    seed,
+)
+from sluice.completion import completed, scenarios, schemes
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import read_document
 from sluice.runs.settings import setting
 from sluice.sweep import table
+from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
 from sluice.sweep.display import print_outcome, sweep_display
 from sluice.sweep.points import points
 from sluice.sweep.run import run_points
@@ -21,24 +33,39 @@ _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and se
   thresholds = ["1327KB", ...]
 
 A sweep skips every bundle that a call has already finished for the same scenario. After Ctrl-C, call it again.
-A cluster can run the points. DIR is on a shared file system; `sluice sweep` has written DIR/sweep.json:
-  snakemake --snakefile sluice/sweep/Snakefile --directory DIR --configfile DIR/sweep.json
-            --rerun-triggers params --keep-going --executor slurm --jobs 100
+With --cluster slurm, the points run as jobs of some minutes. DIR must be on a file system that all nodes share, and
+Sluice must be installed there under the same path. A job that is lost starts again. docs/how-to/clusters.md has more.
 """
 
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("sweep", _EPILOG)
-    made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
-    made.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
+    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    completed(scenario, scenarios, files=("toml",))
+    chosen = made.add_argument(
+        "--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]"
+    )
+    completed(chosen, schemes)
     made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
     made.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
+    add_plugin(made)
     add_settings(made)
     made.add_argument(
         "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"
     )
     made.add_argument(
-        "--jobs", type=at_least_one, help="points at a time (default: one per core; one on the testbed)"
+        "--jobs",
+        type=at_least_one,
+        help="points at a time (default: one per core; one on the testbed); on a cluster jobs, 100 by default",
+    )
+    made.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
+    made.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
+    made.add_argument(
+        "--job-minutes",
+        type=seconds,
+        default=DEFAULT_JOB_MINUTES,
+        metavar="MINUTES",
+        help="points share a job until it takes about this long (default: 5)",
     )
     made.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
     return made
@@ -52,7 +79,20 @@ def execute(arguments: argparse.Namespace) -> int:
         seeds=arguments.seeds,
         settings=dict(setting(text) for text in arguments.settings),
     )
+    cluster = _cluster(arguments)
     with sweep_display() as report:
-        outcome = run_points(wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, report=report)
+        outcome = run_points(
+            wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, cluster=cluster, report=report
+        )
     rows = table.rows(arguments.out, outcome.finished)
     return print_outcome(arguments.out, rows, outcome)
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster | None:
+    if arguments.cluster and arguments.profile:
+        raise SluiceError("give either --cluster or --profile")
+    if arguments.profile and not Path(arguments.profile).is_dir():
+        raise SluiceError(f"--profile: {arguments.profile} is no folder; give one with a config.yaml")
+    if not (arguments.cluster or arguments.profile):
+        return None
+    return Cluster(arguments.profile and str(Path(arguments.profile).resolve()), arguments.job_minutes)

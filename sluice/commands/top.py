@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from policy import tags
 from policy.errors import SluiceError
 from policy.records import ALL
 from policy.units import format_bytes
@@ -154,9 +155,11 @@ def _misses(deadlines: Mapping[str, Any]) -> Text:
 def _demoted(sanction: Mapping[str, Any]) -> Text:
     since = time.strftime("%H:%M:%S", time.localtime(sanction["since"]))
     sent, limit = format_bytes(sanction["sent_bytes"]), format_bytes(sanction["limit_bytes"])
+    is_urgent = tags.URGENCY_FIRST <= sanction["tag"] <= tags.URGENCY_LAST
+    at_most = "its deadlines explain" if is_urgent else "a flow with correct tags sends"
     return Text(
         f"{sanction['host']} ({sanction['port']}) is demoted since {since}: {sanction['flow']} sent {sent} "
-        f"under tag {sanction['tag']}; a flow with correct tags sends at most {limit}",
+        f"under tag {sanction['tag']}; {at_most} at most {limit}",
         style="bold red",
     )
 

@@ -18,10 +18,10 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from policy.metrics import cdf
 from sluice.report.figures import (
     Estimate,
     SizeBins,
-    cdf,
     loads_of,
     miss_ratio,
     of_class,
@@ -39,6 +39,7 @@ WIDE_RATIO = 4.0
 """Above this ratio of largest to smallest value, the axis is logarithmic: otherwise values near 1
 would form one line."""
 MAX_TICKS = 8
+CDF_POINTS = 240
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "sluice",  # equal figures give equal bytes
@@ -105,7 +106,7 @@ def distributions(
         curves = {variant: values for variant, values in curves.items() if len(values)}
         with _panel(f"{group} flows", panels) as axes:
             for variant, values in curves.items():
-                x, share = cdf(values)
+                x, share = cdf(values, CDF_POINTS)
                 axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
             axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
             _logarithmic(axes, "x", time_text)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from sluice.report.runs import Flows, Run, Variant
 
-CDF_POINTS = 240
 BINS_PER_DECADE = 3
 MIN_FOR_MEAN, MIN_FOR_P99 = 10, 100
 """Flows that a size bin needs for its mean and for its 99th percentile."""
@@ -74,17 +73,6 @@ def pooled(runs: Sequence[Run]) -> Flows:
             for name in ("size_bytes", "size_class", "fct_us", "slowdown")
         )
     )
-
-
-def cdf(values: Floats) -> tuple[Floats, Floats]:
-    """Return (values, share of all flows that does not exceed each), with as fine steps in the
-    upper tail as in the middle."""
-    ordered = np.sort(values)
-    last = len(ordered) - 1
-    middle = np.linspace(0, last, CDF_POINTS)
-    tail = last - np.geomspace(1, max(last, 1), CDF_POINTS // 4)
-    index = np.unique(np.clip(np.concatenate([middle, tail]).round().astype(int), 0, last))
-    return ordered[index], (index + 1) / len(ordered)
 
 
 @dataclass(frozen=True)

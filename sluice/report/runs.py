@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from policy.desired import Policy
 from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import SCHEDULED, SIZE_CLASSES
 from policy.schemes import SCHEMES
 from sluice.report.keys import flat, shown
+from sluice.runs.bundle import POLICIES, POLICY_VERSION, VERSIONS
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""
@@ -30,7 +32,7 @@ FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
 """The files that make a folder a bundle."""
 FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
 """The keys of a summary that a report needs."""
-FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source")
+FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source", POLICY_VERSION.name)
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
 _LOAD_FOLDER = re.compile(r"load-[\d.e-]+")
@@ -54,6 +56,8 @@ class Run:
     document: Mapping[str, Any]
     meta: Mapping[str, Any]
     summary: Mapping[str, Any]
+    version: int | None = None
+    """The version of the policy whose flows these are; None if all flows of the bundle lived under one."""
     planned_as: str | None = None
     """The scheme or variant that a sweep ran this as; None if the run is not part of a sweep."""
 
@@ -99,6 +103,8 @@ class Run:
         wanted = table["fct_us"].is_valid().to_numpy()
         if "source" in table.column_names:  # without this column all flows were scheduled
             wanted = wanted & (table["source"].to_numpy() == SCHEDULED)
+        if self.version is not None:
+            wanted = wanted & np.equal(table[POLICY_VERSION.name].to_numpy(), self.version)
 
         def column(name: str) -> npt.NDArray[Any]:
             values: npt.NDArray[Any] = table[name].to_numpy()[wanted]
@@ -134,7 +140,7 @@ class Variant:
 def find_runs(folders: Iterable[Path]) -> list[Run]:
     """Return every bundle in these folders, in the order of their paths. SluiceError names a
     folder without one."""
-    found: dict[Path, Run] = {}
+    found: dict[Path, list[Run]] = {}
     for folder in folders:
         bundles = sorted({path.parent for path in folder.rglob("summary.json")})
         bundles = [bundle for bundle in bundles if all((bundle / name).exists() for name in FILES)]
@@ -143,15 +149,35 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
                 f"{folder}: the folder holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
             )
         found |= {bundle.resolve(): _read(bundle) for bundle in bundles}
-    return list(found.values())
+    return [run for runs in found.values() for run in runs]
 
 
-def _read(bundle: Path) -> Run:
+def _read(bundle: Path) -> list[Run]:
+    """Return a run, or one run for each version of the policy if flows lived under several."""
     scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
     lacking = [key for key in FIGURES if key not in summary]
     if lacking:
         raise SluiceError(f"{bundle}: its summary.json lacks {', '.join(lacking)}; run the scenario again")
-    return Run(bundle, scenario, meta, summary, _planned_as(bundle.resolve()))
+    if VERSIONS not in summary:
+        return [Run(bundle, scenario, meta, summary, planned_as=_planned_as(bundle.resolve()))]
+    policies = {row["version"]: row["policy"] for row in json.loads((bundle / POLICIES).read_text())}
+    return [
+        Run(
+            bundle,
+            {**scenario, "scheme": _scheme_table(policies[int(version)])},
+            meta,
+            {**figures, "valid": summary["valid"]},
+            version=int(version),
+        )
+        for version, figures in summary[VERSIONS].items()
+    ]
+
+
+def _scheme_table(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy as a scenario names it: the scheme, and what differs from its defaults."""
+    default = Policy.from_document({"scheme": policy["scheme"]}).to_document()
+    named = {key: value for key, value in policy.items() if value != default.get(key)}
+    return {"name": policy["scheme"], **named}
 
 
 def _planned_as(bundle: Path) -> str | None:

@@ -4,6 +4,7 @@
 scenario.json    the resolved scenario          flows.parquet   one row a flow
 meta.json        versions, kernel, git, seed    ports.parquet   thresholds and queue counters over time
 summary.json     FCT, slowdown, deadlines, validity; totals of other programs' connections, apart
+policies.json    every version of the policy, with all its fields
 samples.parquet  how each flow fared over time, if the scenario asks for it
 """
 
@@ -27,8 +28,10 @@ import pyarrow.parquet as pq
 
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.records import ONLY_IF_WATCHED, ONLY_ON_TWO_MACHINES, SCHEDULED, SIZE_CLASSES, FlowRecord
 from policy.version import VERSION
+from runtime import plugins
+from sluice.runs.versions import VersionOf, always
 
 if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
     from store.observed import PortSample, ThresholdChange
@@ -71,12 +74,16 @@ FLOWS_SCHEMA = pa.schema(
         *(
             (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
             for field in entries(FlowRecord)
-            if field.name not in ONLY_IF_WATCHED
+            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES)
         ),
         ("slowdown", pa.float64()),
     ]
 )
-"""A flow record without what only watched flows have, and its slowdown."""
+"""A flow record without what only watched flows and flows between two machines have, and its slowdown."""
+
+POLICY_VERSION = pa.field("policy_version", pa.int64())
+FLOWS_FILE_SCHEMA = FLOWS_SCHEMA.append(POLICY_VERSION)
+"""The rows of flows.parquet."""
 
 SAMPLE_COLUMNS = (
     Column("at_s", pa.float64(), "Seconds from the start of the run."),
@@ -104,6 +111,9 @@ SAMPLE_COLUMNS = (
 SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLUMNS])
 
 
+POLICIES = "policies.json"
+VERSIONS = "versions"
+"""Key of summary.json: figures by version, if flows lived under several."""
 INTERRUPTED = "interrupted"
 """Key of meta.json."""
 
@@ -119,6 +129,7 @@ def machine_meta(seed: int) -> dict[str, Any]:
         "openvswitch": _first_line(["ovs-vswitchd", "--version"]),
         "libraries": _versions(),
         "git": _git_state(),
+        "plugins": {plugin.source: plugin.digest for plugin in plugins.LOADED.values()},
         "seed": seed,
         "written_at": time.time(),
     }
@@ -144,12 +155,23 @@ class BundleWriter:
     closes the files as they are.
     """
 
-    def __init__(self, out: Path, *, scenario: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        out: Path,
+        *,
+        scenario: Mapping[str, Any],
+        policies: Sequence[Mapping[str, Any]] = (),
+        version_of: VersionOf | None = None,
+    ) -> None:
+        """`policies`: the rows of policies.json. `version_of` tells the version of each flow, by default the first."""
         out.mkdir(parents=True, exist_ok=True)
         (out / "summary.json").unlink(missing_ok=True)
         _write_json(out / "scenario.json", scenario)
         self._out = out
-        self._flows = pq.ParquetWriter(out / "flows.parquet", FLOWS_SCHEMA)
+        (out / POLICIES).write_text(json.dumps(list(policies), indent=2) + "\n")
+        self._version_of = version_of or always(policies[0]["version"] if policies else 1)
+        self._flows = pq.ParquetWriter(out / "flows.parquet", FLOWS_FILE_SCHEMA)
+        self._versions: set[int] = set()
         self._samples: pq.ParquetWriter | None = None
         self._ports: list[dict[str, Any]] = []
 
@@ -166,7 +188,10 @@ class BundleWriter:
 
     def add_flows(self, rows: pa.Table) -> None:
         """Add rows of FLOWS_SCHEMA."""
-        self._flows.write_table(rows)
+        lived = self._version_of(rows)
+        self._versions.update(lived[lived > 0].tolist())
+        column = pa.array(lived, pa.int64(), mask=lived == 0)
+        self._flows.write_table(rows.append_column(POLICY_VERSION, column))
 
     def add_records(self, records: Sequence[FlowRecord]) -> None:
         rows = [{**record.to_document(), "slowdown": record.slowdown} for record in records]
@@ -194,6 +219,9 @@ class BundleWriter:
         valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
         figures = summarise(read_figures(self._out))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
+        if len(self._versions) > 1:
+            found = sorted(self._versions)
+            summary[VERSIONS] = {str(one): summarise(read_figures(self._out, one)) for one in found}
         _write_json(self._out / "summary.json", summary)
         return summary
 
@@ -210,9 +238,11 @@ def write_bundle(
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
     watched: Sequence[FlowRecord] = (),
     interrupted: bool = False,
+    policies: Sequence[Mapping[str, Any]] = (),
+    version_of: VersionOf | None = None,
 ) -> dict[str, Any]:
     """Write a whole bundle from records that exist already, and return the summary."""
-    with BundleWriter(out, scenario=scenario) as bundle:
+    with BundleWriter(out, scenario=scenario, policies=policies, version_of=version_of) as bundle:
         bundle.add_records(flows)
         bundle.add_thresholds(map(vars, thresholds))
         bundle.add_queues(map(vars, samples))
@@ -222,10 +252,12 @@ def write_bundle(
         return bundle.finish(meta=meta, validity_reasons=validity_reasons, watched=watched)
 
 
-def read_figures(bundle: Path) -> FlowFigures:
-    """Return the figures of the scheduled flows, one array for each column."""
+def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:
+    """Return the figures of the scheduled flows, one array for each column; with `version`, of those under it."""
     path = bundle / "flows.parquet"
     scheduled = _column(path, "source") == SCHEDULED
+    if version is not None:
+        scheduled &= np.equal(_column(path, POLICY_VERSION.name), version)
 
     def of(name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = _column(path, name)[scheduled]

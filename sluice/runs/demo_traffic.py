@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -48,21 +48,21 @@ def testbed_traffic(stack: Stack, scenario: Scenario, topology: Topology, durati
 
 def _testbed_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float) -> None:
     lead_s = stack.start_agents(part) - time.time()
-    _show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
+    show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
 
 
 def simulated_traffic(stack: SimulatedStack, duration_s: float | None) -> None:
     """Let the network carry flows until the time is over, or until Ctrl-C. Then let the last flows end."""
-    _show(stack, math.inf if duration_s is None else time.monotonic() + duration_s)
+    show(stack, math.inf if duration_s is None else time.monotonic() + duration_s)
     stack.end_traffic()
-    _show(stack, time.monotonic() + DRAIN_S)
+    show(stack, time.monotonic() + DRAIN_S)
 
 
-def _show(stack: Stack, end: float) -> None:
-    """Show the live view, and restart what dies, until this second of the monotonic clock."""
+def show(stack: Stack, end: float, done: Callable[[], bool] = lambda: False) -> None:
+    """Show the live view, and restart what dies, until this second of the monotonic clock or until `done`."""
     with Live(console=console, refresh_per_second=2, transient=True) as live:
         next_print = time.monotonic() + 10 * REFRESH_S
-        while time.monotonic() < end:
+        while time.monotonic() < end and not done():
             stack.check()
             with suppress(SQLAlchemyError):  # the disk of the store is full
                 live.update(_live_view(stack, end - time.monotonic()))

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
-import tomllib
+import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from policy.errors import FieldError, SluiceError, guess
+from policy.fitting import NetworkPath, path_of
+from policy.flow_tables import SUFFIXES, FlowTable
 from policy.scenario import Scenario, scenario_from_document
+from policy.scenario_tables import Fabric
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
+from runtime import plugins
+from runtime.toml import NotToml, read_toml
+from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
-from topologies import build_topology
+from topologies import build_fabric, build_topology
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 WORKLOADS = EXPERIMENTS / "workloads"
@@ -23,10 +29,11 @@ Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
-    """Return a distribution, by the name of a file in experiments/workloads or by path."""
-    path = Path(name) if name.endswith(".cdf") else WORKLOADS / f"{name}.cdf"
+    """Return a distribution, by the name of a file in experiments/workloads or in a plugin, or by path."""
+    named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
+    path = Path(name) if name.endswith(".cdf") else named
     if not path.is_file():
-        known = sorted(p.stem for p in WORKLOADS.glob("*.cdf"))
+        known = sorted({*plugins.WORKLOADS, *(p.stem for p in WORKLOADS.glob("*.cdf"))})
         raise FieldError(
             "workload.sizes",
             f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "
@@ -35,14 +42,21 @@ def load_cdf(name: str) -> SizeCdf:
     return _parsed("workload.sizes", path, parse_cdf)
 
 
-def load_trace(name: str) -> Trace:
-    """Return a trace, by path."""
+def load_trace(name: str) -> Trace | FlowTable:
+    """Return a trace or a table of flows, by path."""
     path = Path(name)
     if not path.is_file():
         raise FieldError(
-            "workload.trace", f'there is no file {path}: give the path of a file of "ms KB sender" lines'
+            "workload.trace",
+            f'there is no file {path}: give the path of a file of "ms KB sender" lines, or of a table of flows '
+            f"({', '.join(SUFFIXES)})",
         )
-    return _parsed("workload.trace", path, parse_trace)
+    if path.suffix not in SUFFIXES:
+        return _parsed("workload.trace", path, parse_trace)
+    try:
+        return load_flow_table(path)
+    except (OSError, ValueError, csv.Error) as error:
+        raise FieldError("workload.trace", f"cannot read {path} ({error}); give a table of flows") from None
 
 
 def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
@@ -55,19 +69,26 @@ def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Pars
         raise FieldError(field, f"cannot read {path} ({error}); give a text file") from None
 
 
+def find_path(fabric: Fabric) -> NetworkPath:
+    """Return the path of a scenario's network. FieldError names a bad key of [fabric]."""
+    found = path_of(build_fabric(fabric))
+    assert found is not None, "the links of a scenario have rates"
+    return found
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
     if not path.suffix and not path.exists():
         path = SCENARIOS / f"{path.name}.toml"
     try:
-        return tomllib.loads(path.read_text())
+        return read_toml(path)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
         raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
     except OSError as error:
         raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotToml as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
 
 
@@ -84,7 +105,7 @@ def scenario_from_file(
     given = {key: value for key, value in read_document(path).items() if key != "sweep"}
     document = changed(given, settings or {})
     try:
-        scenario = scenario_from_document(document, load_cdf, load_trace)
+        scenario = scenario_from_document(document, load_cdf, load_trace, find_path)
         build_topology(scenario)
     except FieldError as error:
         raise SluiceError(f"{path}: {error}") from None
@@ -103,4 +124,4 @@ def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario,
             merged[key] = {**merged.get(key, {}), **value}
         else:
             merged[key] = value
-    return scenario_from_document(merged, load_cdf, load_trace), merged
+    return scenario_from_document(merged, load_cdf, load_trace, find_path), merged

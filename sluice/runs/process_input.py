@@ -13,6 +13,7 @@ from policy.graph import Host, Topology
 from policy.scenario import Scenario
 from policy.schedule import Schedule, ScheduledFlow
 from store.retention import FOR_EVER, Retention
+from topologies.commands.hosts import LINK_CLASS
 from webui.options import retention_argv
 
 
@@ -52,9 +53,16 @@ def controller_argv(store_url: str, socket: Path) -> list[str]:
     return [*service_argv("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
 
 
-def network_argv(store_url: str, scenario: Path) -> list[str]:
-    """Return the command line of a simulated network. `scenario` is the document as JSON."""
-    return [sys.executable, "-m", "sluice.runs.live", "--store", store_url, "--scenario", str(scenario)]
+def network_argv(
+    store_url: str, scenario: Path, run_id: str | None = None, hold_s: float | None = None
+) -> list[str]:
+    """Return the command line of a simulated network. `scenario` is the document as JSON.
+
+    With `hold_s`, the traffic has this length and begins at SIGUSR2.
+    """
+    argv = [sys.executable, "-m", "sluice.runs.live", "--store", store_url, "--scenario", str(scenario)]
+    argv += ["--run-id", run_id] if run_id else []
+    return argv + (["--hold", str(hold_s)] if hold_s is not None else [])
 
 
 def agent_argv(
@@ -64,6 +72,7 @@ def agent_argv(
     argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
+    argv += ["--queues-at", LINK_CLASS]
     argv += ["--no-fsync"]  # a power failure ends the run anyway
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]
 

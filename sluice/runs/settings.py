@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a scenario that a command line changes: --set TABLE.KEY=VALUE."""
+"""Keys that a command line changes: --set TABLE.KEY=VALUE of a scenario, KEY=VALUE of a policy."""
 
 from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from policy.errors import SluiceError
+from runtime.toml import NotToml, parse_toml
 
 
 def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,16 +20,20 @@ def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
     return made
 
 
-def setting(text: str) -> tuple[str, Any]:
-    """Return `table.key=value` as a key and a TOML value. Other text stays text, so rto_min=2ms
-    needs no quotes."""
+def setting(text: str, option: str = "--set", example: str = "fabric.buffer=240KB") -> tuple[str, Any]:
+    """Return `table.key=value` as a key and its value. SluiceError names the option and shows the example."""
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
-        raise SluiceError(f"--set {text}: must be key=value, for example --set fabric.buffer=240KB")
+        raise SluiceError(f"{option} {text}: must be key=value, for example {option} {example}")
+    return key, toml_value(value)
+
+
+def toml_value(text: str) -> Any:
+    """Return the TOML value. Other text stays text, so rto_min=2ms needs no quotes."""
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
+        return parse_toml(f"value = {text}")["value"]
+    except NotToml:
+        return text
 
 
 def _put(resolved: dict[str, Any], key: str, value: Any) -> None:

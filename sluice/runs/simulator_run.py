@@ -18,6 +18,7 @@ from simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta
 from sluice.runs.progress import Progress, Report, flow_count
 from sluice.runs.simulated_flows import flow_rows
+from sluice.runs.versions import policy_row
 from topologies import build_topology
 
 UNIT_Q20 = 1 << 20
@@ -36,7 +37,7 @@ def run_on_simulator(
 
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}"
-    with BundleWriter(out, scenario=document) as bundle:
+    with BundleWriter(out, scenario=document, policies=[policy_row(1, scenario.policy)]) as bundle:
         labels: dict[int, str] = {}
         timeouts = 0
 

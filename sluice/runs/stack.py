@@ -44,6 +44,7 @@ from sluice.runs.services import Process, Services
 from store import desired, observed
 from store import flows as flow_store
 from store.ages import age_s
+from store.desired import PolicyVersion
 from store.engine import open_store
 from store.observed import PortSample, ThresholdChange
 from topologies.testbed import Testbed
@@ -51,6 +52,7 @@ from topologies.testbed import Testbed
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0
 AGENTS_TIMEOUT_S = 60.0
+MOST_VERSIONS = 1000
 START_LEAD_S = 0.3
 """From the moment when all agents are ready to the first flow. Each agent has read the start time by then."""
 
@@ -75,6 +77,8 @@ class Stack:
     """Older rows of the store belong to other runs."""
     began_after: int = 0
     """Flow records up to this sequence number belong to other runs."""
+    first_version: int = 1
+    """Earlier versions of the policy belong to other runs."""
     services: Services = field(init=False)
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
@@ -163,7 +167,8 @@ class Stack:
         self.began_after = flow_store.last_sequence(self.engine)
         observed.forget_processes(self.engine)
         desired.put_topology(self.engine, self.topology)
-        return desired.put_policy(self.engine, self.scenario.policy, "scenario")
+        self.first_version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
+        return self.first_version
 
     def _start_web(self) -> None:
         (self.meeting / "token").touch(mode=0o600)
@@ -320,6 +325,11 @@ class Stack:
     def recorded(self, source: str = SCHEDULED) -> int:
         """Return how many records this run has so far."""
         return flow_store.count_flows(self.engine, source, self.began_after)
+
+    def policies(self) -> list[PolicyVersion]:
+        """Return this run's versions of the policy, in the order of their numbers."""
+        history = desired.policy_history(self.engine, MOST_VERSIONS)
+        return [one for one in reversed(history) if one.version >= self.first_version]
 
     def thresholds(self) -> list[ThresholdChange]:
         """Return this run's threshold changes."""

@@ -24,6 +24,7 @@ from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack
 from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
+from sluice.runs.versions import by_time, policy_rows
 from store import observed
 from topologies import build_topology
 
@@ -87,6 +88,8 @@ def run_on_testbed(
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
             interrupted=bool(interruption),
+            policies=policy_rows(stack.policies()),
+            version_of=by_time(stack.policies()),
         )
     if interruption:
         raise Interrupted(f"{interruption}; the bundle so far is in {out}")
@@ -138,6 +141,9 @@ def fallback_reasons(stack: Stack) -> list[str]:
     dropping = [f"{name} ({beat.records_dropped})" for name, beat in beats.items() if beat.records_dropped]
     if dropping:
         reasons.append(f"records were dropped for want of disk space on {', '.join(dropping)}")
+    fifos = [f"{name} ({beat.link_problem})" for name, beat in beats.items() if beat.link_problem]
+    if fifos and stack.scenario.policy.host_queues:
+        reasons.append(f"the host's own link is one queue on {', '.join(fifos)}")
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
     return reasons

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from policy.errors import SluiceError
+from runtime import plugins
 from runtime.command import CommandFailed
 from runtime.process import die_with_parent
 from sluice.runs.fabrics import runner
@@ -27,6 +28,7 @@ def main(folder: Path, name: str) -> int:
     die_with_parent()
     status = StatusFile(folder, name)
     try:
+        plugins.load()
         run(json.loads((folder / CONFIG).read_text()), name, folder / name, status)
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)

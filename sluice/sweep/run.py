@@ -22,8 +22,10 @@ from policy.fabrics import SIMULATOR
 from runtime.process import spawn
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
+from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import Point
 from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
+from sluice.sweep.work import Work, predicted_work
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 CONFIG = "sweep.json"
@@ -63,25 +65,30 @@ def run_points(
     *,
     on: str = SIMULATOR,
     jobs: int | None = None,
+    cluster: Cluster | None = None,
     report: Report = lambda progress: None,
 ) -> Outcome:
     """Run the points that have no bundle yet. If a point fails, the others still run.
 
     `jobs` is the number of points at a time. None means one for each core on the simulator, and
-    one on the testbed, where two would take each other's CPU time. KeyboardInterrupt stops the
-    running points and keeps the finished ones.
+    one on the testbed, where two would take each other's CPU time. With a cluster, it is the number
+    of its jobs at a time, and `out` is on a file system that the nodes share. KeyboardInterrupt
+    stops the running points and keeps the finished ones.
     """
-    jobs = _jobs(on, jobs)
+    jobs = _jobs(on, jobs, cluster)
+    if cluster:
+        cluster.check()
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
         _same_fabric(out, on)
         waiting = [point for point in points if not is_finished(out, point)]
-        _write_config(out, on, points)
+        work = job_entries(waiting, cluster.job_minutes) if cluster else {}
+        _write_config(out, on, points, work)
         if waiting:
             runner(on)  # checks the fabric, and compiles it once before several points use it
             _forget(out, waiting)
-            _run_snakemake(out, points, waiting, jobs, report)
+            _run_snakemake(out, points, waiting, on, _Engine(jobs, cluster, tuple(work)), report)
     return _outcome(out, points)
 
 
@@ -95,7 +102,34 @@ def is_finished(out: Path, point: Point) -> bool:
         return False
 
 
-def _jobs(on: str, jobs: int | None) -> int:
+@dataclass(frozen=True)
+class _Engine:
+    """How Snakemake runs the points: here, or as jobs of a cluster."""
+
+    jobs: int
+    cluster: Cluster | None
+    work: tuple[str, ...]
+    """Names of the cluster's jobs."""
+
+    @property
+    def options(self) -> list[str]:
+        return self.cluster.options(self.jobs) if self.cluster else ["--cores", str(self.jobs)]
+
+    def targets(self, waiting: Sequence[Point]) -> list[str]:
+        if self.cluster:
+            return [f"{JOBS}/{name}.done" for name in self.work]
+        return [f"{point.name}/summary.json" for point in waiting]
+
+    def places(self, running: int) -> int:
+        """Points that run at a time. A cluster's free nodes are unknown, so those that run now count."""
+        return max(running, 1) if self.cluster else self.jobs
+
+
+def _jobs(on: str, jobs: int | None, cluster: Cluster | None) -> int:
+    if cluster:
+        if on != SIMULATOR:
+            raise SluiceError("--cluster: only points of the simulator can run on a cluster")
+        return jobs or DEFAULT_JOBS
     if on == SIMULATOR:
         return jobs or len(os.sched_getaffinity(0))
     if jobs not in (None, 1):
@@ -125,7 +159,7 @@ def _same_fabric(out: Path, on: str) -> None:
         raise SluiceError(f"{out} holds a sweep on the {before}; give another folder with --out")
 
 
-def _write_config(out: Path, on: str, points: Sequence[Point]) -> None:
+def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str, Mapping[str, Any]]) -> None:
     entries = {
         point.name: {
             "scheme": point.scheme,
@@ -137,47 +171,52 @@ def _write_config(out: Path, on: str, points: Sequence[Point]) -> None:
         for point in points
     }
     fresh = out / f"{CONFIG}.new"
-    fresh.write_text(
-        json.dumps({"on": on, "cwd": str(Path.cwd()), "points": entries}, indent=1, default=str) + "\n"
-    )
+    config = {"on": on, "cwd": str(Path.cwd()), "points": entries, "jobs": work}
+    fresh.write_text(json.dumps(config, indent=1, default=str) + "\n")
     fresh.replace(out / CONFIG)
 
 
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    shutil.rmtree(out / FOLDER, ignore_errors=True)
+    for folder in (FOLDER, JOBS):
+        shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
 
 
 def _run_snakemake(
-    out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int, report: Report
+    out: Path,
+    points: Sequence[Point],
+    waiting: Sequence[Point],
+    on: str,
+    engine: _Engine,
+    report: Report,
 ) -> None:
-    snakemake = spawn(_command(out, waiting, jobs), log_file=out / LOG)
+    snakemake = spawn(_command(out, waiting, engine), log_file=out / LOG)
     try:
+        works = {point.name: predicted_work(point.scheme, point.document, on) for point in waiting}
         while snakemake.poll() is None:
-            report(_progress(out, points, waiting, jobs))
+            report(_progress(out, len(points), works, engine))
             time.sleep(POLL_S)
     finally:
         _end(snakemake)
-    report(_progress(out, points, waiting, jobs))
+    report(_progress(out, len(points), works, engine))
 
 
-def _command(out: Path, waiting: Sequence[Point], jobs: int) -> list[str]:
+def _command(out: Path, waiting: Sequence[Point], engine: _Engine) -> list[str]:
     options: dict[str, Any] = {
         "--snakefile": SNAKEFILE,
         "--directory": out,
         "--configfile": out / CONFIG,
-        "--cores": jobs,
         "--scheduler": "greedy",
         "--rerun-triggers": "params",
     }
     flags = ["--keep-going", "--rerun-incomplete", "--nolock", "--nocolor"]
     arguments = [str(word) for option in options.items() for word in option]
     return [
-        *[sys.executable, "-m", "snakemake", *arguments, *flags, "--"],
-        *[f"{point.name}/summary.json" for point in waiting],
+        *[sys.executable, "-m", "snakemake", *arguments, *flags, *engine.options, "--"],
+        *engine.targets(waiting),
     ]
 
 
@@ -193,17 +232,19 @@ def _end(snakemake: subprocess.Popen[bytes]) -> None:
         snakemake.wait()
 
 
-def _progress(out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int) -> SweepProgress:
-    statuses = {point.name: read_status(out, point.name) for point in waiting}
+def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Engine) -> SweepProgress:
+    """Return the progress of so many points. `works` has those that this call runs."""
+    statuses = {name: read_status(out, name) for name in works}
     known = {name: status for name, status in statuses.items() if status}
     ended = [status for status in known.values() if status.state == DONE]
     failed = [status for status in known.values() if status.state == FAILED]
+    running = {name: status for name, status in known.items() if status.state == RUNNING}
     return SweepProgress(
-        points=len(points),
-        finished=len(points) - len(waiting) + len(ended),
+        points=points,
+        finished=points - len(works) + len(ended),
         failed=len(failed),
-        running={name: status for name, status in known.items() if status.state == RUNNING},
-        remaining_s=remaining_s(known.values(), len(waiting) - len(known), jobs),
+        running=running,
+        remaining_s=remaining_s(known, works, engine.places(len(running))),
     )
 
 

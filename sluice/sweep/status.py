@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from sluice.sweep.work import Work
 
 FOLDER = ".status"
 RUNNING, DONE, FAILED = "running", "done", "failed"
@@ -28,6 +31,14 @@ class Status:
     flows: int = 0
     reason: str = ""
     """Why it failed, in one line."""
+
+    @property
+    def share_done(self) -> float:
+        """The part of the work that is done, as far as it is known."""
+        if self.state == DONE:
+            return 1.0
+        known = self.state == RUNNING and self.done > self.flows / 100
+        return self.done / self.flows if known else 0.0
 
     @property
     def remaining_s(self) -> float | None:
@@ -75,33 +86,59 @@ def read_status(folder: Path, point: str) -> Status | None:
         return None
 
 
-def remaining_s(statuses: Iterable[Status], waiting: int, jobs: int) -> float | None:
+def remaining_s(statuses: Mapping[str, Status], works: Mapping[str, Work], jobs: int) -> float | None:
     """Return the seconds until the last point ends; None while they are unknown.
 
-    Waiting points count as long as the ended ones took. Before any has ended, they count as long
-    as the running ones will take. Each starts at the first free place.
+    `works` has the points of this call. A point without a status waits. Its time is its work at the pace of its scheme
+    so far, or of all schemes if none of its own has moved. Each point starts at the first free place.
     """
-    lasted: list[float] = []
-    places: list[float] = []
-    expected: list[float] = []
-    for status in statuses:
-        if status.state == RUNNING:
-            left = status.remaining_s
-            places.append(-1.0 if left is None else left)
-            expected += [] if left is None else [status.elapsed_s + left]
-        elif status.state == DONE:
-            lasted.append(status.elapsed_s)
-    if not places and not waiting:
+    left = [point for point in works if point not in statuses or statuses[point].state == RUNNING]
+    if not left:
         return 0.0
-    if not lasted and not expected:
+    pace = Pace(statuses, works)
+    if not pace.is_known:
         return None
-    typical_s = statistics.fmean(lasted or expected)
-    return _last_end_s([typical_s if left < 0 else left for left in places], waiting, jobs, typical_s)
-
-
-def _last_end_s(places: Sequence[float], waiting: int, jobs: int, typical_s: float) -> float:
+    places = [pace.left_s(point, statuses[point]) for point in left if point in statuses]
     busy = sorted([*places, *[0.0] * (jobs - len(places))])
-    for _ in range(waiting):
-        busy[0] += typical_s
-        busy.sort()
+    for point in left:
+        if point not in statuses:
+            busy[0] += pace.whole_s(point)
+            busy.sort()
     return max(busy)
+
+
+class Pace:
+    """How fast points carry out their work."""
+
+    def __init__(self, statuses: Mapping[str, Status], works: Mapping[str, Work]) -> None:
+        self._works = works
+        known = [work.amount for work in works.values() if work.amount is not None]
+        self._usual = statistics.fmean(known) if known else 1.0
+        times: dict[str, float] = defaultdict(float)
+        done: dict[str, float] = defaultdict(float)
+        for point, status in statuses.items():
+            share = status.share_done
+            if share and point in works:
+                for scheme in (works[point].scheme, ""):  # "" is for all schemes
+                    times[scheme] += status.elapsed_s
+                    done[scheme] += share * self._amount(point)
+        self._s_per_work = {scheme: times[scheme] / done[scheme] for scheme in done}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any point has moved."""
+        return bool(self._s_per_work)
+
+    def whole_s(self, point: str) -> float:
+        """Return the seconds that a point takes in all."""
+        pace = self._s_per_work.get(self._works[point].scheme, self._s_per_work[""])
+        return pace * self._amount(point)
+
+    def left_s(self, point: str, status: Status) -> float:
+        """Return the seconds that a running point still needs."""
+        own_s = status.remaining_s
+        return max(0.0, self.whole_s(point) - status.elapsed_s) if own_s is None else own_s
+
+    def _amount(self, point: str) -> float:
+        amount = self._works[point].amount
+        return self._usual if amount is None else amount

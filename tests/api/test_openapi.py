@@ -34,6 +34,7 @@ def configuration() -> schemathesis.Config:
     """
     refusals = {
         ("PUT", "policy"): "422",
+        ("POST", "policy/preview"): "422",
         ("PUT", "network"): "422",
         ("POST", "network/check"): "422",
         ("POST", "enrolments"): "409",

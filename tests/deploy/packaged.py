@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command import CommandFailed, run
-from runtime.wait import wait_until
+from runtime.wait import patient, wait_until
 from tests.deploy.racks import ADDRESSES, BRIDGES
 from tests.deploy.racks import SCRIPT as TWO_RACKS
 from tests.kit.pages import DOCS, ROOT, of_order
@@ -51,12 +51,14 @@ class Machines:
         self.folder = folder
 
     def up(self) -> None:
-        run([str(TWO_RACKS), "up", str(self.folder)], timeout_s=60)
-        run([str(HERE / "machines"), "up", str(self.folder), str(BASE)], timeout_s=60)
+        run([str(TWO_RACKS), "up", str(self.folder)], timeout_s=patient(60))
+        run([str(HERE / "machines"), "up", str(self.folder), str(BASE)], timeout_s=patient(60))
 
     def down(self) -> None:
-        run([str(HERE / "machines"), "down", str(self.folder)], timeout_s=60)
-        run([str(TWO_RACKS), "down", str(self.folder)], timeout_s=60)
+        try:
+            run([str(HERE / "machines"), "down", str(self.folder)], timeout_s=patient(60))
+        finally:
+            run([str(TWO_RACKS), "down", str(self.folder)], timeout_s=patient(60))
 
     def root(self, machine: str) -> Path:
         """The root folder of a machine."""
@@ -66,7 +68,8 @@ class Machines:
 
     def on(self, machine: str, command: str, timeout_s: float = 60) -> str:
         """Run a line of shell as root on a machine. Returns its output. Raises CommandFailed."""
-        return run([str(HERE / "machines"), "run", str(self.folder), machine, command], timeout_s=timeout_s)
+        argv = [str(HERE / "machines"), "run", str(self.folder), machine, command]
+        return run(argv, timeout_s=patient(timeout_s))
 
     def tried(self, machine: str, command: str) -> str:
         """Run a line of shell. Returns its output and its error output, whatever its exit code is."""

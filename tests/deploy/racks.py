@@ -81,22 +81,15 @@ class Racks:
 
     def flows(self, rack: str, match: str = "") -> list[str]:
         """The rules of a rack's bridge, without counters and times."""
-        env = ["env", f"OVS_RUNDIR={self.folder}/{rack}"]
-        words = [
-            "ovs-ofctl",
-            "-O",
-            "OpenFlow13",
-            "--no-stats",
-            "dump-flows",
-            BRIDGES[rack],
-            *([match] if match else []),
-        ]
-        output = self.inside(rack, [*env, *words])
+        output = self.ofctl(rack, "--no-stats", "dump-flows", BRIDGES[rack], *([match] if match else []))
         return [line.strip() for line in output.splitlines() if "actions=" in line]
 
     def add_flow(self, rack: str, flow: str) -> None:
+        self.ofctl(rack, "add-flow", BRIDGES[rack], flow)
+
+    def ofctl(self, rack: str, *words: str) -> str:
         env = ["env", f"OVS_RUNDIR={self.folder}/{rack}"]
-        self.inside(rack, [*env, "ovs-ofctl", "-O", "OpenFlow13", "add-flow", BRIDGES[rack], flow])
+        return self.inside(rack, [*env, "ovs-ofctl", "-O", "OpenFlow13", *words])
 
     def connect_switches(self) -> None:
         for rack, bridge in BRIDGES.items():

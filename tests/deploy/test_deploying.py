@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from policy.version import VERSION
-from runtime.wait import wait_until
+from runtime.wait import patient, wait_until
 from tests.deploy.packaged import CGROUPS, PACKAGES, Machines, obstacle
 from tests.deploy.racks import BRIDGES
 from tests.kit.pages import ROOT
 
 pytestmark = [
     pytest.mark.net,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(patient(600)),
     pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "-"),
 ]
 

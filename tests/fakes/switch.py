@@ -15,6 +15,7 @@ from controller.rules import (
     GroupRule,
     LoadMetadata,
     MatchValue,
+    MeterRule,
     Output,
     PushVlan,
     Resubmit,
@@ -81,6 +82,7 @@ class _Walk:
     queue: int = 0
     pcp: int | None = None
     sent: list[Sent] = field(default_factory=list)
+    meters: list[int] = field(default_factory=list)
 
 
 def _number(value: int | str) -> int:
@@ -110,10 +112,13 @@ class FakeSwitch:
         self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
         self.packets: Counter[RuleKey] = Counter()
         """Packets that matched each rule. They are lost with the rule, as on a real switch."""
+        self.meters: dict[int, MeterRule] = {meter.meter: meter for meter in rules.meters}
 
     @property
     def rules(self) -> SwitchRules:
-        return SwitchRules(tuple(self.groups.values()), tuple(self.flows.values()))
+        return SwitchRules(
+            tuple(self.groups.values()), tuple(self.flows.values()), tuple(self.meters.values())
+        )
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
@@ -122,6 +127,7 @@ class FakeSwitch:
 
         Raises AssertionError if a real switch would refuse it, or if it changes a rule that is already right.
         """
+        self._change_meters(changes)
         for group in changes.add_groups:
             assert group.group not in self.groups, f"group {group.group} exists"
             self.groups[group.group] = group
@@ -142,10 +148,22 @@ class FakeSwitch:
         for number in changes.delete_groups:
             del self.groups[number]
             self._check_groups(self.flows.values())
+        for number in changes.delete_meters:
+            del self.meters[number]
+            assert number not in {rule.meter for rule in self.flows.values()}, "its rules would go, too"
+
+    def _change_meters(self, changes: Changes) -> None:
+        for meter in changes.add_meters:
+            assert meter.meter not in self.meters, f"meter {meter.meter} exists"
+            self.meters[meter.meter] = meter
+        for meter in changes.modify_meters:
+            assert self.meters[meter.meter] != meter
+            self.meters[meter.meter] = meter
 
     def _install(self, rule: FlowRule) -> None:
         self._check_groups([rule])
         assert rule.goto is None or rule.goto > rule.table, "goto only leads forward"
+        assert rule.meter is None or rule.meter in self.meters, f"no meter {rule.meter}"
         self.flows[rule.key] = rule
 
     def _check_groups(self, rules: Iterable[FlowRule]) -> None:
@@ -162,6 +180,12 @@ class FakeSwitch:
         self._table(0, walk)
         return walk.sent
 
+    def meters_of(self, packet: Packet) -> list[int]:
+        """Return the meters that the packet passes."""
+        walk = _Walk(packet)
+        self._table(0, walk)
+        return walk.meters
+
     def _table(self, table: int, walk: _Walk) -> None:
         fields = walk.packet.fields(walk.metadata)
         matching = [rule for rule in self.flows.values() if rule.table == table and _matches(rule, fields)]
@@ -174,6 +198,8 @@ class FakeSwitch:
 
     def _rule(self, rule: FlowRule, walk: _Walk) -> None:
         self.packets[rule.key] += 1
+        if rule.meter is not None:
+            walk.meters.append(rule.meter)
         for action in rule.actions:
             self._act(action, walk)
         if rule.write_metadata:

@@ -17,7 +17,15 @@ import atheris
 
 KEPT = 60
 FOUND = Path("build/fuzz")
-ROOMS = ["controller.openflow", "hostagent.wire", "policy", "sluice.runs.files", "topologies", "webui.bodies"]
+ROOMS = [
+    "controller.openflow",
+    "hostagent.wire",
+    "policy",
+    "runtime.toml",
+    "sluice.runs.files",
+    "topologies",
+    "webui.bodies",
+]
 
 with atheris.instrument_imports(include=ROOMS):
     from tests.fuzz.targets import CORPUS, MOST_BYTES, TARGETS, corpus

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,13 +36,15 @@ from policy.records import FlowRecord
 from policy.scenario import scenario_from_document
 from policy.sizes import parse_cdf
 from policy.traces import parse_trace
+from runtime.toml import NotToml, parse_toml
 from sluice.runs.files import load_cdf, load_trace
 from topologies import build_topology
 from webui.bodies import MAX_DEPTH, _deeper_than, parse_json
 from webui.errors import ApiError
 
 CORPUS = Path(__file__).parent / "corpus"
-MOST_BYTES = 4096
+MOST_BYTES = 8192
+"""Room for a number with more digits than Python turns into a number: 4300."""
 _PORTS = np.arange(1, 5, dtype=np.int64)
 
 
@@ -131,8 +132,8 @@ def _policy(data: bytes) -> None:
 
 
 def _toml(data: bytes) -> dict[str, Any] | None:
-    with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
-        return tomllib.loads(data.decode())
+    with suppress(NotToml, UnicodeDecodeError):
+        return parse_toml(data.decode())
     return None
 
 

@@ -28,6 +28,7 @@ from hostagent.sockets import (
     declare,
     declared,
     state,
+    undeclare,
 )
 from runtime.wait import wait_until
 from tests.kernel.bottleneck import SERVER, bottleneck
@@ -76,7 +77,7 @@ def test_declare__every_field_reaches_the_kernel_and_comes_back(ends: list[socke
     assert flow.elapsed_s is not None
     assert 2.4 < flow.deadline_s <= 2.5
     assert flow.deadline_s + flow.elapsed_s == pytest.approx(2.75)
-    declare(sender)
+    undeclare(sender)
     flow = declared(sender)
     assert {flow.size_bytes, flow.deadline_s, flow.elapsed_s, flow.importance, flow.quench} == {None}
 

@@ -194,6 +194,6 @@ def test_maps__lookup_update_delete_and_their_errors() -> None:
 
 def test_bench__measures_more_than_an_empty_program() -> None:
     costs = bench.measure()
-    assert [cost.program for cost in costs] == ["tag", "port"]
+    assert [cost.program for cost in costs] == ["tag", "tag and queue", "port"]
     for cost in costs:
         assert 0 <= cost.empty_ns_per_packet < cost.ns_per_packet < 20_000

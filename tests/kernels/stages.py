@@ -22,6 +22,7 @@ SKIPPED = {
     "test_flow_queues.py::test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue": "the sender must outrun the link",
     "test_flow_queues.py::test_priorities_stay_strict_above_flow_queues": "the sender must outrun the link",
     "test_dctcp.py": "windows and rates over many round trips; registering is in test_loader.py",
+    "test_http_sizes.py": "runs the examples in Python and Go",
     "test_loader.py::test_load__again_and_again_leaves_nothing": "twenty times the same",
     "test_loader.py::test_register__again_and_again_leaves_nothing": "twenty times the same",
     "test_sockopt_attach.py::test_attach__again_and_again_leaves_nothing": "twenty times the same",
@@ -29,6 +30,7 @@ SKIPPED = {
     "test_port.py": "rates and backlogs of a fast link; attaching is in test_port_attach.py",
     "test_sockopt.py": "every combination of fields; attaching is in test_sockopt_attach.py",
     "test_sockopt_bytes.py": "every length of an option; attaching is in test_sockopt_attach.py",
+    "test_tag_burst.py": "a pause of milliseconds within a flow, which the slow clock makes, begins another one",
     "test_tagger.py": "connections of many megabytes; loading is in test_loader.py",
     "test_tutorial.py": "runs the code of the tutorials, with the compiler",
     "test_watch_flows.py": "pauses of milliseconds between flows, which the slow clock stretches",
@@ -38,7 +40,7 @@ SKIPPED = {
 
 _DESELECTED = [f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name]
 _LOADS = ("test_loader.py", "test_port_attach.py", "test_sockopt_attach.py")
-_FLOWS = ("test_flow_queues.py", "test_host.py", "test_watch_life.py")
+_FLOWS = ("test_flow_queues.py", "test_host.py", "test_link_queues.py", "test_watch_life.py")
 _INSIDE = [*_PYTEST, "tests/kernels/inside"]
 
 STAGES: dict[str, list[str]] = {

@@ -18,6 +18,7 @@ from tests.net.controlled import Controlled
 POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"], "urgent_first": True}
 TOP = tags.ATTAINED_FIRST
 NAMED_S = 2.0
+LINK_BPS = 30_000_000
 
 SINK = """
 import collections, json, pathlib, socket, sys, threading, time
@@ -65,7 +66,7 @@ class Network(Controlled):
     def __init__(self, folder: Path) -> None:
         from webui.app import create_app
 
-        super().__init__(topologies.build("single", hosts=6, host_rate_bps=30_000_000), folder, POLICY)
+        super().__init__(topologies.build("single", hosts=6, host_rate_bps=LINK_BPS), folder, POLICY)
         self.api = create_app(self.engine, "token").test_client()
         self.got_file = folder / "got.json"
         self.streams: list[subprocess.Popen[bytes]] = []

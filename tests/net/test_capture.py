@@ -13,7 +13,8 @@ import pytest
 import topologies
 from policy.errors import FieldError, SluiceError
 from runtime.command import run
-from sluice.commands.capture import capture, running_testbeds
+from sluice.commands.capture import capture
+from sluice.testbeds import running_testbeds
 from topologies.testbed import Testbed
 
 pytestmark = pytest.mark.net

@@ -13,11 +13,12 @@ import pytest
 
 from controller.cookies import cookie
 from controller.tables import Table
+from controller.urgency import ALL_URGENT
 from experiments.checks.hostile import flood
 from policy import tags
 from runtime.process import stop
 from runtime.wait import wait_until
-from tests.net.policed import NAMED_S, POLICY, TOP, Network
+from tests.net.policed import LINK_BPS, NAMED_S, POLICY, TOP, Network
 
 pytestmark = [
     pytest.mark.net,
@@ -108,6 +109,8 @@ def test_a_host_with_top_priority_tags_is_named_and_loses_its_gain(network: Netw
     first, last = network.queue_packets("s1", 1)[:2]
     cheating, honest = network.rates("h2", "h3", for_s=3)
     assert honest > 0.25 * (honest + cheating)
+    assert cheating < 1.3 * row["rate_bps"] / 8, "its switch drops what exceeds the limit"
+    assert row["rate_bps"] == 0.05 * LINK_BPS
     now_first, now_last = network.queue_packets("s1", 1)[:2]
     assert now_last - last > 10 * (now_first - first)
     stop(cheat)
@@ -115,6 +118,13 @@ def test_a_host_with_top_priority_tags_is_named_and_loses_its_gain(network: Netw
     assert network.events("host-demoted")[-1]["host"] == "h2"
     assert network.events("host-restored")[-1]["host"] == "h2"
     assert demoted_rules(network) == 0
+    assert not meters(network)
+
+
+def meters(network: Network) -> str:
+    """Return the meters of the switch, without the header of the answer."""
+    text = network.ofctl("dump-meters", "s1")
+    return "".join(line for line in text.splitlines() if "meter=" in line)
 
 
 def demoted_rules(network: Network) -> int:
@@ -126,7 +136,8 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     network.wait_named("h5")
     row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
     wait_until(lambda: demoted_rules(network) == 6, "the rules are installed")
-    before = network.rules("s1", Table.CONDUCT)
+    before, limit = network.rules("s1", Table.CONDUCT), meters(network)
+    assert "meter=" in limit
     network.kill_controller()
     restarted = time.time()
     network.start_controller()
@@ -136,8 +147,10 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     assert all(after[n].duration_s > before[n].duration_s for n in before), (
         "the controller wrote no rule again"
     )
+    assert meters(network) == limit
     network.apply({"scheme": "mlfq-adaptive", "queues": 2})
     assert demoted_rules(network) == 6
+    assert meters(network) == limit
     assert network.sanctions()["h5"] == row
     assert len(network.events("host-restored")) == restored
     network.tagger("h5")
@@ -145,6 +158,19 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     received = network.got("h5")
     wait_until(lambda: network.got("h5") > received + 1_000_000, "the flow continues with right tags")
     assert not network.sanctions()
+
+
+def test_a_host_without_an_agent_has_no_urgency(network: Network) -> None:
+    """No host of this network has one, so no deadline explains an urgency tag."""
+    network.apply({"scheme": "aemon"})
+    forger, _ = network.stream("h2", tags.URGENCY_LAST)
+    network.wait_named("h2")
+    row = network.sanctions()["h2"]
+    assert (row["tag"], row["flow"]) == (tags.URGENCY_LAST, ALL_URGENT)
+    first = network.queue_packets("s1", 1)
+    wait_until(lambda: network.queue_packets("s1", 1)[-1] > first[-1] + 20, "it is background traffic")
+    stop(forger)
+    network.wait_restored("h2", timeout_s=20)
 
 
 def test_no_host_is_demoted_if_tags_decide_nothing(network: Network) -> None:

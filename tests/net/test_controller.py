@@ -17,6 +17,7 @@ import pytest
 
 from controller.cookies import cookie, cookie_table
 from controller.tables import Table
+from experiments.checks.hostile import false_ends
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology
@@ -43,6 +44,9 @@ pytestmark = [
 PIAS = {"scheme": "pias"}
 AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
 AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
+ADAPTIVE = {"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1000KB"], "window_ms": 10_000}
+BY_FINS = ADAPTIVE | {"robust_ends": False}
+"""The sockets of TAGGED_FLOWS send a byte under the tag of 10 KB, which no payload confirms."""
 
 
 def topologies_build(kind: str, **parameters: Any) -> Topology:
@@ -199,7 +203,7 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
 @pytest.mark.parametrize("version", [4, 6])
 def test_thresholds_follow_the_sizes_of_completed_flows(network: Controlled, version: int) -> None:
     """Every flow ends in the bucket up to 10 KB. Their egress port adapts, and the others do not."""
-    network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1000KB"], "window_ms": 10_000})
+    network.apply(BY_FINS)
     host = network.topology.hosts[1]
     address = host.ipv4 if version == 4 else host.ipv6
     server = network.spawn_python("h2", ECHO_SERVER, address)
@@ -219,6 +223,34 @@ def test_thresholds_follow_the_sizes_of_completed_flows(network: Controlled, ver
     wait_until(lambda: network.queue_map("s1", 2)[edge + 1] == 1, "the rules have the threshold")
     assert network.queue_map("s1", 2)[edge] == 0
     assert network.queue_map("s1", 3)[edge + 1] == 0
+
+
+def test_forged_fins_move_no_threshold_unless_every_fin_counts(network: Controlled) -> None:
+    """They have the last tag and no payload. The same counters move it as soon as the policy believes every FIN."""
+    network.apply(ADAPTIVE)
+    began, rule = time.time(), cookie(Table.ENDS, 2, tags.ATTAINED_LAST, 1)
+    hosts = [network.topology.host_by_name[name] for name in ("h1", "h2")]
+    places = [f"{host.mac},{host.ipv4}" for host in hosts]
+    before = network.rules("s1", Table.ENDS)[rule].packets
+    argv = [sys.executable, false_ends.__file__, "large-fins", "h1-eth0", *places, "500"]
+    sender = network.bed.spawn("h1", argv)
+    try:
+        wait_until(
+            lambda: network.rules("s1", Table.ENDS)[rule].packets >= before + 500, "500 FINs are counted"
+        )
+    finally:
+        stop(sender)
+    network.apply(BY_FINS)
+    wait_until(
+        lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == tags.EDGES_BYTES[-1:],
+        "the forged FINs count",
+    )
+    earlier = [
+        change.thresholds_bytes
+        for change in observed.threshold_history(network.engine, began, ["s1:2"])
+        if change.policy_version < network.version
+    ]
+    assert set(earlier) <= {(1_000_000,)}
 
 
 def test_a_restarted_controller_changes_no_right_rule(network: Controlled, tmp_path: Path) -> None:
@@ -243,7 +275,7 @@ def test_a_restarted_controller_changes_no_right_rule(network: Controlled, tmp_p
 
 
 def test_a_restarted_controller_keeps_learned_thresholds(network: Controlled) -> None:
-    network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["100KB"], "window_ms": 10_000})
+    network.apply(BY_FINS | {"thresholds": ["100KB"]})
     address = network.topology.hosts[1].ipv4
     server = network.spawn_python("h2", ECHO_SERVER, address)
     try:
@@ -309,9 +341,12 @@ def test_garbage_on_the_port_does_no_harm(network: Controlled) -> None:
     output = network.bed.exec(None, [sys.executable, "-c", GARBAGE])
     assert "all closed" in output
     network.apply(AT_1MB)
-    kinds = {event["kind"] for event in observed.recent_events(network.engine, before)}
-    assert "switch-disconnected" not in kinds
-    assert "policy-applied" in kinds
+
+    def kinds() -> set[str]:
+        return {event["kind"] for event in observed.recent_events(network.engine, before)}
+
+    wait_until(lambda: "policy-applied" in kinds(), "the event that follows the row")
+    assert "switch-disconnected" not in kinds()
 
 
 @pytest.mark.alone

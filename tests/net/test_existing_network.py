@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from runtime.command import run
 from runtime.wait import wait_until
 from store.desired import current_topology
 from store.engine import open_store
-from store.observed import put_agent
-from tests.deploy.racks import Racks
+from store.observed import newest_events, put_agent
+from tests.deploy.racks import CONTROLLER, Racks
 from tests.kit.heartbeats import host_heartbeat
 
 HOSTS = ("web2", "db1", "plain", "outside")
@@ -86,6 +87,20 @@ def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, descri
     assert racks.reaches("web1", "db1")
     racks.inside("web1", ["ping", "-c", "1", "-W", "2", "10.9.0.101"])
     assert racks.sluice("network", "apply", str(described))[0] == 0
+    wait_until(
+        lambda: [place for _, place in network_events(racks)][-2:] == ["br-front:nic-wbe1"] * 2,
+        "its begin and its end are events",
+        timeout_s=10,
+    )
+    assert [kind for kind, _ in network_events(racks)][-2:] == ["network-problem", "network-solved"]
+
+
+def network_events(racks: Racks) -> list[tuple[str, str]]:
+    """Kind and place of each event about the network that is no problem of a link, oldest first."""
+    engine = open_store(racks.store)
+    found = [row for row in newest_events(engine, 100) if row["kind"].startswith("network-")]
+    engine.dispose()
+    return [(row["kind"], row["document"]["where"]) for row in found if "where" in row["document"]]
 
 
 def test_duplicate_id__the_second_switch_is_refused_and_both_forward(racks: Racks, described: Path) -> None:
@@ -140,6 +155,46 @@ def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks,
     racks.inside("web1", ["ping", "-6", "-c", "3", "-i", "0.2", "-W", "1", "2001:db8:9::12"])
     racks.sluice("policy", "act", "--nowhere")
     racks.stop("ports-rack1")
+
+
+def test_vlans_and_bonds_of_open_vswitch__are_named(racks: Racks, described: Path) -> None:
+    """Rules of OpenFlow ignore both, and only the database of the switch shows them."""
+    racks.vsctl("rack1", "add-bond", "br-front", "bond0", "b1", "b2", *interfaces("b1", "b2"))
+    racks.vsctl("rack1", "set", "port", "nic-web2", "tag=10")
+    file = racks.folder / "bond.toml"
+    bonded = '{ name = "b1", rate = "1Gbit" },\n    { name = "nic-web1"'
+    file.write_text(described.read_text().replace('{ name = "nic-web1"', bonded))
+    racks.sluice("network", "apply", str(file))
+    racks.start_port_agent("rack1")
+    for text in ("br-front:nic-web2 has tag=10 in Open vSwitch", "br-front:b1 belongs to the bond bond0"):
+        wait_until(partial(is_said, racks, text), "it is named", timeout_s=20)
+    assert racks.reaches("web1", "web2"), "as the page says, hosts of different VLANs reach each other"
+    racks.stop("ports-rack1")
+    racks.vsctl("rack1", "clear", "port", "nic-web2", "tag")
+    racks.vsctl("rack1", "del-port", "bond0")
+    assert racks.sluice("network", "apply", str(described))[0] == 0
+
+
+def interfaces(*names: str) -> list[str]:
+    """The words that make interfaces without a cable."""
+    return [word for name in names for word in ("--", "set", "interface", name, "type=internal")]
+
+
+def is_said(racks: Racks, text: str) -> bool:
+    """Whether a problem that an agent reports contains the text."""
+    return any(text in problem for problem in racks.problems())
+
+
+def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, described: Path) -> None:
+    file = racks.folder / "uplink.toml"
+    file.write_text(described.read_text().replace('{ name = "nic-gw"', '{ name = "nic-gw", uplink = true'))
+    assert racks.sluice("network", "apply", str(file))[0] == 0
+    racks.inside("rack2", ["ip", "link", "set", "nic-gw", "down"])
+    wait_until(lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named", timeout_s=15)
+    assert racks.reaches("web1", "db1")
+    racks.inside("rack2", ["ip", "link", "set", "nic-gw", "up"])
+    wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again", timeout_s=15)
+    assert racks.sluice("network", "apply", str(described))[0] == 0
 
 
 def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) -> None:
@@ -215,6 +270,25 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
     wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
+
+
+def test_shared_switch__is_connected_without_losing_a_rule(racks: Racks, described: Path) -> None:
+    """The order of the page: describe, save the rules, connect, restore them. Open vSwitch deletes them in between."""
+    own = racks.folder / "own.flows"
+    own.write_text(
+        "priority=0 actions=NORMAL\npriority=90,udp,tp_dst=7 actions=drop\n"
+        "table=0,priority=0,actions=resubmit(,20)\n"
+    )
+    racks.vsctl("rack1", "del-controller", "br-front")
+    wait_until(lambda: not racks.flows("rack1", "table=24"), "Open vSwitch has deleted all rules")
+    racks.vsctl("rack1", "set-controller", "br-front", CONTROLLER)
+    racks.ofctl("rack1", "add-flows", "br-front", str(own))
+    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables", timeout_s=15)
+    assert sorted(racks.flows("rack1", "table=0")) == [
+        "priority=0 actions=resubmit(,20)",
+        "priority=90,udp,tp_dst=7 actions=drop",
+    ]
+    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
 
 
 def test_a_rack_without_a_port_agent__is_named_if_the_policy_acts_there(

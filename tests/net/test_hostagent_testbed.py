@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dataplane.link_queues import HANDLE
 from hostagent.background import BackgroundLoad, Load
 from hostagent.schedule import write_start
 from policy.agents import AgentSettings
@@ -26,6 +28,7 @@ from runtime.process import stop
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
 from tests.unit.hostagent.fake_web import FakeWeb
+from topologies.commands.hosts import LINK_CLASS
 from topologies.testbed import Testbed
 
 HOSTS = ("h1", "h2", "h3")
@@ -36,7 +39,8 @@ Run = Callable[[Sequence[ScheduledFlow]], dict[str, FlowRecord]]
 @pytest.fixture
 def web(testbed: Testbed) -> Iterator[FakeWeb]:
     with FakeWeb(testbed.settings.run_dir / "fake.sock") as server:
-        server.settings = write(AgentSettings.of(1, Policy.from_document({"scheme": "pias"})))
+        policy = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": [SPLIT_BYTES]})
+        server.settings = write(AgentSettings.of(1, policy))
         yield server
 
 
@@ -56,7 +60,7 @@ def run(testbed: Testbed, web: FakeWeb, tmp_path: Path) -> Iterator[Run]:
         for host in HOSTS:
             argv = [sys.executable, "-m", "sluice", "agent", "--name", host, "--interface", f"{host}-eth0"]
             argv += ["--run-dir", str(tmp_path / host), "--web", web.target]
-            argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
+            argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--queues-at", LINK_CLASS]
             agents.append(testbed.spawn(host, argv, log_file=tmp_path / f"{host}.log"))
         wait_until(
             lambda: len({beat["pid"] for beat in web.heartbeats}) == len(HOSTS),
@@ -100,6 +104,16 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed: Testbed, run: Run) ->
     assert 20 * 63 <= second <= 20 * 66 + retransmissions  # each flow has up to three packets without data
     assert first >= 20 * 9  # with the SYN and the handshake's ACK
     assert all(after[q].packets == before[q].packets for q in range(2, 8))
+    at_host = [sent_on_link(testbed, "h2", queue) for queue in (0, 1)]
+    assert at_host[0] >= 20 * 9
+    assert 20 * 63 <= at_host[1] <= 20 * 66 + retransmissions
+
+
+def sent_on_link(testbed: Testbed, host: str, queue: int) -> int:
+    """Return the packets that a queue of a host's own link has sent."""
+    text = testbed.exec(host, ["tc", "-s", "class", "show", "dev", f"{host}-eth0"])
+    found = re.search(rf"class \w+ {HANDLE}{queue + 1} .*?Sent \d+ bytes (\d+) pkt", text, re.DOTALL)
+    return int(found[1]) if found else 0
 
 
 def test_iperf_with_agents_fills_the_link(testbed: Testbed, run: Run, tmp_path: Path) -> None:

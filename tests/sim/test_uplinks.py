@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time that a host's own port adds to a flow of one packet, by the setting [simulator] uplink."""
+"""What a host's own port adds to a short flow: by the setting [simulator] uplink, and by the policy's host_queues."""
 
 from __future__ import annotations
 
@@ -30,3 +30,28 @@ def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: st
     Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
     [fct_ps] = [int(columns["fct_ps"][0]) for columns in ended if len(columns["fct_ps"])]
     assert fct_ps / 1e6 == pytest.approx(crossings * FRAME_US, abs=0.2)
+
+
+@pytest.mark.parametrize("host_queues", [True, False])
+def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(host_queues: bool) -> None:
+    """The two flows share no port but their host's."""
+    document = {
+        "name": "host-queues",
+        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
+        "scheme": {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues},
+        "transport": {"connections": "persistent"},
+        "workload": {
+            "flow": [
+                {"from": "h2", "to": "h1", "bytes": "3MB"},
+                {"from": "h2", "to": "h3", "bytes": f"{SIZE_BYTES}B", "start": "100ms"},
+            ]
+        },
+    }
+    scenario, _ = scenario_with(document)
+    ended: list[Columns] = []
+    Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
+    found = {int(n): int(f) for c in ended for n, f in zip(c["number"], c["fct_ps"], strict=True)}
+    waited_us = found[1] / 1e6 - 2 * FRAME_US
+    frame_us = 1526 * 8e6 / RATE_BPS
+    assert (waited_us <= 2 * frame_us) == host_queues
+    assert host_queues or waited_us > 5 * frame_us

@@ -102,11 +102,16 @@ def test_enrolment__gives_a_certificate_and_keeps_the_key(web: Web, tmp_path: Pa
     identity = web.enrolled(tmp_path / "id")
     for file in (tmp_path / "id" / "key.pem", web.authority / "authority.pem", web.authority / "web.pem"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    answer = deliver(web.client(identity), record("tls/1", src="web1"), record("tls/2", dst="web1"))
+    answer = deliver(web.client(identity), record("tls/1", src="web1"), received("tls/2", dst="web1"))
     assert answer.json() == {"accepted": 2, "known": 0}
     listed = requests.get(f"{web.url}/api/v1/certificates", timeout=PATIENCE_S).json()["certificates"]
     assert [(one["name"], one["kind"], one["state"]) for one in listed] == [("web1", "host", "valid")]
     assert {"agent": "web1", "agent_kind": "host"}.items() <= web.events("agent-enrolled")[0].items()
+
+
+def received(identity: str, **changes: Any) -> dict[str, Any]:
+    """Return the record of a watched flow as the receiver's agent makes it."""
+    return record(identity, source="watched", retransmissions=None, ideal_us=None, **changes)
 
 
 def test_enrolment__token_works_once_but_a_restart_may_repeat_it(web: Web, tmp_path: Path) -> None:
@@ -205,6 +210,47 @@ def test_names__are_bound_to_the_certificate(web: Web, tmp_path: Path) -> None:
     refusals = [event["reason"] for event in web.events("agent-refused") if event["agent"] == "db1"]
     assert any("not of web9" in reason for reason in refusals)
     assert any("no end of the flow a > b" in reason for reason in refusals)
+
+
+def test_names__a_receiver_cannot_record_what_its_sender_records(web: Web, tmp_path: Path) -> None:
+    client = web.client(web.enrolled(tmp_path, Holder("greedy", "host")))
+    refused = deliver(client, record("r/0", src="greedy"), record("r/1", src="web7", dst="greedy"))
+    assert error(refused) == (403, "other-agent")
+    found = refused.json()["error"]
+    assert found["index"] == 1
+    assert "its sender records it" in found["problem"]
+    late = received("r/2", src="192.0.2.9", dst="greedy", deadline_us=1.0, met=False)
+    assert error(deliver(client, late)) == (403, "other-agent")
+    assert deliver(client, received("r/2", src="192.0.2.9", dst="greedy")).json()["accepted"] == 1
+
+
+def test_names__no_host_can_take_the_id_of_anothers_record(web: Web, tmp_path: Path) -> None:
+    evil = web.client(web.enrolled(tmp_path / "evil", Holder("evil", "host")))
+    true = web.client(web.enrolled(tmp_path / "true", Holder("true", "host")))
+    assert deliver(evil, record("run/1", src="evil")).json()["accepted"] == 1
+    first = record("run/1", src="true")
+    assert deliver(true, first).json() == {"accepted": 1, "known": 0}
+    assert deliver(true, first).json() == {"accepted": 0, "known": 1}
+    assert error(deliver(true, {**first, "fct_us": 1.0})) == (409, "record-conflict")
+    assert error(deliver(evil, record("true@run/2", src="evil"))) == (422, "invalid-field")
+    stored = requests.get(f"{web.url}/api/v1/flows", timeout=PATIENCE_S).json()["flows"]
+    assert {"evil@run/1", "true@run/1"} <= {flow["id"] for flow in stored}
+
+
+def test_names__a_heartbeat_shows_no_connections_of_others(web: Web, tmp_path: Path) -> None:
+    client = web.client(web.enrolled(tmp_path, Holder("shown", "host")))
+    status = [_with_connection("shown", "web7"), _with_connection("web7", "web8")]
+    answers = [client.post("/api/v1/agents/shown", json.dumps(beat).encode()) for beat in status]
+    assert answers[0].ok, answers[0].json()
+    assert error(answers[1]) == (403, "other-agent")
+
+
+def _with_connection(src: str, dst: str) -> dict[str, Any]:
+    beat = _host_beat()
+    ends = {"src": src, "src_port": 1024, "dst": dst, "dst_port": 80}
+    numbers = {"bytes": 1, "rate_bps": 1, "started_at": 1.0, "deadline_at": None, "retransmissions": 0}
+    connection = {"id": "watched/1", **ends, **numbers, "congestion_control": "cubic", "srtt_us": None}
+    return {**beat, "watch": {**beat["watch"], "connections": [connection]}}
 
 
 def test_names__port_agent_delivers_no_records(web: Web, tmp_path: Path) -> None:

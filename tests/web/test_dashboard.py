@@ -96,6 +96,19 @@ def test_history_is_there_at_once_with_its_policy_changes_marked(page: Page, bus
     assert span_s >= 50
 
 
+def test_the_scoreboard_compares_the_versions_with_the_chosen_one(page: Page, busy_server: Server) -> None:
+    open_dashboard(page, busy_server)
+    until(page, "document.querySelectorAll('#scoreboard tr[data-version]').length >= 3")
+    rows = page.locator("#scoreboard tr")
+    assert rows.nth(0).get_attribute("data-base") == "true"
+    assert "×" in rows.nth(1).inner_text()
+    assert page.locator("#scoreboard-plot path").count() >= 3
+    second = attribute(page, "#scoreboard tr:nth-child(2)", "data-version")
+    page.select_option("#scoreboard-against", second)
+    until(page, "document.querySelector('#scoreboard tr:nth-child(2)').dataset.base === 'true'")
+    assert "×" in rows.nth(0).inner_text()
+
+
 def test_a_link_is_chosen_by_mouse_and_by_key(page: Page, busy_server: Server) -> None:
     open_dashboard(page, busy_server)
     until(page, "document.querySelectorAll('#topology .link').length > 0")

@@ -99,22 +99,23 @@ def test_a_scheme_offers_the_marking_thresholds_that_it_takes(
     choose(page, "dctcp")
     page.click("summary")
     assert [page.locator(f"[name={name}]").is_visible() for name in MARKS] == [True, False, False]
-    assert page.get_attribute("[name=mark_at]", "placeholder") == "97.5 KB"
+    # what fits the links of 100 Mb/s, once the preview has come
+    until(page, "document.querySelector('[name=mark_at]').placeholder === '18 KB'")
     page.fill("[name=mark_at]", "20pkt")
     choose(page, "datcp")
     assert [page.locator(f"[name={name}]").is_visible() for name in MARKS] == [False, True, True]
-    assert page.get_attribute("[name=mark_min]", "placeholder") == "80 KB"
-    assert page.get_attribute("[name=mark_max]", "placeholder") == "120 KB"
-    page.fill("[name=mark_min]", "130KB")
+    until(page, "document.querySelector('[name=mark_min]').placeholder === '14.8 KB'")
+    assert page.get_attribute("[name=mark_max]", "placeholder") == "22.2 KB"
+    page.fill("[name=mark_min]", "30KB")
     page.click("#apply")
     page.wait_for_selector("[data-field=mark_max].wrong")
-    page.fill("[name=mark_min]", "40 KB")
+    page.fill("[name=mark_min]", "10 KB")
     page.click("#apply")
     stored = wait_until(lambda: server.get("policy")["current"], "the policy is stored", timeout_s=PATIENCE_S)
     assert {name: stored["policy"][name] for name in MARKS} == {
         "mark_at": None,
-        "mark_min": 40_000,
-        "mark_max": 120_000,
+        "mark_min": 10_000,
+        "mark_max": 22_153,
     }
     choose(page, "tcp")
     assert not any(page.locator(f"[name={name}]").count() for name in MARKS)
@@ -148,3 +149,28 @@ def test_fields_of_every_kind_reach_the_policy(page: Page, server: Server, netwo
         "buffer": 90_000,
     }
     assert stored["policy"] | wanted | {"flow_queues": True} == stored["policy"]
+
+
+def test_the_card_shows_what_a_scheme_would_change_before_it_is_applied(
+    page: Page, server: Server, engine: Engine, network: Network
+) -> None:
+    in_force = {"scheme": "mlfq-adaptive", "queues": 4, "mark_at": "12pkt", "buffer": "60KB"}
+    mark_applied(engine, put_policy(engine, Policy.from_document(in_force), "test"))
+    open_dashboard(page, server, f"#token={TOKEN}")
+    assert page.inner_text("#preview") == ""
+    choose(page, "pias")
+    until(page, "document.querySelector('#preview').textContent.includes('Queues 4 → 8')")
+    shown = page.inner_text("#preview")
+    assert "Buffer" not in shown
+    assert "Mark at" not in shown
+    assert server.get("policy")["current"]["version"] == 1
+    page.click("summary")
+    page.fill("[name=buffer]", "90KB")
+    until(page, "document.querySelector('#preview').textContent.includes('Buffer 60 KB → 90 KB')")
+    page.fill("[name=thresholds]", "best")
+    until(page, "document.querySelector('#preview .refused')?.textContent.includes('optimal, pias')")
+    page.fill("[name=thresholds]", "")
+    page.click("#apply")
+    until(page, "document.querySelector('#preview').textContent === ''")
+    stored = wait_until(lambda: server.get("policy")["current"], "the policy is stored", timeout_s=PATIENCE_S)
+    assert (stored["policy"]["mark_at"], stored["policy"]["buffer"]) == (18_000, 90_000)

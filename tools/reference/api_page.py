@@ -68,16 +68,20 @@ _QUERIES: Mapping[tuple[str, str], str] = {
     ("get", "/api/v1/fct"): "window_s=60",
     ("get", "/api/v1/deadlines"): "window_s=300&bin_s=10",
     ("get", "/api/v1/events"): "count=1",
+    ("get", "/api/v1/scoreboard"): "against=1",
 }
 
 _BODIES: Mapping[tuple[str, str], Any] = {
-    ("put", "/api/v1/policy"): {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]},
+    ("put", "/api/v1/policy"): {"scheme": "pias"},
+    ("post", "/api/v1/policy/preview"): {"scheme": "pias"},
     ("post", "/api/v1/flows"): [_EXAMPLE_RECORD],
     ("post", "/api/v1/agents/{name}"): _EXAMPLE_HEARTBEAT,
 }
 
 _BODY_HELP: Mapping[tuple[str, str], str] = {
-    ("put", "/api/v1/policy"): "The body is a policy: [its fields](policy.md).",
+    ("put", "/api/v1/policy"): "The body is a policy: [its fields](policy.md). What it leaves out is"
+    " [fair in the network](../how-to/change-the-policy.md#what-a-document-leaves-out).",
+    ("post", "/api/v1/policy/preview"): "The body is a policy, as for `PUT /policy`.",
     ("post", "/api/v1/flows"): "The body is a list of flow records, all of them or none is taken:"
     " [the fields of a record](#flowmodel), without `sequence` and `received_at`.",
     (

@@ -19,6 +19,9 @@ _INTRODUCTION = """\
 `make setup` installs the command as `.venv/bin/sluice`. A user error is one line on standard error, and the exit code
 is 2. After Ctrl-C it is 130. `sluice -v COMMAND` logs every step and every command that it runs.
 
+[`sluice completion`](#sluice-completion) lets bash or zsh complete commands, options, scenarios, schemes, keys of the
+policy, and the hosts and ports of running testbeds.
+
 | command | what it does | root |
 | --- | --- | --- |
 {commands}"""
@@ -27,6 +30,8 @@ _NEEDS_ROOT = {
     "run": "on the testbed",
     "sweep": "on the testbed",
     "demo": "on the testbed",
+    "exec": "yes",
+    "shell": "yes",
     "capture": "yes",
     "doctor": "for all checks",
     "bench": "for most parts",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry
 from policy.fields import POLICY_FIELDS
 from policy.kinds import Kind, ListOf
-from policy.queue_rules import QueueRule
+from policy.queue_rules import QUEUE_RULES
 from policy.schemes import SCHEMES, Scheme
 from tools.reference import documents
 from tools.reference.markdown import code, page, sentence, table
@@ -18,7 +18,9 @@ A policy says what every port and every host must do. Two documents hold one: th
 `[scheme]` table of a scenario. In a scenario the field `scheme` has the key `name`.
 
 Only the scheme is required. Every other field has a default, and many defaults depend on the scheme. A field that the
-scheme does not have must be left out. JSON's `null` means the default, except for `shares`.
+scheme does not have must be left out. JSON's `null` means the default, except for `shares`. The defaults below are for
+10 Gb/s. Marks and buffer are fitted to the links, and a change keeps what belongs to the network
+([what a document leaves out](../how-to/change-the-policy.md#what-a-document-leaves-out)).
 
 A size is text with a unit (`"10KB"`, `"65pkt"`) or a number of bytes. A packet (`pkt`) counts 1500 bytes, and 1 KB is
 1000 bytes. A duration is text with a unit (`"1ms"`) or a number of nanoseconds, except in fields that end in `_ms`."""
@@ -70,7 +72,7 @@ def _overview() -> str:
 
 def _demotions() -> str:
     counts = range(1, MAX_QUEUES + 1)
-    rules = [rule for rule in QueueRule if any(rule.allows(n) and rule.demotions(n) for n in counts)]
+    rules = [rule for rule in QUEUE_RULES if any(rule.allows(n) and rule.demotions(n) for n in counts)]
     rows = [
         [code(rule.label), *(str(rule.demotions(n)) if rule.allows(n) else "–" for n in counts)]
         for rule in rules

@@ -10,7 +10,7 @@ import numpy as np
 from policy.entries import entries
 from policy.metrics import distribution, summarise, summarise_watched
 from policy.records import FlowRecord
-from sluice.runs.bundle import FLOWS_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
+from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures
 from tools.reference.markdown import code, fence, page, sentence, table
@@ -24,7 +24,8 @@ folder with `summary.json` is complete, because that file is written last.
 | file | content |
 | --- | --- |
 | `scenario.json` | the scenario as it was run |
-| `meta.json` | versions, kernel, state of git, seed, CPU load, and the fabric (`on`) |
+| `policies.json` | every version of the policy, with all its fields and its times |
+| `meta.json` | versions, kernel, state of git, plugins with their SHA-256, seed, CPU load, and the fabric (`on`) |
 | `flows.parquet` | one row for each scheduled flow |
 | `ports.parquet` | thresholds and queue counters over time |
 | `samples.parquet` | how each running flow fares over time, if the scenario has `sample` |
@@ -65,6 +66,7 @@ _SUMMARY_KEYS: Mapping[str, str] = {
     "watched": "flows of other programs: `n`, `fct_us`, `slowdown`, `bytes`, `retransmissions`, `unfinished`,"
     " `deadlines`, `missed`",
     "valid": "`ok`, and `reasons` if it is false",
+    "versions": "the same figures by version of the policy, if flows lived under several",
 }
 
 _SWEEP: Mapping[str, str] = {
@@ -117,14 +119,19 @@ def _statistics() -> str:
 
 def _summary() -> str:
     """Every key of summary.json. Raises KeyError for a key without a meaning."""
-    keys = [*summarise([]), "watched", "valid"]
+    keys = [*summarise([]), "watched", "valid", "versions"]
     return table(("key", "meaning"), [(code(key), sentence(_SUMMARY_KEYS[key])) for key in keys])
 
 
 def _flows() -> str:
     meanings = {one.name: one.help for one in entries(FlowRecord)}
     meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
-    rows = [(code(field.name), str(field.type), sentence(meanings[field.name])) for field in FLOWS_SCHEMA]
+    meanings["policy_version"] = (
+        "Version of the policy under which the flow lived. Null if it lived under several."
+    )
+    rows = [
+        (code(field.name), str(field.type), sentence(meanings[field.name])) for field in FLOWS_FILE_SCHEMA
+    ]
     return table(COLUMN_HEADINGS, rows)
 
 

@@ -18,7 +18,15 @@ from policy.scenario_tables import (
     Transport,
 )
 from policy.workload import Deadlines
-from policy.workload_table import CommonKeys, IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
+from policy.workload_table import (
+    CommonKeys,
+    FlowTableKeys,
+    IncastKeys,
+    MixKeys,
+    RandomKeys,
+    ShiftKeys,
+    TraceKeys,
+)
 from sluice.sweep.points import SweepKeys
 from tools.reference.documents import HEADINGS, keys_of, row
 from tools.reference.markdown import code, fence, page, table
@@ -47,11 +55,12 @@ thresholds of least mean slowdown for its sizes and load; with `thresholds = "pi
 A fabric refuses a scheme that it cannot carry out ([schemes](schemes.md))."""
 
 _WORKLOAD = """\
-A workload is one of four sorts. The keys decide which one it is:
+A workload is one of five sorts. The keys decide which one it is:
 
 - [random flows](#workload-random-flows): the keys `flows` and `sizes` or `mix`;
 - [an incast](#workload-incast): `pattern = "incast"`;
-- [a trace](#workload-trace): the key `trace`;
+- [a table of flows](#workload-table-of-flows): the key `trace` with the name of a `.csv` or `.parquet` file;
+- [a trace](#workload-trace): the key `trace` with the name of another file;
 - [a list of all flows](#workload-listed-flows): `[[workload.flow]]` tables and no other key.
 
 Flows start at random times (a Poisson process). Each property of the flows has a random generator of its own, which
@@ -69,6 +78,20 @@ _PATTERNS = {
 _TRACE = """\
 Each line of the file is `ms KB sender`: milliseconds since the flow before, the size in units of 1024 bytes, and the
 number of the sender. Sender 0 is the first host that is not the receiver. `#` starts a comment."""
+
+_FLOW_TABLE = """\
+The file has one row for each flow, in CSV with the names of the columns in the first line, or in Parquet:
+
+```text
+time,src,dst,bytes,deadline
+0s,h1,h3,20KB,5ms
+120us,h2,h3,1MB,
+```
+
+A value has a unit, as everywhere. A column whose name ends in a unit holds plain numbers: `time_s`, `time_ms`,
+`time_us`, `time_ns`, and the same for `deadline`. `bytes` also takes plain numbers. `time` is the start since the
+start of the run, and `deadline` counts from the flow's start. It may be empty or missing. Rows need no order. The
+program of a flow with a deadline declares the size, too."""
 
 _LISTED = """\
 Each flow is a `[[workload.flow]]` table, and the scenario has no `[deadlines]`. Times count from the start of the run,
@@ -123,7 +146,7 @@ def text() -> str:
 def _fabric() -> list[str]:
     parts = [
         "## `[fabric]`",
-        "These keys hold for every topology.",
+        "These keys hold for every topology. A [plugin](../how-to/plugins.md) adds topologies with keys of their own.",
         keys_of(FabricKeys),
     ]
     common = {one.key for one in entries(Links)}
@@ -151,6 +174,9 @@ def _workload() -> list[str]:
         "### Workload: incast",
         "The keys of random flows without `sizes`, `mix` and `shift`, and these:",
         keys_of(IncastKeys, common),
+        "### Workload: table of flows",
+        _FLOW_TABLE,
+        keys_of(FlowTableKeys),
         "### Workload: trace",
         _TRACE,
         keys_of(TraceKeys),

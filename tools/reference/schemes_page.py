@@ -41,6 +41,7 @@ _QUEUES: dict[QueueRule, str] = {
     QueueRule.MLFQ: "Multi-level feedback: a flow moves one queue down with each threshold that it passes.",
     QueueRule.SIEVE: "Deadline flows have queue 0. Below it, known sizes go by size, other flows by bytes sent.",
     QueueRule.TWO_LEVEL: "2LPS: pairs of queues. The first of a pair is by bytes sent, the second by urgency.",
+    QueueRule.MERGED: "As MLFQ. Deadline flows and flows of known size are among the same levels.",
 }
 
 _MARKS: dict[Marking, str] = {

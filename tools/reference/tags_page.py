@@ -21,7 +21,8 @@ Urgency is 1 when half of the time to the deadline is over. Larger tags are more
 
 _PIPELINE = """\
 `controller/pipeline.py` holds every rule of a switch as data. The pipeline's metadata carries the egress port (bits 0
-to 15) and the tag (bits 16 to 23) from table to table. A packet enters at the first table."""
+to 15), the tag (bits 16 to 23) and the group of the ingress port (bits 24 to 26) from table to table. A packet enters
+at the first table."""
 
 
 def text() -> str:

@@ -10,6 +10,8 @@ from policy.graph import Host
 from topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 MTU_BYTES = 1500
+LINK_CLASS = "1:1"
+"""The class of a host's shaper. The host's agent makes the scheme's queues below it."""
 HOST_PREFIX_V4 = 16
 HOST_PREFIX_V6 = 64
 
@@ -108,9 +110,10 @@ def neighbours(host: Host, peers: Iterable[Host]) -> str:
 
 
 def shaper(interface: str, rate_bps: int) -> str:
-    """Return the input of `tc -batch`: one first-in-first-out queue at the link rate. TCP itself keeps it short."""
+    """Return the input of `tc -batch`: the link's rate, and one first-in-first-out queue until the agent makes more."""
     burst = HOST_BURST_BYTES
     return (
         f"qdisc replace dev {interface} root handle 1: htb default 1\n"
-        f"class replace dev {interface} parent 1: classid 1:1 htb rate {rate_bps}bit burst {burst} cburst {burst}\n"
+        f"class replace dev {interface} parent 1: classid {LINK_CLASS} htb rate {rate_bps}bit"
+        f" burst {burst} cburst {burst}\n"
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from dataplane import link_queues
 from dataplane.congestion import available
 from topologies import qdiscs
 from topologies.doctor import kernel, tiers
@@ -47,7 +48,8 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
 
 def active_tiers(found: Sequence[Check]) -> list[Tier]:
     """Return the active tier of each feature, concluded from the checks. Needs root."""
-    return tiers.active_tiers(found, kernel.running(), qdiscs.has_netem(), _offered())
+    netem, link = qdiscs.has_netem(), link_queues.first_kind()
+    return tiers.active_tiers(found, kernel.running(), netem, _offered(), link)
 
 
 def _offered() -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dataplane.link_queues import QdiscKind
 from dataplane.loader import LINKS_SINCE
 from policy.controls import LAST_RESORT, ours
 from topologies.doctor import names
@@ -23,13 +24,19 @@ class Tier(NamedTuple):
     active: str
 
 
-def active_tiers(found: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str]) -> list[Tier]:
-    """Return the active tier of each feature. `controls`: congestion controls that the kernel offers."""
+def active_tiers(
+    found: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str], link: QdiscKind | None
+) -> list[Tier]:
+    """Return the active tier of each feature.
+
+    `controls`: congestion controls that the kernel offers. `link`: the qdisc of the hosts' own links.
+    """
     ok = {check.name for check in found if check.ok}
     return [
         Tier("congestion control", _control(ok, kernel, controls)),
         Tier("switches", _switches(found)),
         Tier("flow queues", "yes" if names.PORT_PROGRAM in ok else "no: the port program does not load"),
+        Tier("hosts' own links", f"{link.name}: {link.promise}" if link else "one queue"),
         Tier("link delays", _delays(kernel, netem)),
         Tier("deadlines", _deadlines(ok)),
         Tier("flow watch", "every TCP connection" if names.WATCH in ok else "only scheduled flows"),

@@ -19,17 +19,21 @@ from policy.agents import (
 from policy.entries import write
 from policy.errors import FieldError
 from policy.foreign import new_uses
+from policy.lines import visible
 from policy.version import VERSION
 from store.desired import policy_in_force
 from store.observed import MOST_AGENTS, add_event, find_agent, may_add_agent, put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
 from webui.errors import ApiError
-from webui.identity import check_agent, must_renew
+from webui.identity import check_agent, check_connections, must_renew
 from webui.models import AgentSettingsModel, Error
 from webui.queries import AgentPath
 from webui.request_schemas import heartbeat_schema, request_body
 from webui.services import services
+
+MOST_SHOWN = 64
+"""The most characters of an unknown version in a message."""
 
 api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports")
 
@@ -53,6 +57,8 @@ def heartbeat(path: AgentPath) -> Response:
     beat = _heartbeat(path.name, read_json(MAX_HEARTBEAT_BYTES))
     engine = services().engine
     check_agent(path.name, beat.KIND)
+    if isinstance(beat, HostHeartbeat):
+        check_connections(path.name, beat.watch.connections)
     if not may_add_agent(engine, path.name):
         raise ApiError(
             409,
@@ -75,7 +81,8 @@ def _heartbeat(name: str, document: Any) -> Heartbeat:
         version = document.get("version") if isinstance(document, dict) else None
         if version in (None, "", VERSION):
             raise
-        problem = f"the agent is Sluice {version}, the web process is {VERSION}, and they do not fit ({error}): upgrade"
+        shown = visible(str(version))[:MOST_SHOWN]
+        problem = f"the agent is Sluice {shown}, the web process is {VERSION}, and they do not fit ({error}): upgrade"
         services().refusals.note(name, f"{problem} the older one")
         raise ApiError(422, "other-version", f"{problem} the older one", error.field) from None
 

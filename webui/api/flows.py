@@ -17,7 +17,7 @@ from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
 from webui.documents import connections_document
 from webui.errors import ApiError
-from webui.identity import check_records, refuse_conflict
+from webui.identity import own_records, refuse_conflict
 from webui.models import (
     ConnectionsAnswer,
     DeadlinesAnswer,
@@ -48,8 +48,7 @@ def deliver_flows() -> Response:
     """
     began, found = time.monotonic(), services()
     try:
-        records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
-        check_records(records)
+        records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
     except (ApiError, RequestEntityTooLarge) as refused:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))

@@ -11,16 +11,24 @@ from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
 from policy.access import READ
-from policy.desired import Policy
 from policy.fabrics import check_fabric
+from policy.port_warnings import port_warnings
 from store.audit import Author, policy_changes
-from store.desired import PolicyVersion, current_version, policy_history, policy_version, put_policy
+from store.desired import (
+    PolicyVersion,
+    current_topology,
+    current_version,
+    policy_history,
+    policy_version,
+    put_policy,
+)
 from store.observed import add_event
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
 from webui.documents import fabric_of, policy_document
-from webui.models import AuditAnswer, Error, PolicyAnswer, PolicyVersionModel
+from webui.fitting import fitted_here, preview_document
+from webui.models import AuditAnswer, ChangedPolicyModel, Error, PolicyAnswer, PolicyPreview
 from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
@@ -49,8 +57,8 @@ def read_audit(query: HistoryQuery) -> Response:
 @api.put(
     "/policy",
     responses={
-        200: PolicyVersionModel,
-        202: PolicyVersionModel,
+        200: ChangedPolicyModel,
+        202: ChangedPolicyModel,
         400: Error,
         401: Error,
         403: Error,
@@ -61,20 +69,36 @@ def read_audit(query: HistoryQuery) -> Response:
     openapi_extensions=request_body(policy_schema()),
 )
 def change_policy(query: PutPolicyQuery) -> Response:
-    """Make this document the policy.
+    """Make this document the policy. What it leaves out follows from the network, its traffic and the scheme.
 
     Answers 200 once the controller has applied it. Answers 202 if that takes longer than `wait_s`;
-    the policy remains in the store, and the controller applies it later.
+    the policy remains in the store, and the controller applies it later. `warnings` lists names of
+    ports that the network does not have. They take effect if such a port joins later.
     """
     caller = require_token(services().token)
-    policy = Policy.from_document(read_json())
     engine = services().engine
+    policy = fitted_here(engine, read_json()).policy
     check_fabric(policy, fabric_of(engine))
     version = put_policy(engine, policy, author=Author(caller.name, caller.address))
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
     reached = wait_applied(engine, version, query.wait_s, services().stopping)
-    document = policy_document(reached, current_version(engine))
+    network = current_topology(engine)
+    warnings = port_warnings(policy, network.port_by_id if network else ())
+    document = policy_document(reached, current_version(engine)) | {"warnings": warnings}
     return make_response(jsonify(document), 202 if reached.applied_at is None else 200)
+
+
+@api.post(
+    "/policy/preview",
+    responses={200: PolicyPreview, 400: Error, 413: Error, 415: Error},
+    openapi_extensions=request_body(policy_schema()),
+)
+def preview_policy() -> Response:
+    """Return the whole policy that `PUT /policy` would make of this document, and what it changes. Nothing changes."""
+    engine = services().engine
+    change = fitted_here(engine, read_json())
+    check_fabric(change.policy, fabric_of(engine))
+    return jsonify(preview_document(engine, change))
 
 
 def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One host floods another with 1,500 full frames a second on a switch of 20 Mb/s, and ignores all marks and losses.
 
-Small and large flows of honest hosts share the port. Each kind of flood runs with `urgent_first` off and on. The check
-compares the flows' completion times with those without any flood.
+Small and large flows of honest hosts share the port. Each attack runs without and with what protects from it. The check
+compares the flows' completion times with those without any flood under the same scheme.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.hostile import flood
+from experiments.checks.hostile.attacks import ATTACKS, attack_of
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
 from experiments.kit.verdict import Claim
+from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
@@ -30,6 +33,7 @@ from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from store import flows as flow_store
+from store.sanctions import all_sanctions
 from topologies import build_topology
 
 SINK, ATTACKER = "h1", "h5"
@@ -40,18 +44,32 @@ LARGE_EVERY_S, LARGE_KB = 1.0, 1000
 LEAD_S, SETTLE_S = 2.0, 2.5
 """Seconds before the first phase, and from a change of policy to the flood."""
 MEAN_RATIO, P99_RATIO, LARGE_RATIO = 1.2, 1.5, 1.2
-POLICY = {"scheme": "pias", "queues": 4, "thresholds": ["50KB", "100KB", "300KB"], "mark_at": "20pkt"}
+RECOVER_S = 6.0
+"""After a flood without protection, so that the flows which it held up do not count against the next one."""
+NAMED_WITHIN_S = 12.0
+"""From the first frame until the controller must have demoted the sender, where the flows wait for that."""
 
 
 @dataclass(frozen=True)
 class Phase:
     """Some seconds with one kind of flood. Times are seconds since traffic began."""
 
-    kind: str
-    """Of flood.py; empty: no flood."""
-    urgent_first: bool
+    attack: str
+    """Name of the attack, or of a scheme without a flood."""
+    protected: bool
     begins_s: float
     ends_s: float
+    lead_s: float = 0.0
+    """So long before the flows, the flood begins."""
+
+    @property
+    def scheme(self) -> str:
+        return str(attack_of(self.attack).policy["scheme"])
+
+    @property
+    def policy(self) -> Mapping[str, Any]:
+        attack = attack_of(self.attack)
+        return {**attack.policy, **(attack.protection if self.protected else attack.without)}
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,8 @@ class Figures:
     mean_ms: float
     p99_ms: float
     large_ms: float
+    named_s: float | None = None
+    """Seconds from the first frame to the sender's demotion; None if it was not demoted before the flows began."""
 
     def ratios(self, alone: Figures) -> tuple[float, float, float]:
         """Return mean and 99th percentile of small flows and the mean of large flows, relative to no flood."""
@@ -75,21 +95,28 @@ class Figures:
 
 @dataclass(frozen=True)
 class Outcome:
-    alone: Figures
+    alone: Mapping[str, Figures]
+    """By scheme, without a flood."""
     floods: Sequence[Figures]
+
+    def ratios(self, each: Figures) -> tuple[float, float, float]:
+        """Return the figures of one flood, relative to those without a flood."""
+        return each.ratios(self.alone[each.phase.scheme])
 
 
 # -- the run
 
 
 def phases_of(kinds: Sequence[str], phase_s: float) -> list[Phase]:
-    """Return the phases in order: without a flood, then each kind without and with the order of drops."""
-    wanted = [("", True), *product(kinds, (False, True))]
-    return [
-        Phase(kind, urgent, begins, begins + phase_s)
-        for at, (kind, urgent) in enumerate(wanted)
-        for begins in [LEAD_S + SETTLE_S + at * (phase_s + SETTLE_S)]
-    ]
+    """Return the phases in order: each scheme without a flood, then each attack without and with protection."""
+    schemes = dict.fromkeys(str(ATTACKS[kind].policy["scheme"]) for kind in kinds)
+    phases, at_s = [], LEAD_S
+    for name, protected in (*product(schemes, (True,)), *product(kinds, (False, True))):
+        lead_s = NAMED_WITHIN_S if attack_of(name).waits_for_name else 0.0
+        begins_s = at_s + SETTLE_S + lead_s
+        phases.append(Phase(name, protected, begins_s, begins_s + phase_s, lead_s))
+        at_s = begins_s + phase_s + (0.0 if protected else RECOVER_S)
+    return phases
 
 
 def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
@@ -107,7 +134,7 @@ def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
         "seed": seed,
         "grace": "20s",
         "fabric": {"topology": "single", "hosts": 5, "host_rate": "20Mbit"},
-        "scheme": {"name" if key == "scheme" else key: value for key, value in POLICY.items()},
+        "scheme": {"name" if key == "scheme" else key: value for key, value in phases[0].policy.items()},
         "transport": {"rto_min": "10ms"},
         "workload": {"flow": sorted(flows, key=lambda flow: float(flow["start"][:-2]))},
     }
@@ -122,29 +149,47 @@ def measure(given: Given) -> Outcome:
     shutil.rmtree(given.out / "run", ignore_errors=True)
     with Stack.start(scenario, topology, given.out / "run") as stack:
         start_at = stack.start_agents(flows)
-        for phase in phases:
-            stack.put_policy({**POLICY, "urgent_first": phase.urgent_first})
-            run_until(stack, start_at + phase.begins_s - SETTLE_S / 5)
-            _run_phase(stack, phase, start_at)
+        named_s = {phase: _run_phase(stack, phase, start_at) for phase in phases}
         wait_for_records(stack, len(flows), start_at + phases[-1].ends_s + 10)
         stack.stop_agents()
         records = list(flow_store.all_flows(stack.engine))
-    found = [figures(phase, records, start_at) for phase in phases]
-    return Outcome(found[0], found[1:])
+    found = [replace(figures(phase, records, start_at), named_s=named_s[phase]) for phase in phases]
+    alone = {each.phase.scheme: each for each in found if each.phase.attack not in ATTACKS}
+    return Outcome(alone, found[len(alone) :])
 
 
-def _run_phase(stack: Stack, phase: Phase, start_at: float) -> None:
-    """Flood the sink until the phase has ended."""
-    if not phase.kind:
-        return run_until(stack, start_at + phase.ends_s)
-    ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
-    places = [f"{host.mac},{host.ipv4}" for host in ends]
-    argv = [sys.executable, str(Path(flood.__file__)), phase.kind, f"{ATTACKER}-eth0", *places]
-    sender = stack.testbed.spawn(ATTACKER, [*argv, str(FRAMES_PER_S)])
-    try:
+def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
+    """Flood the sink until the phase has ended. Returns how long after the first frame the sender was demoted."""
+    from_s = start_at + phase.begins_s - phase.lead_s
+    stack.put_policy(
+        {**phase.policy, "tag_burst": 0}
+    )  # every host is restored, and its offences are forgotten
+    run_until(stack, from_s - SETTLE_S / 2)
+    stack.put_policy(phase.policy)
+    run_until(stack, from_s - SETTLE_S / 5)
+    if phase.attack not in ATTACKS:
         run_until(stack, start_at + phase.ends_s)
+        return None
+    sender, first_frame_at = _flood(stack, phase), time.time()
+    try:
+        run_until(stack, start_at + phase.begins_s)
+        rows = [row for row in all_sanctions(stack.engine) if row.host == ATTACKER]
+        run_until(stack, start_at + phase.ends_s)
+        if sender.poll() is not None:
+            raise SluiceError(
+                f"the flood {phase.attack} ended by itself: the figures would be those of no flood"
+            )
     finally:
         stop(sender)
+    return rows[0].since - first_frame_at if rows else None
+
+
+def _flood(stack: Stack, phase: Phase) -> subprocess.Popen[bytes]:
+    ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
+    places = [f"{host.mac},{host.ipv4}" for host in ends]
+    frames = attack_of(phase.attack).frames
+    argv = [sys.executable, str(Path(flood.__file__)), frames, f"{ATTACKER}-eth0", *places]
+    return stack.testbed.spawn(ATTACKER, [*argv, str(FRAMES_PER_S)])
 
 
 def figures(phase: Phase, records: Sequence[FlowRecord], start_at: float) -> Figures:
@@ -166,11 +211,13 @@ def claims(outcome: Outcome) -> list[Claim]:
     goal = f"mean up to {MEAN_RATIO}, p99 up to {P99_RATIO}, large up to {LARGE_RATIO} times"
     found = []
     for each in outcome.floods:
-        mean, p99, large = each.ratios(outcome.alone)
+        mean, p99, large = outcome.ratios(each)
         holds = mean <= MEAN_RATIO and p99 <= P99_RATIO and large <= LARGE_RATIO
-        if each.phase.urgent_first:
+        if attack_of(each.phase.attack).waits_for_name:
+            holds = holds and each.named_s is not None
+        if each.phase.protected:
             found.append(
-                Claim(f"flood: {each.phase.kind}", goal, f"{mean:.2f}, {p99:.2f}, {large:.2f}", holds)
+                Claim(f"flood: {each.phase.attack}", goal, f"{mean:.2f}, {p99:.2f}, {large:.2f}", holds)
             )
     return found
 
@@ -178,30 +225,38 @@ def claims(outcome: Outcome) -> list[Claim]:
 def table(outcome: Outcome) -> str:
     """Return all phases as Markdown."""
     lines = [
-        "| flood | urgent_first | flows | small: mean | small: p99 | 1 MB: mean | ratios |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| flood | protection | demoted after | flows | small: mean | small: p99 | 1 MB: mean | ratios |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for each in (outcome.alone, *outcome.floods):
-        ratios = ", ".join(f"{ratio:.2f}" for ratio in each.ratios(outcome.alone))
-        switch = "on" if each.phase.urgent_first else "off"
+    for each in (*outcome.alone.values(), *outcome.floods):
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in outcome.ratios(each))
+        switch = "on" if each.phase.protected else "off"
+        named = "–" if each.named_s is None else f"{each.named_s:.1f} s"
         times = " | ".join(f"{ms:.1f} ms" for ms in (each.mean_ms, each.p99_ms, each.large_ms))
-        lines.append(f"| {each.phase.kind or 'none'} | {switch} | {each.flows} | {times} | {ratios} |")
+        name = each.phase.attack if each.phase.attack in ATTACKS else f"none ({each.phase.scheme})"
+        lines.append(f"| {name} | {switch} | {named} | {each.flows} | {times} | {ratios} |")
     return "\n".join(lines)
 
 
 def numbers(outcome: Outcome) -> list[dict[str, Any]]:
     return [
-        {**vars(each.phase), "mean_ms": each.mean_ms, "p99_ms": each.p99_ms, "large_ms": each.large_ms}
-        for each in (outcome.alone, *outcome.floods)
+        {
+            **vars(each.phase),
+            "mean_ms": each.mean_ms,
+            "p99_ms": each.p99_ms,
+            "large_ms": each.large_ms,
+            "named_s": each.named_s,
+        }
+        for each in (*outcome.alone.values(), *outcome.floods)
     ]
 
 
-KINDS = [*flood.KINDS, *flood.FRAMES]
+KINDS = list(ATTACKS)
 EXPERIMENT = Experiment(
     name="hostile",
     claim="A host that ignores marks leaves small flows their completion times, and large flows their share.",
     figure="",
-    minutes=4,
+    minutes=8,
     about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,13 @@ import numpy.typing as npt
 from experiments.kit.claims import noted
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
+from experiments.papers.sluice import fluid
+from experiments.papers.sluice.authors import pias_thresholds
+from policy.online_thresholds import FLOOR_BYTES, best_thresholds
+from policy.port_traffic import EDGES, TYPICAL_BYTES
 from policy.schemes import SCHEMES
 from policy.sizes import Sizes
-from policy.static_thresholds import optimal_thresholds
+from policy.static_thresholds import known_delays, optimal_thresholds
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
@@ -22,8 +28,13 @@ Floats = npt.NDArray[np.float64]
 RATE_BPS, ROUND_TRIP_S = 10e9, 70e-6
 POINTS = 4000
 """Sizes that represent the distribution, each with the same probability."""
+REPEATS = 40
+"""How often an event simulation has each of these sizes."""
+FINISH_AFTER = 13_335_214
+"""Bytes after which flows leave the last queue, under `finish_after = "13.4MB"`."""
 AGES = 500
 """Points of bytes sent at which Gittins's index is computed."""
+PIAS, BEST_FOR_MEAN = "PIAS's thresholds", "best 8 levels for the mean"
 SMALL, LARGE = 100e3, 10e6
 """Bounds of the size classes in bytes."""
 AROUND = {"300 KB": 3e5, "500 KB": 5e5, "1 MB": 1e6}
@@ -89,6 +100,46 @@ def levels(thresholds_bytes: tuple[int, ...]) -> Callable[[Link], Floats]:
         return np.asarray(reached + own / (1 - link.rate * link.cut(end)))
 
     return times
+
+
+def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
+    """The thresholds with the least mean time, by the model of policy/online_thresholds.py."""
+    model = known_delays(sizes, load, queues)
+
+    def unweighted(sums: Floats) -> Floats:
+        terms = np.diff(sums, axis=1) * (TYPICAL_BYTES + FLOOR_BYTES)
+        return np.concatenate([np.zeros((1, 1)), np.cumsum(terms, axis=1)], axis=1)
+
+    alike = replace(
+        model,
+        weight=unweighted(model.weight),
+        weighted_bytes=unweighted(model.weighted_bytes),
+        weighted_load=unweighted(model.weighted_load),
+    )
+    best, _ = best_thresholds(alike, queues)
+    return tuple(int(edge) for edge in EDGES[best[0]])
+
+
+def simulated(parts: fluid.Parts) -> Callable[[Link], Floats]:
+    """Any queue for each part of a flow, event by event: mean time of each flow."""
+
+    def times(link: Link) -> Floats:
+        rng = np.random.default_rng(1)
+        flow = rng.permutation(np.tile(np.arange(len(link.flow)), REPEATS))
+        arrivals = np.cumsum(rng.exponential(1 / link.rate, len(flow)))
+        took = fluid.times(link.flow[flow], arrivals, parts)
+        return np.bincount(flow, weights=took) / REPEATS
+
+    return times
+
+
+def feedback(thresholds_bytes: Sequence[int], finish_after_bytes: int | None = None) -> fluid.Parts:
+    """Feedback queues. Flows that have sent more than `finish_after_bytes` have a queue before the last one."""
+    last = len(thresholds_bytes)
+    parts = [(float(end), queue) for queue, end in enumerate(thresholds_bytes)]
+    if finish_after_bytes is None:
+        return [*parts, (inf, last)]
+    return [*parts, (float(finish_after_bytes), last + 1), (inf, last)]
 
 
 def gittins(link: Link) -> Floats:
@@ -169,16 +220,21 @@ def figures(flow_bytes: Floats, times_bytes: Floats) -> dict[str, float]:
 
 def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
     sizes, load = load_cdf(given["sizes"]), float(given["load"])
+    pias, sluice = pias_thresholds(given["sizes"], load), SCHEMES["sluice"].thresholds_bytes
     flow = sample(sizes)
     link = Link(flow, load)
     orders: dict[str, Callable[[Link], Floats]] = {
         "one queue, shared equally": processor_sharing,
-        "PIAS's thresholds": levels(SCHEMES["pias"].thresholds_bytes),
-        "sluice's first thresholds": levels(SCHEMES["sluice"].thresholds_bytes),
+        PIAS: levels(pias),
+        "sluice's first thresholds": levels(sluice),
         "best 8 levels for the slowdown": levels(optimal_thresholds(sizes, load, 8)),
+        BEST_FOR_MEAN: levels(best_for_mean(sizes, load, 8)),
         "least attained service": least_attained,
         "Gittins (best without sizes)": gittins,
         "shortest remaining (sizes known)": shortest_remaining,
+        "PIAS's thresholds, simulated": simulated(feedback(pias)),
+        "sluice's first thresholds, simulated": simulated(feedback(sluice)),
+        "the same, flows finish after 13.3 MB": simulated(feedback(sluice, FINISH_AFTER)),
     }
     return {name: figures(flow, times(link)) for name, times in orders.items()}
 
@@ -200,10 +256,18 @@ def claims(found: Mapping[str, Mapping[str, float]]) -> list[Claim]:
             f"{best['all, ms']:.2f} ms",
             best["all, ms"] <= 1.01 * least,
         ),
+        noted("best levels for the mean, over PIAS's thresholds", _ratio(found, BEST_FOR_MEAN)),
+        noted(
+            "best order without sizes, over PIAS's thresholds", _ratio(found, "Gittins (best without sizes)")
+        ),
         noted(
             "what knowing all sizes would save of that mean", f"{1 - known['all, ms'] / best['all, ms']:.0%}"
         ),
     ]
+
+
+def _ratio(found: Mapping[str, Mapping[str, float]], order: str) -> str:
+    return f"{found[order]['all, ms'] / found[PIAS]['all, ms']:.3f}"
 
 
 def numbers(found: Mapping[str, Mapping[str, float]]) -> Any:

@@ -20,8 +20,9 @@ from experiments.kit.points import Planned, axes
 from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
+from experiments.papers.sluice.authors import pias_thresholds
 from policy.schemes import SCHEMES
-from sluice.runs.files import SCENARIOS, read_document
+from sluice.runs.files import read_document
 
 SCENARIO = Path(__file__).with_name("fabric.toml")
 ALL, SLOWDOWN = "fct_us_all_mean", "slowdown_all_mean"
@@ -43,8 +44,6 @@ class Group:
     loads: Sequence[float] = (0.8,)
     changes: Mapping[str, Any] | None = None
     """Tables of the scenario that differ."""
-    pias: str = "pias-144"
-    """The scenario with the thresholds of PIAS for this workload."""
 
 
 TOLD = (25, 50, 75, 100)
@@ -60,6 +59,7 @@ ABLATIONS = {
     "8 queues": "sluice-eight-queues",
     "timeouts of 2 ms": "sluice-short-timeouts",
     "last threshold 3.2 MB": "sluice-last-threshold",
+    "last threshold 4.2 MB": "sluice-large",
 }
 GROUPS = {
     "web search": Group(
@@ -68,9 +68,7 @@ GROUPS = {
     "told": Group(tuple(f"sluice-told-{part}" for part in TOLD)),
     "deadlines": Group(("pias", "karuna", "sluice", "sluice-urgent"), changes={"deadlines": DEADLINES}),
     "loads": Group(("pias", "sluice"), (0.6, 0.9)),
-    "data mining": Group(
-        ("pias", "sluice"), (0.6, 0.8), {"workload": {"sizes": "data-mining"}}, "pias-144-data-mining"
-    ),
+    "data mining": Group(("pias", "sluice"), (0.6, 0.8), {"workload": {"sizes": "data-mining"}}),
     "ablations": Group(tuple(ABLATIONS.values())),
 }
 
@@ -80,15 +78,11 @@ def document_of(group: Group) -> dict[str, Any]:
     document = read_document(SCENARIO)
     for table, values in (group.changes or {}).items():
         document[table] = {**document.get(table, {}), **values}
-    lists = read_document(SCENARIOS / f"{group.pias}.toml")["sweep"]["scheme"]["pias"]
-    by_load = {f"{load:g}": {"thresholds": _of_load(lists, load)} for load in group.loads}
-    document["sweep"]["scheme"]["pias"] |= by_load
+    sizes = document["workload"]["sizes"]
+    document["sweep"]["scheme"]["pias"] |= {
+        f"{load:g}": {"thresholds": list(pias_thresholds(sizes, load))} for load in group.loads
+    }
     return document
-
-
-def _of_load(lists: Mapping[str, Any], load: float) -> Any:
-    """TOML reads the table [pias.0.8] as the table 8 of the table 0."""
-    return lists["0"][f"{load:g}".removeprefix("0.")]["thresholds"]
 
 
 def plan(given: Given) -> Mapping[str, Planned]:

@@ -143,7 +143,7 @@ void Fabric::handle_arrival(Port &port)
 		return;
 	world_.totals.hops++;
 	if (!port.leads_to_host()) {
-		routing_.next(*packet, port.peer()).accept(packet);
+		routing_.next(*packet, port.peer()).accept(packet, port.ingress_group());
 		return;
 	}
 	if (const Packet *next = port.next_arrival())

@@ -56,7 +56,7 @@ void Port::make_counters()
 		allocator_ = std::make_unique<RateAllocator>();
 }
 
-void Port::accept(Packet *packet)
+void Port::accept(Packet *packet, std::uint8_t from)
 {
 	const PortSettings &settings = kind_->settings;
 	const Time now = kind_->world.now();
@@ -64,7 +64,7 @@ void Port::accept(Packet *packet)
 	catch_up(now);
 	packet->queue = (*queue_of_)[packet->tag];
 	if (settings.count_tags)
-		count(*packet);
+		count(*packet, from);
 	if (settings.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
 	if (!has_room(packet, now))
@@ -276,13 +276,18 @@ void Port::grant_rate(const Packet &packet)
 			       8.0 * static_cast<double>(backlog_bytes_));
 }
 
-void Port::count(const Packet &packet)
+void Port::count(const Packet &packet, std::uint8_t from)
 {
 	TagCount &count = (*counters_)[packet.tag];
 
 	count.packets++;
 	count.bytes += packet.frame_bytes;
 	count.completed += packet.last;
+	if (packet.last && packet.tag >= SL_TAG_ATTAINED_FIRST && packet.tag <= SL_TAG_ATTAINED_LAST) {
+		if (end_counters_.size() <= from)
+			end_counters_.resize(from + 1u);
+		end_counters_[from][packet.tag - SL_TAG_ATTAINED_FIRST]++;
+	}
 }
 
 } // namespace sluice

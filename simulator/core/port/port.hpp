@@ -41,8 +41,8 @@ class alignas(64) Port : public Event
 	     SharedQueueMap queue_of);
 
 	// Takes a packet that leaves by this port: the packet waits, departs at once, or is
-	// dropped.
-	void accept(Packet *packet);
+	// dropped. It came through a port of the group `from`.
+	void accept(Packet *packet, std::uint8_t from = 0);
 
 	// Sends every packet whose turn has come by now.
 	void catch_up()
@@ -68,6 +68,17 @@ class alignas(64) Port : public Event
 	bool leads_to_host() const
 	{
 		return peer_is_host_;
+	}
+
+	// The group of this link's other end at the switch there.
+	std::uint8_t ingress_group() const
+	{
+		return ingress_group_;
+	}
+
+	void set_ingress_group(std::uint8_t group)
+	{
+		ingress_group_ = group;
 	}
 
 	void set_queue_of(SharedQueueMap queue_of)
@@ -99,6 +110,11 @@ class alignas(64) Port : public Event
 		return counters_.get();
 	}
 
+	const EndCounters &end_counters() const
+	{
+		return end_counters_;
+	}
+
 	const QueueCounters *queue_counters() const
 	{
 		return queue_counters_.get();
@@ -127,7 +143,7 @@ class alignas(64) Port : public Event
 	bool marks(const Packet &packet, Time now);
 	void drop(Packet *packet);
 	void make_counters();
-	void count(const Packet &packet);
+	void count(const Packet &packet, std::uint8_t from);
 	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
@@ -144,6 +160,7 @@ class alignas(64) Port : public Event
 	std::uint16_t peer_;
 	bool peer_is_host_;
 	bool awaits_tokens_ = false;
+	std::uint8_t ingress_group_ = 0;
 	Link link_;
 	Time busy_until_;		  // emulated link: the time up to which its tokens are used
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
@@ -158,6 +175,7 @@ class alignas(64) Port : public Event
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
 	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {};
+	EndCounters end_counters_;
 };
 
 } // namespace sluice

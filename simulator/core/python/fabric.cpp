@@ -96,6 +96,25 @@ nb::ndarray<nb::numpy, std::uint64_t> tag_counters(Fabric &fabric)
 	return array(all, {fabric.ports(), SL_TAG_COUNT, 3});
 }
 
+// Cumulative counters, shape (ports, groups, buckets): packets with a FIN by the group of ports through
+// which they came.
+nb::ndarray<nb::numpy, std::uint64_t> end_counters(Fabric &fabric, std::size_t groups)
+{
+	std::vector<std::uint64_t> all;
+
+	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
+		EndCounters counters = fabric.port(i).end_counters();
+
+		if (counters.size() > groups)
+			throw std::invalid_argument(
+				"end_counters: groups must be more than each port's ingress group");
+		counters.resize(groups);
+		for (const auto &group : counters)
+			all.insert(all.end(), group.begin(), group.end());
+	}
+	return array(all, {fabric.ports(), groups, SL_ATTAINED_BUCKETS});
+}
+
 // Cumulative counters, shape (ports, queues, 4): packets and bytes sent, packets marked and dropped.
 // Zeros for a port that does not count.
 nb::ndarray<nb::numpy, std::uint64_t> queue_counters(Fabric &fabric)
@@ -213,7 +232,14 @@ void bind_fabric(nb::module_ &m)
 		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
 		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
+		.def(
+			"set_ingress_group",
+			[](Fabric &f, std::uint32_t port, std::uint8_t group) {
+				f.port(port).set_ingress_group(group);
+			},
+			"port"_a, "group"_a)
 		.def("tag_counters", &tag_counters)
+		.def("end_counters", &end_counters, "groups"_a)
 		.def("queue_counters", &queue_counters)
 		.def("port_statistics", &port_statistics)
 		.def("change_port", &Fabric::change_port, "port"_a, "settings"_a, "discipline"_a)

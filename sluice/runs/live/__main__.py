@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a simulated network: `python -m sluice.runs.live`. It needs a store with the policy to carry out.
 
-SIGUSR1 ends the traffic: no flow starts, active ones continue. SIGTERM, SIGINT, SIGHUP and SIGQUIT end the process. It
+SIGUSR1 ends the traffic: no flow starts, active ones continue. With --hold SECONDS, the traffic begins at SIGUSR2, and
+no flow starts after that time. SIGTERM, SIGINT, SIGHUP and SIGQUIT end the process. It
 records active flows as unfinished.
 """
 
@@ -13,12 +14,13 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from controller.leadership import NAME
 from controller.recorder import Recorder
+from runtime import plugins
 from runtime.notify import Notifier
 from runtime.signals import on_end
 from sluice.runs.files import scenario_with
@@ -37,18 +39,31 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="sluice.runs.live", description=__doc__)
     parser.add_argument("--store", required=True, metavar="URL")
     parser.add_argument("--scenario", required=True, type=Path, metavar="FILE", help="the document as JSON")
+    parser.add_argument("--run-id", default=None, metavar="ID", help="the first part of each flow's id")
+    parser.add_argument(
+        "--hold", type=float, metavar="SECONDS", help="length of a traffic that begins at SIGUSR2"
+    )
     arguments = parser.parse_args(argv)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stdout
     )
     received: set[int] = set()
+    plugins.load()
     on_end(lambda: received.add(signal.SIGTERM))
-    signal.signal(signal.SIGUSR1, lambda number, frame: received.add(number))
-    run(arguments.store, json.loads(arguments.scenario.read_text()), received)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, frame: received.add(number))
+    document = json.loads(arguments.scenario.read_text())
+    run(arguments.store, document, received, arguments.run_id, arguments.hold)
     return 0
 
 
-def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None:
+def run(
+    store_url: str,
+    document: Mapping[str, Any],
+    received: set[int],
+    run_id: str | None = None,
+    hold_s: float | None = None,
+) -> None:
     """Run the network until `received`, to which signal handlers add, has SIGTERM."""
     from simulator import build
 
@@ -59,9 +74,10 @@ def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None
         return Instant(time.monotonic(), time.time())
 
     scenario, _ = scenario_with(document)
-    run_id = f"{scenario.name}-{int(time.time())}"
+    run_id = run_id or f"{scenario.name}-{int(time.time())}"
     recorder = Recorder(store_url, lambda desired: network.want(desired))
-    network = LiveNetwork(scenario, build_topology(scenario), run_id, recorder, now())
+    topology, holds = build_topology(scenario), hold_s is not None
+    network = LiveNetwork(scenario, topology, run_id, recorder, now(), holds=holds)
     recorder.lead(_take_lease(store_url))
     recorder.start()
     notifier = Notifier()
@@ -70,6 +86,9 @@ def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None
         notifier.alive()
         if signal.SIGUSR1 in received:
             network.end_traffic()
+        if hold_s is not None and signal.SIGUSR2 in received:
+            received.discard(signal.SIGUSR2)
+            network.begin_traffic(hold_s)
         if network.step(now()):
             time.sleep(IDLE_S)
     notifier.stopping()

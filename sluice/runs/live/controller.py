@@ -17,7 +17,6 @@ from controller.operations import Change, Operation, PollCarried, PollCompleted,
 from controller.reporting import Reporter
 from controller.rules import SwitchRules
 from controller.state import Desired, SwitchState
-from policy import tags
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.queue_map import queue_map
@@ -27,6 +26,16 @@ from simulator.live import Counters, LiveFabric
 log = logging.getLogger(__name__)
 
 
+class _Counted(NamedTuple):
+    """The fabric's counters at one time."""
+
+    at_ns: int
+    carried: Counters
+    """Packets and bytes by port, kind and tag."""
+    completed: Counters
+    """Completed flows by port, group of ingress ports and bucket."""
+
+
 class InForce(NamedTuple):
     """The policy that ports and hosts carry out."""
 
@@ -34,11 +43,10 @@ class InForce(NamedTuple):
     policy: Policy
 
 
+_CARRIED = 2
+"""The first columns of `LiveFabric.tag_counters`: packets and bytes."""
 _PACKETS_SENT, _BYTES_SENT = 0, 1
 """Columns of `LiveFabric.queue_counters`."""
-_ALL_TAGS, _ATTAINED_TAGS = slice(None), slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-_CARRIED, _COMPLETED = (_ALL_TAGS, slice(0, 2)), (_ATTAINED_TAGS, slice(2, 3))
-"""Parts of `LiveFabric.tag_counters` that a controller reads: packets and bytes, and completed flows."""
 
 
 class SimulatedController:
@@ -52,7 +60,7 @@ class SimulatedController:
         self._rows: dict[str, list[int]] = {}
         """Switch → rows of its ports in the fabric's counters."""
         self._applied_version = 0
-        self._counted_ns, self._counters = -1, fabric.tag_counters()
+        self._counted = self._count(-1)
 
     @property
     def in_force(self) -> InForce | None:
@@ -103,9 +111,9 @@ class SimulatedController:
             case Change():
                 self._change(state)
             case PollCarried():
-                state.observe_carried(self._counts(state, now_ns, _CARRIED))
+                state.observe_carried(self._counts(state, self._at(now_ns).carried))
             case PollCompleted():
-                state.observe_completed(now_ns, self._counts(state, now_ns, _COMPLETED))
+                state.observe_completed(now_ns, self._counts(state, self._at(now_ns).completed))
 
     def _change(self, state: SwitchState) -> None:
         assert self._desired is not None
@@ -117,11 +125,18 @@ class SimulatedController:
         if self._reporter.recorded_version(dpid) != state.version:
             self._reporter.switch(dpid, state.name, connected=True, version=state.version)
 
-    def _counts(self, state: SwitchState, now_ns: int, part: tuple[slice, slice]) -> PortCounts:
-        """Return the counters of the switch's ports, shape (P, kinds, tags)."""
-        if now_ns != self._counted_ns:
-            self._counted_ns, self._counters = now_ns, self._fabric.tag_counters()
-        values = self._counters[self._rows[state.name]][:, *part].transpose(0, 2, 1)
+    def _at(self, now_ns: int) -> _Counted:
+        if now_ns != self._counted.at_ns:
+            self._counted = self._count(now_ns)
+        return self._counted
+
+    def _count(self, now_ns: int) -> _Counted:
+        carried = self._fabric.tag_counters()[:, :, :_CARRIED].transpose(0, 2, 1)
+        return _Counted(now_ns, carried, self._fabric.end_counters())
+
+    def _counts(self, state: SwitchState, counters: Counters) -> PortCounts:
+        """Return the counters of the switch's ports, of those of all ports."""
+        values = counters[self._rows[state.name]]
         return PortCounts(values, np.ones(len(values), bool), values.size)
 
     def _check_applied(self) -> None:

@@ -58,14 +58,22 @@ class LiveNetwork:
     """The network of a scenario from the moment when it is made. `step` moves it on."""
 
     def __init__(
-        self, scenario: Scenario, topology: Topology, run_id: str, recorder: Recorder, at: Instant
+        self,
+        scenario: Scenario,
+        topology: Topology,
+        run_id: str,
+        recorder: Recorder,
+        at: Instant,
+        *,
+        holds: bool = False,
     ) -> None:
+        """With `holds`, no flow starts before `begin_traffic`."""
         self._scenario, self._topology, self._run_id = scenario, topology, run_id
         self._recorder = recorder
         self._desired: queue.SimpleQueue[Desired] = queue.SimpleQueue()
         self._fabric = LiveFabric(scenario, topology)
         self._controller = SimulatedController(self._fabric, Reporter(recorder))
-        self._source: FlowSource | None = FlowSource(scenario, topology)
+        self._source = None if holds else FlowSource(scenario, topology)
         self._counts = HostCounts(len(topology.hosts))
         self._schemes = _Schemes(scenario.policy)
         self._next_number = 0
@@ -75,6 +83,11 @@ class LiveNetwork:
     def want(self, desired: Desired) -> None:
         """Change the network to this at the next step. Any thread may call it."""
         self._desired.put(desired)
+
+    def begin_traffic(self, seconds: float) -> None:
+        """Begin the scenario's schedule now. It has the flows that start within this time."""
+        now_s = self._fabric.now_ps / PS_PER_S
+        self._source = FlowSource(self._scenario, self._topology, now_s, seconds)
 
     def end_traffic(self) -> None:
         """Start no more flows."""

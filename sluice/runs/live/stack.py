@@ -35,6 +35,10 @@ class SimulatedStack(Stack):
 
     document: Mapping[str, Any] = field(default_factory=dict)
     """The scenario, for the process of the network."""
+    run_id: str | None = None
+    """The first part of each flow's id; None: the network chooses it."""
+    hold_s: float | None = None
+    """Length of the traffic that `begin_traffic` begins; None: traffic begins with the network and has no end."""
 
     @classmethod
     def of_document(
@@ -48,6 +52,7 @@ class SimulatedStack(Stack):
         external: Path | None = None,
         store: str | None = None,
         web: WebSettings | None = None,
+        hold_s: float | None = None,
     ) -> SimulatedStack:
         """Start web process and network, and wait until the network has applied the scenario's policy.
 
@@ -65,6 +70,7 @@ class SimulatedStack(Stack):
             store,
             web or WebSettings(),
             document=document,
+            hold_s=hold_s,
         )
         try:
             stack._start()
@@ -79,13 +85,21 @@ class SimulatedStack(Stack):
         observed.put_agent(self.engine, SIMULATOR_AGENT, SimulatorHeartbeat(os.getpid(), 0.0, 0.0, 1.0))
         if not self.external:
             self._start_web()
-        (self.out / "scenario.json").write_text(json.dumps(self.document))
-        self.services.start(NETWORK, self._spawn_network)
+        self.start_network()
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 
+    def start_network(self) -> None:
+        """Start the network with the policy of `document`, which must be the newest one in the store."""
+        (self.out / "scenario.json").write_text(json.dumps(self.document))
+        self.services.start(NETWORK, self._spawn_network)
+
+    def begin_traffic(self) -> None:
+        """Begin the traffic of a network that holds it."""
+        self.services[NETWORK].process.send_signal(signal.SIGUSR2)
+
     def _spawn_network(self, env: Mapping[str, str]) -> Process:
-        argv = network_argv(self.store_url, self.out / "scenario.json")
+        argv = network_argv(self.store_url, self.out / "scenario.json", self.run_id, self.hold_s)
         return spawn(argv, log_file=self._log(NETWORK), env=env)
 
     def end_traffic(self) -> None:

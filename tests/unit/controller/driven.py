@@ -27,6 +27,7 @@ from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology
+from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
 from policy.queue_map import queue_map
 from tests.fakes.switch import FakeSwitch
 
@@ -79,6 +80,7 @@ class DrivenSwitch:
         self.changes: list[Changes | Remap] = []
         self.news: list[ThresholdsInForce] = []
         self.mapped_at_all_times = True
+        self.has_meters = True
 
     def settle(self) -> None:
         """Do everything that is due now."""
@@ -88,7 +90,7 @@ class DrivenSwitch:
     def _carry_out(self, operation: Operation) -> None:
         match operation:
             case ReadRules():
-                self.state.rules_read(self.switch.rules)
+                self.state.rules_read(self.switch.rules, has_meters=self.has_meters)
             case Change(changes):
                 self.switch.apply(as_changes(changes))
                 self.changes.append(changes)
@@ -96,7 +98,7 @@ class DrivenSwitch:
                 mapped = everything_is_mapped(self.switch, self.desired.topology)
                 self.mapped_at_all_times &= mapped
             case PollCarried():
-                self.state.observe_carried(port_counts(list(self.carried.values())))
+                self.state.observe_carried(self.carried_counts())
             case PollCompleted():
                 self.state.observe_completed(self.now_ns, self.completed_counts())
             case PollIngress(all_tags):
@@ -105,8 +107,13 @@ class DrivenSwitch:
             case PollLearned():
                 self.state.observe_flows(self.now_ns, self.learned)
 
+    def carried_counts(self) -> PortCounts:
+        return port_counts(list(self.carried.values()))
+
     def completed_counts(self) -> PortCounts:
-        return port_counts([counts[None] for counts in self.completed.values()])
+        by_group = np.zeros((len(self.completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+        by_group[:, TRUNKS] = list(self.completed.values())
+        return port_counts(by_group)
 
     def run(
         self,

@@ -174,7 +174,7 @@ def is_flow_request(frame: Frame) -> bool:
 
 def polls_completed(frame: Frame) -> bool:
     """Whether the message requests the counters of completed flows."""
-    return is_flow_request(frame) and frame.data[16] == Table.COMPLETED
+    return is_flow_request(frame) and frame.data[16] == Table.ENDS
 
 
 def polls(peer: Live) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 
 from controller.counts import QueueCounts
@@ -26,6 +27,8 @@ from tests.fakes.openflow import Xids, frames
 from tests.unit.controller.networks import single
 
 GENERATION, MASTER = 9, 2
+HAS_METERS = struct.pack("!IIIBBxx", 262_144, 1 << 1, 0xF, 8, 0)
+"""Open vSwitch's features of meters: many, which can drop."""
 
 
 class Connection(Xids):
@@ -98,11 +101,16 @@ class PlayedSession:
         self.take(RoleReply(request.xid, MASTER))
         del self.sent[0]
 
-    def answer_read(self) -> None:
-        """Report a switch without rules."""
-        groups, rules = self.sent[-1]
-        self.take(StatsReply(groups.xid, StatsType.GROUP_DESC, b""))
-        self.take(StatsReply(rules.xid, StatsType.FLOW, b""))
+    def answer_read(self, features: bytes = HAS_METERS, flows: bytes = b"") -> None:
+        """Report a switch without groups and meters, by default without rules."""
+        bodies = {
+            StatsType.GROUP_DESC: b"",
+            StatsType.METER_FEATURES: features,
+            StatsType.METER_CONFIG: b"",
+            StatsType.FLOW: flows,
+        }
+        for frame, (kind, body) in zip(self.sent[-1], bodies.items(), strict=True):
+            self.take(StatsReply(frame.xid, kind, body))
 
     def answer_poll(self, body: bytes, now_ns: int, kind: StatsType = StatsType.FLOW) -> None:
         self.take(StatsReply(self.sent[-1][-1].xid, kind, body), now_ns)

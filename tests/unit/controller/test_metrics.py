@@ -18,7 +18,7 @@ from tests.unit.controller.sessions import PlayedSession
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
 FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
-COUNTERS = flow_entry(cookie(Table.COMPLETED, 1, 1), 1)
+COUNTERS = flow_entry(cookie(Table.ENDS, 1, 1), 1)
 
 
 @pytest.fixture

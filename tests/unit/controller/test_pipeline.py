@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 
 from controller import cookies
+from controller.conduct import Treated
 from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
 from controller.pipeline import switch_rules
 from controller.rules import LearnHost, Source, SwitchRules
 from controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
 from policy import tags
 from policy.graph import Port, Topology, Unknown
+from policy.ingress_groups import TRUNKS
+from policy.network import MAX_TABLE
 from policy.queue_map import QueueMap
 from policy.queue_rules import mlfq_map
 from policy.sanctions import Treatment
@@ -59,20 +62,26 @@ def test_an_unknown_destination_is_dropped_and_counted() -> None:
 
 @pytest.mark.parametrize("address", ["ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01"])
 def test_broadcast_reaches_every_host_once_in_queue_0_and_never_goes_back(address: str) -> None:
-    topology = leaf_spine(leaves=3, spines=2)
+    arrived = flooded(leaf_spine(leaves=3, spines=2), address)
+    assert sorted(host for host, _ in arrived) == ["h2", "h3", "h4", "h5", "h6"]
+    assert all(sent.queue == sent.pcp == 0 for _, sent in arrived)
+
+
+def flooded(topology: Topology, address: str) -> list[tuple[str, Sent]]:
+    """Send a packet from the first host, and return each host that it reaches, with how it was sent there."""
     switches = {s.name: FakeSwitch(rules_of(topology, s.name)) for s in topology.switches}
-    reached = []
-    at = [("s1", 1)]
+    arrived, at, hops = [], [("s1", 1)], 0
     while at:
         name, in_port = at.pop()
+        hops += 1
+        assert hops < 100, "the packet circles"
         for sent in switches[name].send(Packet(in_port, address, IPV6, dscp=3)):
-            assert sent.queue == sent.pcp == 0
             port = topology.port_by_id[f"{name}:{sent.port}"]
             if port.edge:
-                reached.append(port.peer)
+                arrived.append((port.peer, sent))
             else:
                 at.append((port.peer, port.peer_port))
-    assert sorted(reached) == ["h2", "h3", "h4", "h5", "h6"]
+    return arrived
 
 
 def test_equal_cost_paths_are_all_used_and_a_flow_keeps_its_own_while_its_tag_grows() -> None:
@@ -107,17 +116,34 @@ def test_every_pair_of_hosts_is_connected_on_shortest_paths() -> None:
 
 
 @pytest.mark.parametrize("family", [0, 1])
-def test_a_fin_is_counted_by_port_and_tag_and_forwarded_all_the_same(family: int) -> None:
+@pytest.mark.parametrize("in_port", [1, 3])
+def test_a_fin_is_counted_by_port_tag_and_group_and_forwarded_all_the_same(family: int, in_port: int) -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    packet = Packet(1, mac(topology, "h2"), (IPV4, IPV6)[family], dscp=9, fin=True)
+    packet = Packet(in_port, mac(topology, "h2"), (IPV4, IPV6)[family], dscp=9, fin=True)
     assert switch.send(packet) == [Sent(2, MAP_AT_10KB[9], MAP_AT_10KB[9])]
-    counted = {
+    assert counted_ends(switch) == {cookie(Table.ENDS, 2, 9, in_port): 1}
+
+
+def counted_ends(switch: FakeSwitch) -> dict[int, int]:
+    """Return cookie → packets, of the rules that have counted a FIN."""
+    return {
         rule.cookie: switch.packets[rule.key]
         for rule in switch.flows.values()
-        if rule.table == Table.COMPLETED and rule.match and switch.packets[rule.key]
+        if rule.table == Table.ENDS and switch.packets[rule.key]
     }
-    assert counted == {cookie(Table.COMPLETED, 2, 9, family): 1}
+
+
+def test_a_fin_from_another_switch_is_of_the_group_of_trunks() -> None:
+    """A switch without hosts has one group, and one with them has theirs, too."""
+    topology = leaf_spine(spines=3)
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    uplink = next(port for port in topology.ports_of["s1"] if not port.edge)
+    switch.send(Packet(uplink.number, mac(topology, "h1"), dscp=9, fin=True))
+    assert counted_ends(switch) == {cookie(Table.ENDS, 1, 9, TRUNKS): 1}
+    spine = topology.switches[-1].name
+    groups = {rule.cookie >> 8 & 0xFF for rule in rules_of(topology, spine).flows if rule.table == Table.ENDS}
+    assert groups == {TRUNKS}
 
 
 @pytest.mark.parametrize("dscp", [0, 41, 56, 57, 60, 61, 62, 63])
@@ -125,8 +151,7 @@ def test_a_fin_without_a_size_is_not_counted(dscp: int) -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
     assert len(switch.send(Packet(1, mac(topology, "h2"), dscp=dscp, fin=True))) == 1
-    counted = [rule for rule in switch.flows.values() if cookies.cookie_code(rule.cookie) != cookies.NO_CODE]
-    assert not any(switch.packets[rule.key] for rule in counted if rule.table == Table.COMPLETED)
+    assert not counted_ends(switch)
 
 
 @pytest.mark.parametrize("family", [IPV4, IPV6])
@@ -180,13 +205,14 @@ def test_cookies_are_unique_and_identify_what_is_counted() -> None:
     for rule in counting:
         assert cookies.cookie_table(rule.cookie) == rule.table
         assert rule.cookie & COOKIE_TABLE_MASK == cookie(rule.table, 0, 0)
-        if rule.table in (Table.COMPLETED, Table.MAP):
+        if rule.table in (Table.ENDS, Table.MAP):
             match = dict(rule.match)["metadata"]
             assert isinstance(match, tuple)
             metadata = match[0]
             assert isinstance(metadata, int)
-            where = (cookies.cookie_port(rule.cookie), cookies.cookie_code(rule.cookie))
-            assert where == (metadata & 0xFFFF, metadata >> 16)
+            group = rule.cookie >> 8 & 0xFF
+            where = (cookies.cookie_port(rule.cookie), cookies.cookie_code(rule.cookie), group)
+            assert where == (metadata & 0xFFFF, metadata >> 16 & 0xFF, metadata >> 24)
 
 
 def test_a_rule_matches_only_fields_of_its_table() -> None:
@@ -200,8 +226,9 @@ def test_the_number_of_rules_is_ports_times_tags() -> None:
     rules = rules_of(leaf_spine(leaves=4, spines=2, hosts_per_leaf=4), "s1").flows
     by_table = [sum(rule.table == table for rule in rules) for table in Table]
     assert by_table[Table.MAP] == 6 * (tags.TAG_COUNT + 1) + 1
-    assert by_table[Table.COMPLETED] == 6 * tags.ATTAINED_BUCKETS * 2 + 1 + 13
-    assert sum(by_table) < 1600
+    assert by_table[Table.COMPLETED] == 2 + 1 + 13
+    assert by_table[Table.ENDS] == 6 * tags.ATTAINED_BUCKETS * 5
+    assert sum(by_table) < 2300
 
 
 def test_not_ip_is_no_tag() -> None:
@@ -228,6 +255,20 @@ def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag(dscp: int) ->
     assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
 
 
+def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() -> None:
+    loop = replace(leaf_spine(leaves=3, spines=2), learns=True, unknown=Unknown.FLOOD)
+    assert loop.has_loop
+    arrived = flooded(loop, STRANGER)
+    assert sorted(host for host, _ in arrived) == ["h2", "h3", "h4", "h5", "h6"]
+    assert {sent.queue for _, sent in arrived} == {MAP_AT_10KB[3]}
+
+
+def test_a_shared_switch_has_room_for_all_tables() -> None:
+    """The reference of the key `first_table` names their number."""
+    assert len(Table) == 8
+    assert MAX_TABLE + len(Table) - 1 <= 0xFE, "OFPTT_MAX"
+
+
 def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
     switch = FakeSwitch(rules_of(existing(Unknown.NORMAL), "s1"))
     assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [NORMAL]
@@ -245,7 +286,7 @@ def test_every_edge_port_learns_its_senders() -> None:
     rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.CONDUCT]
     learned = {action for rule in rules for action in rule.actions if isinstance(action, LearnHost)}
     assert learned == {LearnHost(port, source) for port in (1, 2, 9) for source in Source}
-    watched = switch_rules(existing(), "s1", {}, {1: Treatment.DEMOTED}).flows
+    watched = switch_rules(existing(), "s1", {}, Treated({1: Treatment.DEMOTED})).flows
     of_port_1 = [r for r in watched if r.table == Table.CONDUCT and ("in_port", 1) in r.match]
     assert all(LearnHost(1, Source.ETHERNET) in rule.actions for rule in of_port_1)
 

@@ -131,7 +131,7 @@ class CompletedFlows:
         if not polls_completed(frame):
             return None
         self.count += self.step
-        number = cookie(Table.COMPLETED, 1, tags.attained_tag(10_000))
+        number = cookie(Table.ENDS, 1, tags.attained_tag(10_000))
         return multipart_reply(frame, flow_entry(number, self.count))
 
 

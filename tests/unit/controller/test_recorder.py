@@ -14,6 +14,7 @@ from controller.leadership import NAME
 from controller.recorder import Recorder
 from controller.state import Desired
 from policy.desired import Policy
+from policy.urgency import UrgencyReport
 from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
@@ -253,6 +254,28 @@ def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str)
         assert named == [{"52:54:00:00:00:11": "web1"}]
     finally:
         recorder.stop(1)
+
+
+@pytest.mark.parametrize(("scheme", "reads"), [("aemon", True), ("pias", False)])
+def test_delivers_the_reports_about_urgency_if_hosts_write_it(
+    engine: Engine, url: str, scheme: str, reads: bool
+) -> None:
+    delivered: list[Desired] = []
+    reports: list[Mapping[str, UrgencyReport]] = []
+    recorder = Recorder(url, delivered.append, on_urgency=reports.append)
+    desired.put_topology(engine, single())
+    desired.put_policy(engine, Policy.from_document({"scheme": scheme}), "test")
+    observed.put_agent(engine, "h1", host_heartbeat(pid=3, urgent_bytes=5))
+    recorder.start()
+    try:
+        recorder.lead(take_lease(engine))
+        wait_until(lambda: delivered, "the policy is delivered", timeout_s=5)
+        if reads:
+            wait_until(lambda: len(reports) > 1, "the reports are delivered again and again", timeout_s=5)
+    finally:
+        recorder.stop(1)
+    assert all(each == {"h1": UrgencyReport(5, 3, is_fresh=True)} for each in reports)
+    assert bool(reports) is reads
 
 
 def test_rows_that_waited_while_another_controller_took_the_lease_are_never_written(

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from controller.counts import QueueCounts
-from controller.policing import Restored
+from controller.policing import Restored, UrgencyBudgeted
 from controller.recorder import Recorder
 from controller.reporting import REPEAT_S, Reporter
 from controller.state import Desired, SwitchState
@@ -102,3 +102,12 @@ def test_queues__leaves_out_ports_that_the_topology_does_not_have(write: Write, 
     counts = {1: QueueCounts((10, 20), (1, 2)), 99: QueueCounts((5,), (1,))}
     write(lambda reporter: reporter.queues(state, counts))
     assert [sample.port for sample in observed.newest_port_samples(engine)] == ["s1:1"]
+
+
+def test_verdict__a_spent_budget_of_urgency_is_an_event_and_no_sanction(write: Write, engine: Engine) -> None:
+    spent, regained = (UrgencyBudgeted("s1:2", "h2", is_spent=is_spent) for is_spent in (True, False))
+    write(lambda reporter: reporter.verdict("s1", spent))
+    write(lambda reporter: reporter.verdict("s1", regained))
+    port = {"port": "s1:2", "host": "h2"}
+    assert (events(engine, "urgency-spent"), events(engine, "urgency-regained")) == ([port], [port])
+    assert all_sanctions(engine) == []

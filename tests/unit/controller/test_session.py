@@ -14,10 +14,12 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
+from controller.policing import _Proof
 from controller.session import OPERATION_LIMIT_NS, Session
-from controller.state import MS
+from controller.state import MS, RETRY_NS
 from controller.tables import Table
 from policy.desired import Policy
+from policy.tag_limits import Breach
 from tests.fakes.openflow import flow_entry
 from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 
@@ -123,9 +125,7 @@ def test_an_error_instead_of_statistics_ends_the_connection(played: PlayedSessio
 
 def test_an_unreadable_answer_ends_the_connection(played: PlayedSession) -> None:
     played.become_master()
-    groups, rules = played.sent[-1]
-    played.take(StatsReply(groups.xid, StatsType.GROUP_DESC, b""))
-    played.take(StatsReply(rules.xid, StatsType.FLOW, b"\x00" * 56))
+    played.answer_read(flows=b"\x00" * 56)
     assert played.connection.hung_up
 
 
@@ -140,14 +140,15 @@ def test_answers_that_come_twice_or_late_are_taken_once(played: PlayedSession) -
     """Statistics, barriers and roles: nothing is taken of an operation that has ended."""
     played.come_to_rest()
     played.session.advance(100 * MS)
+    played.take(StatsReply(played.sent[-1][0].xid, StatsType.FLOW, b""), 100 * MS)
     polled = played.sent[-1][0]
-    counters = flow_entry(cookie(Table.COMPLETED, 1, 9), 3)
+    counters = flow_entry(cookie(Table.ENDS, 1, 9), 3)
     played.take(StatsReply(polled.xid, StatsType.FLOW, counters), 100 * MS)
     sent = len(played.sent)
     window = played.state._adaptation._window
     assert window._last is not None
     seen = window._last.copy()
-    later = flow_entry(cookie(Table.COMPLETED, 1, 9), 99)
+    later = flow_entry(cookie(Table.ENDS, 1, 9), 99)
     played.take(StatsReply(polled.xid, StatsType.FLOW, later), 120 * MS)
     for frame in (frame for request in played.sent for frame in request):
         played.take(BarrierReply(frame.xid), 120 * MS)
@@ -235,3 +236,34 @@ def test_a_second_session_of_a_connection_uses_other_bundles(played: PlayedSessi
     played.become_master()
     played.answer_read()
     assert played.session._bundle_id not in (0, first)
+
+
+def test_a_switch_that_knows_no_meters_is_as_good_as_one_without_a_meter(played: PlayedSession) -> None:
+    played.become_master()
+    groups, features, meters, rules = played.sent[-1]
+    played.take(StatsReply(groups.xid, StatsType.GROUP_DESC, b""))
+    for frame in (features, meters):
+        played.take(ErrorReply(frame.xid, "OFPET_BAD_REQUEST, OFPBRC_BAD_MULTIPART"))
+    played.take(StatsReply(rules.xid, StatsType.FLOW, b""))
+    played.commit()
+    assert played.state.version == 3
+    assert not played.state._policing.can_limit
+    assert not played.listener.refusals
+
+
+def test_a_refused_meter_is_reported_and_not_tried_again(played: PlayedSession) -> None:
+    played.come_to_rest()
+    played.state._policing._demote(0, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    played.session.advance(0)
+    meter, barrier = played.sent[-1]
+    assert (meter.kind, barrier.kind) == (MessageType.METER_MOD, MessageType.BARRIER_REQUEST)
+    played.take(ErrorReply(meter.xid, "out of meters", denies_meter=True))
+    played.barrier()
+    assert played.listener.refusals == [("out of meters", "changing meters")]
+    played.session.advance(RETRY_NS)
+    played.answer_read()
+    played.session.advance(RETRY_NS)
+    assert MessageType.METER_MOD not in [frame.kind for frame in played.sent[-1]]
+    played.commit()
+    assert played.state.version == 3
+    assert not played.connection.hung_up

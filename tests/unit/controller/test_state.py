@@ -18,6 +18,7 @@ from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Host
+from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
 from tests.unit.controller.networks import single
@@ -223,12 +224,14 @@ def test_a_port_that_some_replies_leave_out_has_seen_no_burst() -> None:
     """When its counters are reported again, only their growth since the last report counts."""
     driven = DrivenSwitch(Desired(single(), 1, adaptive(min_flows=50)))
     driven.settle()
-    counted = np.zeros((3, 1, tags.ATTAINED_BUCKETS), np.int64)
-    counted[:, :, 8] = 1_000_000
-    driven.state.observe_completed(1, port_counts(counted))
-    driven.state.observe_completed(2, port_counts(np.zeros_like(counted), reported=[False, True, True]))
-    counted[:, :, 8] += 7
-    driven.state.observe_completed(3, port_counts(counted))
+    counted = np.zeros((3, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+    missing = port_counts(np.zeros_like(counted), reported=[False, True, True])
+    counted[:, TRUNKS, 8] = 1_000_000
+    later = counted.copy()
+    later[:, TRUNKS, 8] += 7
+    for at_ns, counts in enumerate((port_counts(counted), missing, port_counts(later)), start=1):
+        driven.state.observe_carried(driven.carried_counts())
+        driven.state.observe_completed(at_ns, counts)
     assert driven.state._adaptation.flows[0] == 7
 
 

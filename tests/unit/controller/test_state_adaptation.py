@@ -20,7 +20,8 @@ from tests.unit.policy.port_counters import counted
 
 def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:
     polled: dict[int, list[int]] = {}
-    states = [SwitchState("s1", Desired(single(), 1, policy()), phase=i / 10) for i in range(10)]
+    desired = Desired(single(), 1, policy())
+    states = [SwitchState("s1", desired, phase=i / 10) for i in range(10)]
     for state in states:
         state.connected(0)
         state.rules_read(SwitchRules((), ()))
@@ -28,7 +29,10 @@ def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:
         state.applied()
     for now_ms in range(1, 301):
         for i, state in enumerate(states):
-            if isinstance(state.next_operation(now_ms * MS), PollCompleted):
+            if isinstance(state.next_operation(now_ms * MS), PollCarried):
+                state.observe_carried(DrivenSwitch(desired).carried_counts())
+                assert isinstance(state.next_operation(now_ms * MS), PollCompleted)
+                state.observe_completed(now_ms * MS, DrivenSwitch(desired).completed_counts())
                 polled.setdefault(now_ms, []).append(i)
     at_once = [len(turns) for turns in polled.values()]
     assert max(at_once) == 1
@@ -44,6 +48,9 @@ def polls(driven: DrivenSwitch, duration_ms: int, kind: type[Operation]) -> int:
     for _ in range(duration_ms):
         driven.now_ns += MS
         operation = driven.state.next_operation(driven.now_ns)
+        if isinstance(operation, PollCarried):
+            driven.state.observe_carried(driven.carried_counts())
+            operation = driven.state.next_operation(driven.now_ns)
         count += isinstance(operation, kind)
         if isinstance(operation, PollCompleted):
             driven.state.observe_completed(driven.now_ns, driven.completed_counts())
@@ -78,7 +85,7 @@ def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
 
 
 def test_bytes_are_polled_before_completed_flows_if_thresholds_depend_on_them() -> None:
-    for wanted, times in ((policy("sluice"), 10), (policy(), 0)):
+    for wanted, times in ((policy("sluice"), 10), (policy(), 10), (policy(robust_ends=False), 0)):
         driven = DrivenSwitch(Desired(single(), 1, wanted))
         driven.settle()
         seen = []
@@ -173,7 +180,7 @@ def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins: bool) ->
     for _ in range(20):
         driven.now_ns += 100 * MS
         driven.carried[1] += np.stack([share.packets[0], share.bytes[0]])
-        driven.completed[1] += share.completed[0, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
+        driven.completed[1] += share.completed[0].sum(axis=0)
         driven.settle()
     assert driven.thresholds("s1:1")[0] in ((10_000,) if fins else (10_000, 13_335))
     assert driven.thresholds("s1:2") == (100_000,)

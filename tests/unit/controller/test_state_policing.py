@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from controller.counts import FlowCounts
 from controller.operations import PollIngress, PollLearned
-from controller.policing import Restored
+from controller.policing import Restored, UrgencyBudgeted
 from controller.state import MS, Desired
+from controller.urgency import ALL_URGENT, urgency_by_port
+from policy import tags
+from policy.desired import Policy
 from policy.sanctions import Demoted
+from policy.urgency import Explained, UrgencyReport
 from tests.fakes.switch import IPV4, IPV6, Packet
 from tests.unit.controller.driven import DrivenSwitch, policy
-from tests.unit.controller.networks import single
+from tests.unit.controller.networks import leaf_spine, single
 
 
 def send_false_tags(driven: DrivenSwitch, port: int, ms: int = 1500) -> None:
@@ -47,11 +52,54 @@ def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_rema
     for family in (IPV4, IPV6):
         assert [queue_of(driven, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
         assert queue_of(driven, 3, 1, family) == 0
-    assert [len(changes) for changes in driven.changes[1:]] == [4, 6], "a handful of rules"
+    assert [len(changes) for changes in driven.changes[1:]] == [4, 8], "a handful of rules and a meter"
     driven.run(20_000)
     (verdict,) = driven.state.take_verdicts()
     assert isinstance(verdict, Restored)
-    assert driven.switch.flows == before
+    assert (driven.switch.flows, driven.switch.meters) == (before, {})
+
+
+def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias", demoted_share=0.1)))
+    driven.settle()
+    send_false_tags(driven, 2)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Demoted)
+    rate_bps = single().ports_of["s1"][1].rate_bps
+    (meter,) = driven.switch.meters.values()
+    assert meter.rate_kbps == rate_bps // 10_000
+    assert verdict.rate_bps == rate_bps // 10
+    driven.state.want(Desired(single(), 2, policy("pias", demoted_share=0.2)))
+    driven.settle()
+    (meter,) = driven.switch.meters.values()
+    assert meter.rate_kbps == rate_bps // 5_000
+    driven.state.want(Desired(single(), 3, policy("pias", demoted_share=1)))
+    driven.settle()
+    assert driven.switch.meters == {}
+    assert driven.state.demoted_ports == ["s1:2"]
+
+
+@pytest.mark.parametrize("how", ["offers none", "refuses one"])
+def test_without_meters_a_host_is_demoted_without_a_limit(how: str) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
+    if how == "refuses one":
+        driven.settle()
+        driven.state.meter_refused()
+        driven.state.refused(driven.now_ns)
+        driven.run(2_000)
+    else:
+        driven.has_meters = False
+        driven.settle()
+    send_false_tags(driven, 2)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Demoted)
+    assert verdict.rate_bps is None
+    assert driven.switch.meters == {}
+    assert queue_of(driven, 2, 1) == 7
+    if how == "refuses one":
+        driven.state.connected(driven.now_ns)
+        driven.settle()
+        assert len(driven.switch.meters) == 1, "another connection may be to another switch"
 
 
 def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_scheme() -> None:
@@ -85,3 +133,113 @@ def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() 
     assert seen.count(PollIngress(all_tags=False)) == pytest.approx(15, abs=1)
     assert seen.count(PollIngress(all_tags=True)) == pytest.approx(5, abs=1)
     assert PollLearned() not in seen
+
+
+# ── Urgency ────────────────────────────────────────────────────────────────────────────────────
+
+
+def send_urgent(driven: DrivenSwitch, port: int, seconds: int, tagged_part: float | None) -> None:
+    """Let a port's host send half a link of urgent packets, of which its agent reports a part. None: no agent."""
+    witnessed = 0
+    for _ in range(seconds * 10):
+        demoted = driven.state.demoted_ports == [f"s1:{port}"]
+        driven.ingress[port - 1, :, tags.BACKGROUND if demoted else 56] += (STEP_PACKETS, STEP_BYTES)
+        witnessed += demoted
+        by_tag = {56: (witnessed * STEP_PACKETS, witnessed * STEP_BYTES)}
+        driven.learned = [FlowCounts(port, "UDP a > b", 1.0, by_tag)] if demoted else []
+        sent = int(driven.ingress[port - 1, 1, 56]) + witnessed * STEP_BYTES
+        host = driven.desired.topology.ports_of["s1"][port - 1].peer
+        reports = {host: UrgencyReport(int(sent * (tagged_part or 0)), 1, is_fresh=True)}
+        driven.state.explain_urgency({} if tagged_part is None else reports)
+        driven.run(100)
+
+
+STEP_PACKETS = single().ports_of["s1"][0].rate_bps // 8 // 20 // 1514
+STEP_BYTES = 1514 * STEP_PACKETS
+
+
+@pytest.mark.parametrize("scheme", ["aemon", "sluice", "karuna"])
+@pytest.mark.parametrize(("tagged_part", "demoted"), [(None, True), (1.0, False), (0.5, True), (0.0, True)])
+def test_urgency_that_no_agent_explains_is_no_better_than_background(
+    scheme: str, tagged_part: float | None, demoted: bool
+) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(scheme)))
+    driven.settle()
+    send_urgent(driven, 2, 12 if tagged_part != 0.5 else 24, tagged_part)
+    verdicts = driven.state.take_verdicts()
+    assert [type(verdict) for verdict in verdicts] == [Demoted] * demoted
+    last = policy(scheme).queues - 1
+    assert (queue_of(driven, 2, 56) == last) is demoted
+    assert queue_of(driven, 3, 56) < last
+    for verdict in verdicts:
+        assert isinstance(verdict, Demoted)
+        assert (verdict.port, verdict.tag, verdict.flow) == ("s1:2", 56, ALL_URGENT)
+        assert verdict.sent_bytes > verdict.limit_bytes
+
+
+@pytest.mark.parametrize("tagged_part", [None, 0.5])
+def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that(
+    tagged_part: float | None,
+) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
+    driven.settle()
+    send_urgent(driven, 2, 40, tagged_part)
+    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [Demoted]
+    driven.learned = []
+    driven.run(12_000)
+    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [Restored]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"scheme": "pias"}, {"scheme": "aemon", "tag_burst": 0}, {"scheme": "sluice", "acts_at": []}],
+)
+def test_urgency_is_not_checked_where_it_decides_nothing(document: dict[str, Any]) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, Policy.from_document(document)))
+    driven.settle()
+    send_urgent(driven, 2, 12, None)
+    assert driven.state.take_verdicts() == []
+
+
+def test_before_the_first_reports_no_urgency_is_judged() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
+    driven.settle()
+    for _ in range(100):
+        driven.ingress[1, :, 56] += (STEP_PACKETS, STEP_BYTES)
+        driven.run(100)
+    assert driven.state.take_verdicts() == []
+
+
+def test_urgency_by_port__the_agents_behind_each_port() -> None:
+    report = UrgencyReport(100, 7, is_fresh=True)
+    network = leaf_spine()
+    near, far = (
+        next(h.name for h in network.hosts if network.edge_port(h.name).switch == s) for s in ("s1", "s2")
+    )
+    reports = {near: report, far: report, "unknown": report}
+    found = urgency_by_port(network, network.ports_of["s1"], reports)
+    assert found == {network.edge_port(near).number: Explained(100, ((near, 7),))}
+
+
+def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_again() -> None:
+    """The host is root on its machine, and its agent reports whatever arrives."""
+    driven = DrivenSwitch(Desired(single(), 1, policy("aemon", urgent_share=0.2, reserved_dscp=[46])))
+    driven.settle()
+    before = dict(driven.switch.flows)
+    send_urgent(driven, 2, 20, 1.0)
+    port, untagged = "s1:2", policy("aemon").untagged_queue
+    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=True)]
+    for family in (IPV4, IPV6):
+        assert [queue_of(driven, 2, tag, family) for tag in (41, 56)] == [untagged] * 2
+        assert queue_of(driven, 2, 46, family) == 0, "a reserved DSCP is no tag"
+        assert queue_of(driven, 3, 56, family) < untagged
+        assert queue_of(driven, 2, 1, family) == 0
+    assert len(driven.changes[-1]) == 30, "one rule for each address family and tag"
+    driven.run(20_000)
+    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=False)]
+    assert driven.switch.flows == before
+    send_urgent(driven, 2, 20, 1.0)
+    driven.state.want(Desired(single(), 2, policy("pias", reserved_dscp=[46])))
+    driven.run(3_000)
+    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [UrgencyBudgeted] * 2
+    assert not driven.state._policing.treated.spent

@@ -124,6 +124,10 @@ def test_floods_of_all_lower_ranks_leave_a_quarter_to_the_first(
     assert port.admits(0, BUFFER // 4)
 
 
+def test_room__of_background_is_an_eighth(laws: ModuleType) -> None:
+    assert laws.lib.sl_drop_order_room(360_000, laws.lib.SL_RANK_BACKGROUND) == 45_000
+
+
 def test_the_first_rank_alone_gets_the_whole_buffer(laws: ModuleType) -> None:
     port = LawPort(laws, BUFFER)
     assert [port.arrive(0, BUFFER // 4) for _ in range(5)] == [True] * 4 + [False]

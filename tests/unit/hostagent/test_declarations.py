@@ -31,7 +31,7 @@ def state(phase: Phase = Phase.SENDING) -> FlowState:
 def kernel(monkeypatch: pytest.MonkeyPatch) -> list[Fields]:
     """The declarations, which this records instead of the kernel."""
     declared: list[Fields] = []
-    monkeypatch.setattr(options, "declare", lambda sock, **fields: declared.append(fields))
+    monkeypatch.setattr(options, "put", lambda sock, **fields: declared.append(fields))
     monkeypatch.setattr(options, "state", lambda sock: state())
     return declared
 
@@ -76,7 +76,7 @@ def test_no_agent__flows_run_undeclared_and_are_counted(
     def refuse(sock: socket.socket, **fields: object) -> None:
         raise NoAgent("no agent")
 
-    monkeypatch.setattr(options, "declare", refuse)
+    monkeypatch.setattr(options, "put", refuse)
     bench = Bench(tmp_path, schedule(URGENT, flow(3)))
     records = bench.run()
     assert {record.status for record in records.values()} == {FINISHED}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hostagent.records import CLOCKS_DISAGREE, finished, to_json, unfinished
+from hostagent.records import CLOCK_STEPPED, finished, to_json, unfinished
 from policy.records import FINISHED, UNFINISHED, FlowRecord
 from tests.unit.hostagent.flows import flow
 
@@ -43,7 +43,13 @@ def test_finished(deadline_us: float | None, met: bool | None) -> None:
     assert FlowRecord.from_document(json.loads(to_json(record))) == record
 
 
+def test_to_json__leaves_out_what_an_earlier_version_may_not_know() -> None:
+    document = json.loads(to_json(complete(started(), 2_000_500_000)))
+    assert None not in document.values()
+    assert "clock_error_us" not in document
+
+
 def test_finished__an_arrival_before_the_start_is_no_measurement() -> None:
     record = complete(started(500.0), 1_999_999_999)
-    assert (record.status, record.reason, record.met) == (UNFINISHED, CLOCKS_DISAGREE, False)
+    assert (record.status, record.reason, record.met) == (UNFINISHED, CLOCK_STEPPED, False)
     FlowRecord.from_document(json.loads(to_json(record)))

@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import struct
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hostagent.sockets import (
     declared,
     pack_flow,
     state,
+    undeclare,
 )
 from policy.errors import FieldError, SluiceError
 
@@ -109,6 +111,52 @@ def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(
     assert not sock.values
 
 
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ({}, r"declare: names no field: give at least one, .*; undeclare\(\) begins a flow"),
+        ({"size_bytes": None, "deadline_s": None}, "declare: names no field"),
+        ({"deadline_s": "5ms"}, "deadline_s: must be a number of seconds, not '5ms': write 0.005$"),
+        ({"deadline_s": "0.5"}, "not '0.5': write 0.5$"),
+        ({"deadline_s": "soon"}, "not 'soon'$"),
+        ({"deadline_s": True}, "not True$"),
+        ({"deadline_s": timedelta(milliseconds=5)}, "not a timedelta: write 0.005$"),
+        ({"deadline_s": 1.0, "elapsed_s": "1ms"}, "elapsed_s: .*: write 0.001$"),
+        ({"size_bytes": "10KB"}, "size_bytes: must be a whole number of bytes, not '10KB': write 10000$"),
+        ({"size_bytes": 1e6}, r"size_bytes: must be a whole number of bytes, not 1000000.0: write 1000000$"),
+        ({"size_bytes": 1.5}, "not 1.5$"),
+        ({"size_bytes": b"data"}, "not b'data'$"),
+        ({"size_bytes": math.inf}, "not inf$"),
+        ({"importance": "2"}, "importance: must be a number, not '2': write 2$"),
+        ({"importance": 1, "importance_share": []}, r"importance_share: must be a number, not \[\]$"),
+        ({"congestion_control": 5}, "congestion_control: must be a name"),
+        (
+            {"size_bytes": 10**9, "deadline_s": 0.001},
+            r"deadline_s: is hopeless: 1000000000 bytes in 0.001 s need 8,000 Gb/s, and no link has more than 800",
+        ),
+    ],
+)
+def test_declare__what_a_program_cannot_mean_is_answered_with_what_to_write(
+    flow: dict[str, Any], message: str
+) -> None:
+    sock = FakeSocket()
+    with pytest.raises(WrongField, match=message):
+        declare(sock, **flow)
+    assert not sock.values
+
+
+def test_declare__the_fastest_link_can_meet_its_deadline() -> None:
+    sock = FakeSocket()
+    declare(sock, size_bytes=100_000_000, deadline_s=0.001)
+    assert len(sock.values) == 1
+
+
+def test_undeclare__begins_a_flow_of_which_nothing_is_known() -> None:
+    sock = FakeSocket()
+    undeclare(sock)
+    assert sock.values == [bytes(56)]
+
+
 def test_declare__an_unknown_field_is_a_bug() -> None:
     fields: dict[str, Any] = {"urgency": 1}
     with pytest.raises(TypeError, match="urgency"):
@@ -117,11 +165,11 @@ def test_declare__an_unknown_field_is_a_bug() -> None:
 
 def test_declare__refusals_keep_their_cause() -> None:
     refusals: tuple[tuple[int, dict[str, Any], type[Exception], str], ...] = (
-        (errno.ENOPROTOOPT, {}, NoAgent, "no Sluice agent runs on this machine"),
+        (errno.ENOPROTOOPT, {"size_bytes": 1}, NoAgent, "no Sluice agent runs on this machine"),
         (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
         (errno.EPERM, {"congestion_control": "cubic"}, WrongField, "cubic is only for root"),
-        (errno.EOPNOTSUPP, {}, OSError, "only a TCP socket"),
-        (errno.ENOMEM, {}, OSError, "memory"),
+        (errno.EOPNOTSUPP, {"size_bytes": 1}, OSError, "only a TCP socket"),
+        (errno.ENOMEM, {"size_bytes": 1}, OSError, "memory"),
     )
     for number, flow, kind, text in refusals:
         with pytest.raises(kind, match=text) as raised:

@@ -236,7 +236,7 @@ def test_a_full_disk__closing_saves_what_waits_in_memory(
 
 
 def test_beyond_the_bound_of_the_files_the_oldest_segments_are_dropped(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=1000, most_bytes=5000)
+    spool = Spool(tmp_path, segment_bytes=1000, most_bytes=4000)
     for number in range(40):
         spool.append(record(number))
     left = drain(spool)

@@ -21,7 +21,7 @@ from hostagent.records import RESTARTED, RUN_ENDED, STOPPED
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic
-from hostagent.wire import HEADER_BYTES
+from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
 from policy.records import FINISHED, UNFINISHED, FlowRecord
 from policy.schedule import Schedule
 from tests.unit.hostagent.flows import flow, schedule
@@ -114,12 +114,40 @@ def test_every_flow_finishes_with_its_size(tmp_path: Path, persistent: bool) -> 
         assert (record.status, record.met) == (FINISHED, True), record
         assert record.fct_us is not None
         assert 0 < record.fct_us < 10e6
+        assert record.clock_error_us is None, "both ends are on one machine"
         assert record.congestion_control != "default"  # the kernel's name
     assert bench.receiver.statistics.flows == 30
     assert bench.receiver.statistics.bytes == sum(f.bytes for f in flows)
     stamped = bench.receiver.statistics.kernel_stamped
     assert 15 <= stamped <= 30, "a busy machine may reorder packets, and such a flow has the time of its read"
     assert bench.traffic.statistics.finished == bench.traffic.statistics.started == 30
+
+
+@pytest.mark.parametrize("ahead_s", [-5, 5])
+def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(
+    tmp_path: Path, ahead_s: int
+) -> None:
+    """The receiver's clock differs by seconds. Here both have one clock, so the true FCT is known."""
+    true_us = {}
+
+    def answer(connection: socket.socket) -> None:
+        header = Header.unpack(connection.recv(HEADER_BYTES, socket.MSG_WAITALL))
+        time.sleep(0.002)
+        arrived_ns = time.time_ns()
+        true_us[header.sequence] = (arrived_ns - header.started_ns) / 1000
+        ahead_ns = ahead_s * 10**9
+        notice = Notice(header.sequence, arrived_ns + ahead_ns, time.time_ns() + ahead_ns, 7, False)
+        connection.sendall(notice.pack())
+
+    with peer(answer) as port:
+        flows = [flow(i, 0.01 * i, HEADER_BYTES) for i in range(5)]
+        records = Bench(tmp_path, schedule(*flows), port).run()
+    for sequence, record in enumerate(sorted(records.values(), key=lambda one: one.started_at)):
+        assert record.status == FINISHED
+        assert record.fct_us is not None
+        assert record.clock_error_us is not None
+        assert abs(record.fct_us - true_us[sequence]) <= record.clock_error_us + 1
+        assert record.clock_error_us < 5e6 / 2, "the clocks of both are 5 s apart"
 
 
 def test_connections__new_ones_are_closed_after_their_flow(tmp_path: Path) -> None:
@@ -165,7 +193,7 @@ def test_reset_by_the_receiver(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [(b"", "connection reset by the receiver"), (b"x" * 32, "no notice: starts with")],
+    [(b"", "connection reset by the receiver"), (b"x" * NOTICE_BYTES, "no notice: starts with")],
 )
 def test_an_answer_that_is_no_notice(tmp_path: Path, answer: Any, reason: str) -> None:
     def talk(connection: socket.socket) -> None:

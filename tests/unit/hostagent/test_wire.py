@@ -20,9 +20,11 @@ def test_header_comes_back(
     assert Header.unpack(header.pack()) == header
 
 
-@given(U64, U64, U64, st.booleans())
-def test_notice_comes_back(sequence: int, arrived_ns: int, read_ns: int, kernel_stamp: bool) -> None:
-    notice = Notice(sequence, arrived_ns, read_ns, kernel_stamp)
+@given(U64, U64, U64, U64, st.booleans())
+def test_notice_comes_back(
+    sequence: int, arrived_ns: int, answered_ns: int, machine: int, kernel_stamp: bool
+) -> None:
+    notice = Notice(sequence, arrived_ns, answered_ns, machine, kernel_stamp)
     assert len(notice.pack()) == NOTICE_BYTES
     assert Notice.unpack(notice.pack()) == notice
 
@@ -38,7 +40,7 @@ def test_unpack__garbage_is_rejected(data: bytes) -> None:
 
 
 def test_unpack__another_version_is_named() -> None:
-    data = bytearray(Notice(1, 2, 3, True).pack())
+    data = bytearray(Notice(1, 2, 3, 4, True).pack())
     data[4] = 9
     with pytest.raises(BadMessage, match="version 9"):
         Notice.unpack(data)

@@ -9,17 +9,19 @@ import numpy.typing as npt
 from policy import tags
 from policy.adaptation import PortCounters
 from policy.framing import HEADER_BYTES, MSS_BYTES
+from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
 
 _EDGES = np.asarray(tags.EDGES_BYTES)
 
 
-def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0) -> PortCounters:
+def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0, group: int = TRUNKS) -> PortCounters:
     """Return the counters after whole flows of these sizes have crossed the port.
 
-    `acks`: how many ACKs of flows in the other direction crossed it as well.
+    `acks`: how many ACKs of flows in the other direction crossed it as well. `group`: of ingress ports.
     """
     packets = np.zeros(tags.TAG_COUNT, np.int64)
-    size_bytes, completed = packets.copy(), packets.copy()
+    size_bytes = packets.copy()
+    completed = np.zeros((INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
     values, counts = np.unique(np.asarray(sizes, np.int64), return_counts=True)
     for size, count in zip(values, counts, strict=True):
         offsets = np.arange(0, size, MSS_BYTES)
@@ -30,7 +32,7 @@ def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0) -> PortCo
             tag, weights=payload + HEADER_BYTES, minlength=tags.TAG_COUNT
         ).astype(int)
         if fins:
-            completed[_tags(np.asarray([size]))[0]] += count
+            completed[group, _tags(np.asarray([size]))[0] - tags.ATTAINED_FIRST] += count
     packets[tags.ATTAINED_FIRST] += acks
     size_bytes[tags.ATTAINED_FIRST] += acks * HEADER_BYTES
     return PortCounters(packets[None], size_bytes[None], completed[None])

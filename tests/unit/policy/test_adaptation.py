@@ -87,12 +87,11 @@ def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing() -> No
 def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles() -> None:
     wanted = policy("mlfq-adaptive", queues=4, percentiles=[20, 50, 90])
     counters = counted(np.random.default_rng(1).integers(1_000, 10**6, 300))
-    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
     fins = Adaptation(wanted, [None])
     fins.observe(0, PortCounters.zero(1))
-    fins.observe(MS, PortCounters.of_completed(counters.completed[:, attained]))
+    fins.observe(MS, PortCounters.of_completed(counters.completed))
     fins.adjust()
-    assert fins.thresholds(0) == percentile_thresholds(counters.completed[0, attained], [20, 50, 90])
+    assert fins.thresholds(0) == percentile_thresholds(counters.completed[0].sum(axis=0), [20, 50, 90])
 
 
 @pytest.mark.parametrize("scheme", ["dctcp", "pias", "fish", "aemon"])
@@ -123,11 +122,16 @@ def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start:
 def test_online__a_port_that_counts_only_fins_finds_it_too() -> None:
     port = Adaptation(two_queues(), [RATE_BPS])
     counters = mix(10_000, 1_000_000, 200)
-    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
     port.observe(0, PortCounters.zero(1))
-    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed[:, attained]))
+    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed))
     assert port.adjust().tolist() == [True]
     assert port.thresholds(0) == (10_000,)
+
+
+def test_online__no_threshold_above_the_policys_limit() -> None:
+    port = Port(two_queues(most_threshold="8KB"))
+    port.carries(mix(10_000, 1_000_000, 200))
+    assert port.thresholds == (7499,)
 
 
 def test_online__a_port_of_unknown_rate_is_taken_for_loaded() -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from policy.agents import AgentSettings
 from policy.desired import Policy
+from policy.queue_map import host_queue_map
 
 
 def settings(**fields: object) -> AgentSettings:
@@ -23,3 +26,17 @@ def test_of__hosts_keep_their_own_control_while_sluice_only_watches() -> None:
     assert ports is not None
     assert host.congestion_control is None
     assert ports.acts_at == ("s1:2",)
+
+
+def test_of__hosts_get_the_queues_of_their_own_link_from_the_policys_thresholds() -> None:
+    host = settings().host
+    assert host is not None
+    assert host.queue_of_tag == host_queue_map(Policy.from_document({"scheme": "pias"}))
+    assert len(set(host.queue_of_tag)) > 1
+
+
+@pytest.mark.parametrize("fields", [{"host_queues": False}, {"acts_at": []}], ids=["switched off", "watches"])
+def test_of__a_hosts_link_stays_one_queue(fields: dict[str, object]) -> None:
+    host = settings(**fields).host
+    assert host is not None
+    assert host.queue_of_tag == ()

@@ -153,6 +153,20 @@ def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own
 
 
 @pytest.mark.parametrize(
+    ("most", "thresholds"),
+    [
+        (None, (100_000, 240_000, 750_000, 1_800_000, 10_000_000)),
+        ("4.22MB", (100_000, 240_000, 750_000, 1_800_000, 4_220_000)),
+        ("1MB", (100_000, 240_000, 750_000, 999_999, 1_000_000)),
+    ],
+)
+def test_policy__starts_with_no_threshold_above_the_limit(
+    most: str | None, thresholds: tuple[int, ...]
+) -> None:
+    assert Policy.from_document({"scheme": "sluice", "most_threshold": most}).thresholds == thresholds
+
+
+@pytest.mark.parametrize(
     ("document", "field"),
     [
         ({}, "scheme"),
@@ -191,6 +205,9 @@ def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
         ({"scheme": "pias", "urgent_after": 0}, "urgent_after"),
         ({"scheme": "aemon", "urgent_after": -1}, "urgent_after"),
+        ({"scheme": "sluice", "most_threshold": "50KB"}, "most_threshold"),
+        ({"scheme": "sluice", "least_threshold": "2MB", "most_threshold": "1MB"}, "most_threshold"),
+        ({"scheme": "pias", "most_threshold": "1MB"}, "most_threshold"),
         ({"scheme": "tcp-priority", "queues": 3}, "queues"),
         ({"scheme": "aemon", "queues": 7}, "queues"),
         ({"scheme": "aemon", "queues": 6}, "thresholds"),

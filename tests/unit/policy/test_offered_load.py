@@ -13,7 +13,7 @@ from policy.graph import Topology
 from policy.offered_load import check_offered_load, offered_loads
 from policy.random_flows import random_batches
 from policy.sizes import Mix, MixPart
-from policy.workload import Workload
+from policy.workload import Shift, Workload
 from tests.unit.policy.networks import star
 
 SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))
@@ -83,4 +83,4 @@ def test_check_offered__one_host_that_sends_for_all() -> None:
 def test_check_offered__sizes_after_a_shift_count() -> None:
     one = Mix((MixPart(10_000, 1.0, ("h3",)),))
     with pytest.raises(FieldError, match="h3's uplink"):
-        check_offered_load(replace(EVERYWHERE, shift_at=0.5, shifted=one), star(5))
+        check_offered_load(replace(EVERYWHERE, shifts=(Shift(0.5, one),)), star(5))

@@ -111,6 +111,31 @@ def test_best_thresholds__nothing_is_better_above_the_least(
         assert np.isinf(cost_of(model, np.asarray([[allowed[0] - 1, allowed[0]]]))[0])
 
 
+@settings(deadline=None, max_examples=20)
+@given(sizes, st.floats(0.05, 0.95), st.integers(1, 10**8), st.integers(1, 10**8))
+def test_best_thresholds__nothing_is_better_between_the_limits(
+    sizes_bytes: list[int], load: float, one: int, other: int
+) -> None:
+    least, most = min(one, other), max(one, other)
+    model = model_of(sizes_bytes, [1.0] * len(sizes_bytes), load, 3)
+    best, cost = best_thresholds(replace(model, least_bytes=least, most_bytes=most), 3)
+    allowed = [i for i, edge in enumerate(tags.EDGES_BYTES) if least <= edge <= most]
+    if not allowed:  # then the first edge from `least` on is the only one
+        allowed = [next((i for i, edge in enumerate(tags.EDGES_BYTES) if edge >= least), BUCKETS - 1)]
+    assert set(best[0]) <= set(allowed)
+    for choice in combinations_with_replacement(allowed[::4], 2):
+        assert cost_of(model, np.asarray([choice]))[0] >= cost[0] * (1 - 1e-9)
+
+
+def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> None:
+    """Even if the others gain nothing by it."""
+    model = model_of(*PAPER_MIX, 0.8, 2)
+    best, _ = best_thresholds(model, 2)
+    assert worthwhile_thresholds(model, best).tolist() == best.tolist()
+    limited = replace(model, most_bytes=5000.0)
+    assert worthwhile_thresholds(limited, best).tolist() == [[edge(4217)]]
+
+
 def test_best_thresholds__more_levels_never_cost_more() -> None:
     heavy = np.asarray(tags.EDGES_BYTES, float)
     costs = [best_thresholds(model_of(heavy, heavy**-0.8, 0.8, k), k)[1][0] for k in range(1, 9)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policy import tags
 from policy.desired import Policy
-from policy.queue_map import changed, queue_map
+from policy.queue_map import changed, host_queue_map, queue_map
 from policy.queue_rules import by_size_map, merged_map, mlfq_map, sieve_map, two_level_map, urgency_levels
 from policy.schemes import SCHEMES
 
@@ -202,3 +202,13 @@ def test_changed__applied_to_the_installed_map_gives_the_wanted_one(
 def test_changed__from_nothing_is_everything() -> None:
     wanted = mlfq_map([10_000], queues=2, untagged_queue=1)
     assert changed(None, wanted) == dict(enumerate(wanted))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_host_queue_map__is_that_of_a_port_with_the_policys_thresholds_unless_switched_off(name: str) -> None:
+    policy = Policy.from_document({"scheme": name})
+    assert host_queue_map(policy) == queue_map(policy, policy.thresholds)
+    if policy.host_queues:
+        without = Policy.from_document({"scheme": name, "host_queues": False})
+        assert set(host_queue_map(without)) == {0}
+    assert policy.host_queues == policy.definition.queue_rule.reads_tags

@@ -18,7 +18,7 @@ from policy.graph import Topology
 from policy.random_flows import check_random, random_batches
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import parse_trace
-from policy.workload import Deadlines, TraceWorkload, Workload, flows_of
+from policy.workload import Deadlines, Shift, TraceWorkload, Workload, flows_of
 from tests.kit.known import known
 from tests.unit.policy.networks import RATE_BPS, star
 
@@ -27,7 +27,9 @@ CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
 INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
 EVERYWHERE = Workload(CDF, "all-to-all", None, 0.8, 5000)
 DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
-SHIFTED = replace(INTO_ONE, shift_at=0.5, shifted=Mix((MixPart(20_000, 1.0, ("h3",)),)))
+SHORT = Mix((MixPart(20_000, 1.0, ("h3",)),))
+SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
+THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
 INCAST = Workload(Mix((MixPart(20_000, 1.0, ()),)), "incast", None, 0.5, 5000, fanin=3)
 TRACE = TraceWorkload(
     parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
@@ -42,6 +44,7 @@ EVERYTHING: dict[str, Workload | TraceWorkload] = {
     "all-to-all": replace(EVERYWHERE, deadlines=DEADLINES, size_known=0.5),
     "exponential": replace(EVERYWHERE, deadlines=replace(DEADLINES, distribution="exponential", mean_us=9e3)),
     "shift": SHIFTED,
+    "shift and back": THERE_AND_BACK,
     "permutation": replace(EVERYWHERE, pattern="permutation"),
     "incast": INCAST,
     "interarrival": replace(EVERYWHERE, load=None, interarrival_s=1e-4),
@@ -158,6 +161,12 @@ def test_shift__changes_sizes_and_rate_half_way() -> None:
     assert set(flows["src"][2500:]) == {2}
     carried_bps = 2500 * wire_bytes(np.asarray([20_000]))[0] * 8 / np.ptp(flows["start_s"][2499:])
     assert carried_bps == pytest.approx(0.8 * RATE_BPS, rel=0.06)
+
+
+def test_shifts__each_begins_at_its_part_of_the_flows() -> None:
+    flows = columns(THERE_AND_BACK)["bytes"]
+    assert set(flows[:1000]) == set(flows[3000:]) == {10_000, 1_000_000}
+    assert set(flows[1000:3000]) == {20_000}
 
 
 def test_incast__answers_to_a_request_start_at_once() -> None:

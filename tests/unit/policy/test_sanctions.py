@@ -18,6 +18,10 @@ from policy.sanctions import (
 S = 1_000_000_000
 
 
+def test_terms__are_those_of_the_page_on_wrong_tags() -> None:
+    assert (WATCH_NS, FIRST_TERM_NS, LONGEST_TERM_NS, FORGET_NS) == (5 * S, 5 * S, 320 * S, 600 * S)
+
+
 def test_suspicion_has_a_port_watched_and_goes_by() -> None:
     watched = Conduct().suspected(10 * S)
     assert watched.treatment is Treatment.WATCHED
@@ -56,6 +60,7 @@ def test_offences_are_forgotten_after_long_good_conduct() -> None:
     conduct = Conduct().proven(0).after(FIRST_TERM_NS)
     free = conduct.after(FIRST_TERM_NS + WATCH_NS)
     assert (free.treatment, free.offences) == (Treatment.FREE, 1)
+    assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS - 1) == free
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == Conduct()
 
 

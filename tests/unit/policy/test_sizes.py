@@ -87,6 +87,9 @@ def test_parse_cdf__packets_are_rounded_up() -> None:
         ("1 0\npacket_bytes 1460\n2 1", "line 2"),
         ("packet_bytes 0\n1 0\n2 1", "line 1"),
         ("packet_bytes\n1 0\n2 1", "line 1"),
+        ("packet_bytes \u00b2\n1 0\n2 1", "line 1"),
+        (f"packet_bytes {10**400}\n1 0\n2 1", "line 1"),
+        (f"packet_bytes {'9' * 5000}\n1 0\n2 1", "line 1"),
     ],
 )
 def test_parse_cdf__bad_tables_name_file_and_line(text: str, says: str) -> None:

@@ -15,6 +15,7 @@ from policy.online_thresholds import cost_of
 from policy.schemes import SCHEMES
 from policy.sizes import Mix, MixPart, SizeCdf, Sizes
 from policy.static_thresholds import (
+    Traffic,
     known_delays,
     optimal_thresholds,
     pias_objective,
@@ -138,27 +139,30 @@ def test_optimal_thresholds__one_level_has_none() -> None:
 def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
     word: str, solve: Callable[..., Any], scheme: str, queues: int, levels: int
 ) -> None:
-    document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, WEB_SEARCH, 0.7, 0.1)
+    document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, Traffic(WEB_SEARCH, 0.7, 0.1))
     assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
     assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
 
 
 def test_solved__a_list_stays_as_it_is() -> None:
     document = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
-    assert solved(document, None, None, 1.0) == document
+    assert solved(document, None) == document
 
 
 @pytest.mark.parametrize(
-    ("word", "sizes", "load", "problem"),
+    ("word", "traffic", "problem"),
     [
-        ("best", MIX, 0.8, "neither a list nor one of optimal, pias"),
-        ("optimal", None, 0.8, "needs a workload with a distribution of sizes and a load"),
-        ("optimal", MIX, None, "needs a workload with a distribution of sizes and a load"),
+        ("best", Traffic(MIX, 0.8), "neither a list nor one of optimal, pias"),
+        ("optimal", None, "needs a workload with a distribution of sizes and a load"),
     ],
 )
-def test_solved__says_what_is_missing(
-    word: str, sizes: Sizes | None, load: float | None, problem: str
-) -> None:
+def test_solved__says_what_is_missing(word: str, traffic: Traffic | None, problem: str) -> None:
     with pytest.raises(FieldError, match=problem) as caught:
-        solved({"scheme": "pias", "thresholds": word}, sizes, load, 1.0)
+        solved({"scheme": "pias", "thresholds": word}, traffic)
     assert caught.value.field == "thresholds"
+
+
+@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX])
+def test_known_delays__no_bucket_has_a_negative_share_of_the_flows(sizes: Sizes) -> None:
+    weight = known_delays(sizes, 0.6, 4).weight
+    assert (np.diff(weight, prepend=0.0) >= 0).all()

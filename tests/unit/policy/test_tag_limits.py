@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
+from policy.tag_limits import NEGLIGIBLE_SHARE, breach, limits_bytes, payload_bytes, suspicion
 from tests.kit.known import known
 
 GAP_MS = 10
@@ -30,6 +30,11 @@ def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs() ->
     found = payload_bytes([1000, 10], [1000 * (HEADER_BYTES + 28), 10 * FRAME_BYTES])
     assert found[0] == 0
     assert 0.95 * 10 * MSS_BYTES < found[1] <= 10 * MSS_BYTES
+
+
+def test_payload__is_what_the_longest_headers_leave() -> None:
+    """14 bytes of Ethernet, 40 of IPv6, and 60 of TCP with all its options."""
+    assert payload_bytes([1, 1, 2], [114, 115, 230]).tolist() == [0, 1, 2]
 
 
 class Connection:
@@ -134,3 +139,11 @@ def test_no_limit_for_what_promises_nothing() -> None:
     for tag in (tags.UNTAGGED, tags.ATTAINED_LAST, tags.URGENCY_LAST, tags.KNOWN_SIZE_LAST, tags.BACKGROUND):
         payload[tag] = 1e12
     assert breach(payload, 1.0, GAP_MS) is None
+
+
+def test_suspicion__a_fast_port_is_judged_by_a_share_of_its_link() -> None:
+    payload = np.zeros((2, tags.TAG_COUNT))
+    payload[:, tags.ATTAINED_FIRST] = 10**9
+    rates_bps = np.array([1e12, 2e12])
+    expected = 10**9 / (NEGLIGIBLE_SHARE * rates_bps / 8 * 0.5)
+    assert suspicion(payload, rates_bps, 0.5, GAP_MS) == pytest.approx(expected)

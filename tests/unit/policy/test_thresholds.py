@@ -36,6 +36,12 @@ def test_percentile_thresholds__equal_the_nearest_rank_of_the_sorted_list(
     assert percentile_thresholds(histogram(sizes), percentiles) == expected
 
 
+def test_percentile_edges__a_port_without_flows_has_the_last_edge() -> None:
+    """Its index is an edge, so a port that no one asks about stops none of the others."""
+    ports = np.stack([histogram([]), histogram([10_000])])
+    assert percentile_edges(ports, [10, 90]).tolist() == [[tags.ATTAINED_BUCKETS - 1] * 2, [8, 8]]
+
+
 def test_percentile_thresholds__paper_mix_gives_the_short_flows_edge() -> None:
     assert percentile_thresholds(histogram([10_000] * 80 + [1_000_000] * 20), [10]) == (10_000,)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -32,6 +33,7 @@ from policy.workload import Deadlines
 from policy.workload_table import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
 from topologies import TOPOLOGIES, build_topology
 
+RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
 VALUES: tuple[object, ...] = (
     *(
         "",
@@ -60,6 +62,7 @@ BASES: dict[str, dict[str, Any]] = {
     "trace": {"trace": "a.trace", "to": "h1"},
     "mix": {"flows": 10, "mix": [{"share": 1.0, "bytes": "1KB"}], "load": 0.5},
     "shift": {**RANDOM, "shift": {"at": 0.5, "sizes": "web-search"}},
+    "shifts": {**RANDOM, "shift": [{"at": 0.2, "sizes": "web-search"}, {"at": 0.5, "sizes": "web-search"}]},
     "listed": {"flow": [{"from": "h1", "to": "h2", "bytes": "1MB", "deadline": "1s"}]},
 }
 TABLES: dict[str, tuple[type, str]] = {
@@ -75,15 +78,16 @@ TABLES: dict[str, tuple[type, str]] = {
     "workload  ": (TraceKeys, "trace"),
     "workload.mix[0]": (MixKeys, "mix"),
     "workload.shift": (ShiftKeys, "shift"),
+    "workload.shift[0]": (ShiftKeys, "shifts"),
     "workload.flow[0]": (ExplicitFlow, "listed"),
 }
 """Table, as messages write it → its keys, and the workload of a scenario that has it. Spaces tell equal names apart."""
 
 
-def document(workload: str, scheme: str = "pias", topology: str = "single") -> dict[str, Any]:
+def document(workload: str, scheme: str = "pias", topology: str = "single", **fabric: str) -> dict[str, Any]:
     made = {
         "name": "x",
-        "fabric": {"topology": topology},
+        "fabric": {"topology": topology, **fabric},
         "scheme": {"name": scheme},
         "workload": copy.deepcopy(BASES[workload]),
     }
@@ -116,7 +120,10 @@ def keys() -> Iterator[Any]:
             yield pytest.param(document(workload), table, one, id=f"{table.strip()}.{one.key}".strip("."))
     for kind, module in TOPOLOGIES.items():
         for one in entries(module.Parameters):
-            yield pytest.param(document("random", topology=kind), "fabric", one, id=f"{kind}.{one.key}")
+            given = {"file": str(RING)} if kind == "file" else {}
+            yield pytest.param(
+                document("random", topology=kind, **given), "fabric", one, id=f"{kind}.{one.key}"
+            )
     first = {one.key: (name, one) for name in reversed(SCHEMES) for one in scheme_fields(SCHEMES[name])}
     for key, (name, one) in first.items():  # one scheme that has the field
         yield pytest.param(document("random", name), "scheme", one, id=f"{name}.{key}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from policy.records import SCHEDULED, FlowRecord
 from store.engine import open_store
 from store.flows import add_flows, all_flows
+from store.sanctions import Sanction, all_sanctions, put_sanction
 from tests.unit.webui.records import record
 
 OLD_FLOWS = """
@@ -74,6 +76,23 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old: P
         assert "flows_by_reception" not in indexes
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'flows_before'").fetchone()
         assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
+
+
+def test_a_store_without_limits_of_demoted_hosts_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_store(f"sqlite:///{path}").dispose()
+    before = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE sanctions DROP COLUMN rate_bps")
+        names = [row[1] for row in connection.execute("PRAGMA table_info(sanctions)")]
+        marks = ",".join("?" * len(names))
+        row = [vars(before)[name] for name in names]
+        connection.execute(f"INSERT INTO sanctions ({','.join(names)}) VALUES ({marks})", row)
+    engine = open_store(f"sqlite:///{path}")
+    limited = replace(before, port="s1:3", rate_bps=1_000_000)
+    put_sanction(engine, limited)
+    assert all_sanctions(engine) == [before, limited]
+    engine.dispose()
 
 
 def test_several_processes_may_open_it_at_once(old: Path) -> None:

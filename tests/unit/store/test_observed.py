@@ -6,8 +6,10 @@ import time
 import pytest
 from sqlalchemy import Engine, update
 
+from policy.urgency import UrgencyReport
 from store.ages import age_s
 from store.observed import (
+    CONTEST_S,
     PortSample,
     ThresholdChange,
     add_event,
@@ -29,6 +31,7 @@ from store.observed import (
     put_switch,
     recent_events,
     threshold_history,
+    urgency_reports,
 )
 from store.schema import agents
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
@@ -63,12 +66,45 @@ def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None
     assert largest_tag_burst(engine) == 65_536
 
 
+def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) -> None:
+    put_agent(engine, "ports", port_heartbeat())
+    put_agent(engine, "old", host_heartbeat(pid=4))
+    put_agent(engine, "silent", host_heartbeat(pid=5, urgent_bytes=10))
+    with engine.begin() as connection:
+        connection.execute(update(agents).where(agents.c.name == "silent").values(seen_s=agents.c.seen_s - 4))
+    put_agent(engine, "h1", host_heartbeat(pid=6, urgent_bytes=2**40))
+    assert urgency_reports(engine) == {
+        "old": UrgencyReport(None, 4, is_fresh=True),
+        "silent": UrgencyReport(10, 5, is_fresh=False),
+        "h1": UrgencyReport(2**40, 6, is_fresh=True),
+    }
+
+
 def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:
     put_agent(engine, "h1", host_heartbeat())
     put_agent(engine, "old", host_heartbeat(mac="52:54:00:00:00:11"))
+    _seen_earlier(engine, "old", by_s=CONTEST_S + 1)
     put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
     put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
     assert agents_by_mac(engine) == {"52:54:00:00:00:11": "web1", "52:54:00:00:00:12": "web2"}
+
+
+def test_agents_by_mac__an_address_of_two_living_agents_names_neither(engine: Engine) -> None:
+    """Otherwise a host could take the name of another, and the network's names would change each second."""
+    for _ in range(2):
+        for name in ("web1", "liar"):
+            put_agent(engine, name, host_heartbeat(mac="52:54:00:00:00:11"))
+            put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
+        assert agents_by_mac(engine) == {"52:54:00:00:00:12": "web2"}
+    _seen_earlier(engine, "liar", by_s=CONTEST_S + 1)
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    assert agents_by_mac(engine)["52:54:00:00:00:11"] == "web1"
+
+
+def _seen_earlier(engine: Engine, name: str, by_s: float) -> None:
+    with engine.begin() as connection:
+        row = update(agents).where(agents.c.name == name)
+        connection.execute(row.values(seen_s=agents.c.seen_s - by_s))
 
 
 def test_events__by_id_in_order(engine: Engine) -> None:

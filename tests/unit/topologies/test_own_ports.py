@@ -114,6 +114,13 @@ def test_problems__names_vlan_settings_that_rules_ignore(tool: Tool) -> None:
     assert trunk.startswith("rack:up1 has trunks=10,20 in Open vSwitch")
 
 
+def test_problems__names_interfaces_of_a_bond(tool: Tool) -> None:
+    tool(["", "add-bond", "br0", "bond0", "eth1", "eth2"])
+    member = Port("rack", 3, "", 0, GBIT, edge=True, name="eth2")
+    (problem,) = OwnPorts(tool).problems([WEB, UPLINK, member])
+    assert problem.startswith("rack:eth2 belongs to the bond bond0 of Open vSwitch")
+
+
 @pytest.mark.parametrize("rate_bps", [GBIT, 10 * GBIT, 25 * GBIT])
 def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool, rate_bps: int) -> None:
     OwnPorts(tool).take([replace(WEB, rate_bps=rate_bps)])

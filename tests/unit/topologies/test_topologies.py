@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,18 @@ from policy.errors import FieldError
 from policy.graph import Topology
 
 EVERY_KIND = sorted(topologies.TOPOLOGIES)
+RING = Path(__file__).with_name("ring.toml")
+NEEDED: dict[str, dict[str, Any]] = {"file": {"file": str(RING)}}
+"""Kind → the parameters that have no default."""
+
+
+def built(kind: str, **parameters: Any) -> Topology:
+    return topologies.build(kind, **NEEDED.get(kind, {}), **parameters)
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(kind: str) -> None:
-    graph = topologies.build(kind)
+    graph = built(kind)
     for port in graph.ports:
         if not port.edge:
             other = graph.port_by_id[f"{port.peer}:{port.peer_port}"]
@@ -25,14 +33,14 @@ def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(k
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_port_numbers_run_from_one_without_holes(kind: str) -> None:
-    graph = topologies.build(kind)
+    graph = built(kind)
     for ports in graph.ports_of.values():
         assert [port.number for port in ports] == list(range(1, len(ports) + 1))
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_every_host_has_one_port_and_reaches_every_other(kind: str) -> None:
-    graph = topologies.build(kind)
+    graph = built(kind)
     assert sorted(port.peer for port in graph.ports if port.edge) == sorted(graph.host_by_name)
     for source in graph.hosts:
         for to in graph.hosts:
@@ -42,7 +50,7 @@ def test_every_host_has_one_port_and_reaches_every_other(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_graph_survives_its_document(kind: str) -> None:
-    graph = topologies.build(kind, host_rate_bps=20_000_000)
+    graph = built(kind, host_rate_bps=20_000_000)
     assert Topology.from_document(graph.to_document()) == graph
 
 

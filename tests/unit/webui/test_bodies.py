@@ -30,6 +30,8 @@ JSON = {"content_type": "application/json"}
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b"[1] [2]",
+        b'{"a": 1, "a": 2}',
+        b'[{"a": [{"b": 1, "c": 2, "b": 1}]}]',
     ],
 )
 def test_parse_json__what_is_no_json_is_a_400(raw: bytes) -> None:

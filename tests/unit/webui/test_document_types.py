@@ -25,6 +25,8 @@ from tests.web.synthetic import Network
 WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
+SCORE_TYPES = WEBUI / "static/js/score-types.js"
+SCORES = {"PolicyPreview", "ScoreboardAnswer"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
@@ -70,7 +72,9 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
-    yield "PolicyVersion", put.json
+    yield "ChangedPolicy", put.json
+    yield "PolicyPreview", client.post("/api/v1/policy/preview", json={"scheme": "fish"}).json
+    yield "ScoreboardAnswer", client.get("/api/v1/scoreboard?source=all").json
     yield "ErrorAnswer", client.put("/api/v1/policy", json={"queues": 99}, headers=bearer).json
     yield from streamed(client)
 
@@ -94,7 +98,8 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
-    lines = [f"import type {{ {', '.join(sorted(names))} }} from {json.dumps(str(TYPES))};"]
+    lines = [f"import type {{ {', '.join(sorted(names - SCORES))} }} from {json.dumps(str(TYPES))};"]
+    lines.append(f"import type {{ {', '.join(sorted(SCORES))} }} from {json.dumps(str(SCORE_TYPES))};")
     for number, (name, sent) in enumerate(documents):
         lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
     (tmp_path / "documents.ts").write_text("\n".join(lines))

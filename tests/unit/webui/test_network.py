@@ -15,6 +15,7 @@ from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat, SimulatorHeartbeat, he
 from policy.desired import Policy
 from policy.entries import write
 from policy.foreign import ForeignDscp
+from policy.queue_map import host_queue_map
 from policy.schemes import SCHEMES
 from store.desired import put_policy, put_topology
 from store.observed import (
@@ -224,7 +225,8 @@ def test_heartbeat__a_new_foreign_dscp_is_an_event(client: Client, engine: Engin
 
 
 def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
-    put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5}), "test")
+    policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5})
+    put_policy(engine, policy, "test")
     assert beat(client, host_heartbeat(flows_received=5)) == {
         "policy_version": 1,
         "host": {
@@ -237,6 +239,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "forgets_late": False,
             "growth": 1,
             "reserved_dscp": [],
+            "queue_of_tag": list(host_queue_map(policy)),
         },
         "ports": {
             "mark_bytes": 30_000,

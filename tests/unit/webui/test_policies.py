@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+import topologies
 from policy.desired import Policy
-from store.desired import current_version, mark_applied, put_policy
+from policy.records import FlowRecord
+from store.desired import current_version, mark_applied, put_policy, put_topology
+from store.flows import add_flows
 from store.observed import newest_events
+from store.schema import policies
 from tests.unit.webui.conftest import Client
+from tests.unit.webui.records import record
+from topologies import build
 from webui.api.policies import wait_applied
 
 PATH = "/api/v1/policy"
@@ -181,3 +187,122 @@ def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
     began = time.monotonic()
     assert wait_applied(engine, version, 30, stopping).version == version
     assert time.monotonic() - began < 10
+
+
+def test_change_policy__names_of_ports_that_the_network_lacks_are_warnings(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    document = {"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:2", "s1:9"], "freeze": True}]}
+    path = f"{PATH}?wait_s=0"
+    assert client.put(path, json=document, headers=bearer).json["warnings"] == []
+    put_topology(engine, topologies.build("single", hosts=2))
+    answer = client.put(path, json=document, headers=bearer)
+    assert answer.status_code == 202
+    (warning,) = answer.json["warnings"]
+    assert warning.startswith('overrides[0].ports: the network has no port "s1:9"')
+    assert answer.json["policy"]["overrides"] == document["overrides"]
+
+
+# ── What a document leaves out ──────────────────────────────────────────────────────────────────
+
+IN_FORCE = {"scheme": "mlfq-adaptive", "queues": 2, "mark_at": "12pkt", "buffer": "60KB", "window_ms": 5000}
+
+
+def put_in_force(engine: Engine) -> None:
+    """A network of 5 Mb/s, and the policy that an operator has chosen for it."""
+    put_topology(engine, build("leaf-spine", host_rate_bps=5_000_000, core_rate_bps=5_000_000))
+    put_policy(engine, Policy.from_document(IN_FORCE), "test")
+
+
+def traffic(count: int = 400) -> list[FlowRecord]:
+    """Flows of two sizes over 100 s, to two hosts."""
+    sizes = [200_000 if number % 5 == 0 else 4_000 for number in range(count)]
+    return [
+        FlowRecord.from_document(
+            record(
+                f"run/{number}",
+                src="h3",
+                dst=f"h{1 + number % 2}",
+                bytes=size,
+                started_at=1e9 + number * 100 / count,
+            )
+        )
+        for number, size in enumerate(sizes)
+    ]
+
+
+def test_change_policy__keeps_what_belongs_to_the_network(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    put_in_force(engine)
+    policy = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}, headers=bearer).json["policy"]
+    assert (policy["mark_at"], policy["buffer"], policy["window_ms"]) == (18_000, 60_000, 5000)
+    client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
+    policy = client.put(f"{PATH}?wait_s=0", json={"scheme": "dctcp"}, headers=bearer).json["policy"]
+    assert (policy["mark_at"], policy["buffer"]) == (18_000, 60_000)
+
+
+def test_change_policy__fixed_thresholds_follow_the_measured_traffic(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    put_in_force(engine)
+    document = {"scheme": "pias", "queues": 2, "thresholds": "optimal"}
+    refused = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    assert refused.status_code == 422
+    assert "needs the records of at least 200 flows" in refused.json["error"]["problem"]
+    add_flows(engine, traffic())
+    (threshold,) = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer).json["policy"]["thresholds"]
+    assert 4_000 <= threshold < 200_000
+    omitted = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias", "queues": 2}, headers=bearer)
+    assert omitted.json["policy"]["thresholds"] == [threshold]
+
+
+def test_preview_policy__is_what_a_put_makes_of_it_and_changes_nothing(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    put_in_force(engine)
+    add_flows(engine, traffic())
+    for scheme in ("pias", "sluice", "datcp"):
+        preview = client.post(f"{PATH}/preview", json={"scheme": scheme})
+        assert preview.status_code == 200
+        assert current_version(engine) == 1
+        assert preview.json["against"] == 1
+        put = client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
+        assert put.json["policy"] == preview.json["policy"]
+        client.put(f"{PATH}?wait_s=0", json=IN_FORCE, headers=bearer)
+        engine_reset(engine)
+
+
+def engine_reset(engine: Engine) -> None:
+    """Leave only the first version of the policy."""
+    with engine.begin() as connection:
+        connection.execute(policies.delete().where(policies.c.version > 1))
+
+
+def test_preview_policy__names_each_change_and_its_reason(client: Client, engine: Engine) -> None:
+    put_in_force(engine)
+    changes = {
+        one["field"]: one for one in client.post(f"{PATH}/preview", json={"scheme": "pias"}).json["changes"]
+    }
+    assert (changes["scheme"]["before"], changes["scheme"]["after"]) == ("mlfq-adaptive", "pias")
+    assert changes["queues"]["because"] == "the scheme's default"
+    assert "fitting needs" in changes["thresholds"]["because"]
+    assert not {"mark_at", "buffer", "window_ms"} & set(changes)
+
+
+def test_preview_policy__before_the_first_policy_everything_is_fitted_to_the_links(
+    client: Client, engine: Engine
+) -> None:
+    put_topology(engine, build("leaf-spine", host_rate_bps=5_000_000, core_rate_bps=5_000_000))
+    answer = client.post(f"{PATH}/preview", json={"scheme": "dctcp"}).json
+    assert answer["against"] is None
+    assert answer["policy"]["mark_at"] == 18_000
+    because = {one["field"]: one["because"] for one in answer["changes"]}
+    assert because["mark_at"] == because["buffer"] == "fitted to 5 Mb/s and a round trip of 10.1 ms"
+
+
+def test_preview_policy__refuses_what_a_put_refuses(client: Client) -> None:
+    answer = client.post(f"{PATH}/preview", json={"scheme": "pfabric"})
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == "scheme"
+    assert client.post(f"{PATH}/preview", json=["pias"]).status_code == 422

@@ -134,11 +134,22 @@ def test_a_refused_agent_is_a_problem_for_a_while(client: Client, engine: Engine
 def test_a_host_that_falls_back_and_a_port_that_cannot_be_used(client: Client, engine: Engine) -> None:
     reason = "the kernel has no struct_ops"
     put_agent(engine, "web1", host_heartbeat(fallback=True, fallback_reason=reason))
+    put_agent(engine, "web2", host_heartbeat(link_problem="eth0 has a qdisc of another program"))
     put_agent(engine, "ports", port_heartbeat(problems=("br0:eth1 has tag=10",)))
     assert {(one["where"], one["problem"]) for one in health(client)["problems"]} == {
         ("web1", reason),
+        ("web2", "eth0 has a qdisc of another program"),
         ("ports", "br0:eth1 has tag=10"),
     }
+
+
+def test_two_agents_with_the_same_address(client: Client, engine: Engine) -> None:
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    for name in ("a", "b"):  # on the loopback interface
+        put_agent(engine, name, host_heartbeat(mac="00:00:00:00:00:00"))
+    assert problems(client) == []
+    put_agent(engine, "liar", host_heartbeat(mac="52:54:00:00:00:11"))
+    assert problems(client) == [("same-address", "liar, web1")]
 
 
 def send(app: Flask, **changes: Any) -> Any:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The REST API as functions. A refused request throws ApiError with the server's own words.
 
+/** @import { PolicyPreview } from "./score-types.js" */
 /** @import { ErrorDetail, PolicyVersion } from "./types.js" */
 
 const APPLY_WAIT_S = 5;
@@ -51,6 +52,20 @@ export async function get(path, query = {}) {
 export async function roleOf(token) {
   const response = await fetch("/api/v1/access", { headers: { Authorization: `Bearer ${token}` } });
   return (await answer(response)).role;
+}
+
+/**
+ * What a policy document would change. Nothing changes.
+ * @param {Record<string, unknown>} document
+ * @returns {Promise<PolicyPreview>}
+ */
+export async function previewPolicy(document) {
+  const response = await fetch("/api/v1/policy/preview", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(document),
+  });
+  return answer(response);
 }
 
 /**

@@ -7,6 +7,7 @@
 import { ApiError, putPolicy, roleOf } from "./api.js";
 import { byId, element } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
+import { Preview } from "./preview.js";
 import { policyState } from "./pure/figures.js";
 import { answerText, schemeText } from "./pure/policy-text.js";
 import { Token } from "./token.js";
@@ -26,6 +27,8 @@ export class Control {
     this.button = byId("apply", HTMLButtonElement);
     this.token = new Token();
     this.fields = new PolicyForm(byId("parameters", HTMLElement));
+    const shown = byId("preview", HTMLElement);
+    this.previews = new Preview(shown, ({ policy }) => this.fields.mean({ ...policy }));
     /** The scheme and version that the form shows. */
     this.shown = "";
     this.touched = false;
@@ -38,6 +41,7 @@ export class Control {
     addEventListener("hashchange", () => this.followRole());
     this.form.addEventListener("input", () => {
       this.touched = true;
+      this.preview();
     });
   }
 
@@ -65,6 +69,7 @@ export class Control {
     input.addEventListener("change", () => {
       this.touched = true;
       this.choose(name);
+      this.preview();
       this.say("");
     });
     return element("label", { className: "scheme" }, input, swatch, element("span", { textContent: title }));
@@ -91,6 +96,15 @@ export class Control {
     const about = schemeText(scheme, inForce?.policy.queues ?? scheme.queues);
     byId("scheme-about", HTMLElement).textContent = about;
     this.fields.show(scheme.fields, inForce ? { ...inForce.policy } : null);
+  }
+
+  /** Shows what applying the form would change, once someone has chosen something. */
+  preview() {
+    const scheme = this.chosen;
+    if (!this.touched || !scheme) return this.previews.clear();
+    const before = this.model.snapshot?.policy?.policy.scheme ?? scheme;
+    const fields = [scheme, before].flatMap((name) => this.model.scheme(name)?.fields ?? []);
+    this.previews.ask({ scheme, ...this.fields.values() }, fields);
   }
 
   /** @returns {NodeListOf<HTMLInputElement>} */
@@ -128,6 +142,7 @@ export class Control {
     this.token.keep();
     this.touched = false;
     this.shown = "";
+    this.previews.clear();
     this.waitingFor = answer.state === "pending" ? answer.version : null;
     this.say(answerText(answer), answer.state === "applied" ? "ok" : "pending");
     await this.onChange();

@@ -15,6 +15,7 @@ import * as format from "./pure/format.js";
 import { LIVE_BIN_S, Model } from "./pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 import { showSanctions } from "./sanctions.js";
+import { Scoreboard } from "./scoreboard.js";
 import { colour, onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
@@ -64,6 +65,7 @@ const charts = {
 };
 
 const topology = new TopologyView(byId("topology", HTMLElement), choosePort);
+const scoreboard = new Scoreboard(model);
 const control = new Control(model, () => loadPolicies(model).then(redraw));
 
 /** A hidden tab keeps its data up to date, and draws when it is shown again. */
@@ -158,6 +160,7 @@ const handlers = {
     control.notice(snapshot.policy);
     redraw();
     report(load().then(() => followUp(snapshot)));
+    report(load().then(() => scoreboard.follow(snapshot.at)));
   },
   event(event) {
     model.takeEvent(event);
@@ -183,6 +186,7 @@ function listen() {
     model.source = /** @type {Source} */ (traffic.value);
     if (model.snapshot) showFigures(model, model.snapshot);
     report(reload());
+    report(scoreboard.load());
   });
   period.addEventListener("change", () => {
     model.windowS = Number(period.value);

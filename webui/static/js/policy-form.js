@@ -26,6 +26,18 @@ export class PolicyForm {
     this.container.replaceChildren(...this.entries.map(({ row }) => row));
   }
 
+  /**
+   * Lets empty fields show what they mean now.
+   * @param {Readonly<Record<string, unknown>>} policy The whole policy that the document gives.
+   */
+  mean(policy) {
+    for (const { field, input } of this.entries) {
+      const text = placeholder(field, policy);
+      if (input instanceof HTMLInputElement) input.placeholder = text;
+      else input.options[0].textContent = text;
+    }
+  }
+
   /** The values of the fields that were filled in, for the policy document. */
   values() {
     const filled = this.entries.filter(({ input }) => input.value.trim());

@@ -130,15 +130,23 @@ export interface PolicyVersion {
   state: "applied" | "pending" | "superseded";
 }
 
+/** The answer to a change. */
+export interface ChangedPolicy extends PolicyVersion {
+  /** Names of ports that the network does not have. */
+  warnings: string[];
+}
+
 /** A field is null if the scheme does not use it. Sizes are bytes. */
 export interface Policy {
   scheme: string;
   queues: number;
+  most_threshold: number | null;
   thresholds: number[];
   percentiles: number[];
   window_ms: number;
   interval_ms: number;
   min_flows: number;
+  robust_ends: boolean;
   mark_at: number | null;
   mark_at_core: number | null;
   mark_min: number | null;
@@ -155,9 +163,12 @@ export interface Policy {
   /** Nanoseconds. */
   release: number | null;
   urgent_after: number | null;
+  urgent_share: number | null;
+  host_queues: boolean;
   untagged_queue: number;
   idle_gap_ms: number;
   tag_burst: number | null;
+  demoted_share: number | null;
   reserved_dscp: number[];
   reserved_queue: number;
   overrides: Override[];
@@ -406,6 +417,7 @@ export interface EndedConnection {
   timeouts: number | null;
   srtt_us: number | null;
   ack_wait_us: number | null;
+  clock_error_us: number | null;
   received_at: number;
 }
 
@@ -423,6 +435,8 @@ export interface Sanction {
   offences: number;
   /** The port is restored after this time without a new proof. */
   term_s: number;
+  /** The most that the host may send; null without a limit. */
+  rate_bps: number | null;
 }
 
 export interface NetworkEvent {

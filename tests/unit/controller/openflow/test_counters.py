@@ -22,6 +22,7 @@ from controller.openflow.frames import ProtocolViolation
 from controller.rules import MatchValue
 from controller.tables import Table
 from policy import tags
+from policy.ingress_groups import INGRESS_GROUPS
 from tests.fakes.openflow import flow_entry, learned_entry
 
 GOTO = struct.pack("!HHBxxx", 1, 8, 3)
@@ -67,26 +68,27 @@ def test_flow_columns__of_ten_thousand_rules_cost_a_few_milliseconds() -> None:
 # ── By port and tag ────────────────────────────────────────────────────────────────────────────
 
 
-def test_completed_counts__adds_families_and_leaves_out_tags_without_a_size() -> None:
+def test_completed_counts__by_group_without_tags_that_have_no_size() -> None:
     rows = [
-        (cookie(Table.COMPLETED, 1, 9, 0), 3),
-        (cookie(Table.COMPLETED, 1, 9, 1), 4),
-        (cookie(Table.COMPLETED, 2, 40, 0), 5),
-        (cookie(Table.COMPLETED, 2, tags.UNTAGGED), 100),
-        (cookie(Table.COMPLETED, 2, tags.BACKGROUND), 100),
-        (cookie(Table.COMPLETED), 1000),
+        (cookie(Table.ENDS, 1, 9, 0), 3),
+        (cookie(Table.ENDS, 1, 9, 1), 4),
+        (cookie(Table.ENDS, 2, 40, INGRESS_GROUPS - 1), 5),
+        (cookie(Table.ENDS, 2, 40, INGRESS_GROUPS), 100),
+        (cookie(Table.ENDS, 2, tags.UNTAGGED), 100),
+        (cookie(Table.ENDS, 2, tags.BACKGROUND), 100),
+        (cookie(Table.ENDS), 1000),
     ]
     body = b"".join(flow_entry(number, packets) for number, packets in rows)
     counts = completed_counts(body, numbers(1, 2))
-    expected = np.zeros((2, 1, tags.ATTAINED_BUCKETS), np.int64)
-    expected[0, 0, 8], expected[1, 0, 39] = 7, 5
+    expected = np.zeros((2, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+    expected[0, 0, 8], expected[0, 1, 8], expected[1, -1, 39] = 3, 4, 5
     assert np.array_equal(counts.values, expected)
     assert counts.reported.tolist() == [True, True]
-    assert counts.entries == 6
+    assert counts.entries == 7
 
 
 def test_completed_counts__ports_that_are_missing_and_ports_that_were_not_requested() -> None:
-    body = b"".join(flow_entry(cookie(Table.COMPLETED, port, 9), port) for port in (2, 4, 6, 8))
+    body = b"".join(flow_entry(cookie(Table.ENDS, port, 9), port) for port in (2, 4, 6, 8))
     counts = completed_counts(body, numbers(1, 4, 6, 7))
     assert counts.values[:, 0, 8].tolist() == [0, 4, 6, 0]
     assert counts.values.sum() == 10

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from controller.changes import diff
-from controller.conduct import conduct_rules
+from controller.conduct import METER_SPACE, Treated, conduct_rules
 from controller.cookies import cookie
 from controller.openflow import MessageType, change_requests, read_rules
 from controller.pipeline import switch_rules
@@ -48,8 +48,10 @@ def test_read_rules__returns_what_was_installed() -> None:
 def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(
     treatment: Treatment,
 ) -> None:
-    rules = [rule for rule in conduct_rules({3: treatment}) if rule.match]
-    assert len(rules) == (4 if treatment is Treatment.WATCHED else 6)
+    limits_bps = {3: 1_000_000} if treatment is Treatment.DEMOTED else {}
+    rules = [rule for rule in conduct_rules(Treated({3: treatment}, limits_bps)) if rule.match]
+    assert len(rules) == (4 if treatment is Treatment.WATCHED else 7)
+    assert {rule.meter for rule in rules} == {METER_SPACE + 3 if limits_bps else None}
     for rule in rules:
         assert read_rules(entry_of(rule), b"").flows == (rule,)
 
@@ -63,9 +65,9 @@ def test_read_rules__a_rule_that_would_expire_is_foreign() -> None:
 
 def test_read_rules__an_action_that_sluice_never_uses_is_foreign() -> None:
     to_controller = struct.pack("!HHIHxxxxxx", 0, 16, 0xFFFFFFFD, 128)
-    meter = struct.pack("!HHI", 6, 8, 1)
+    clear = struct.pack("!HHxxxx", 5, 8)
     apply = struct.pack("!HHxxxx", 4, 24) + to_controller
-    body = flow_entry(instructions=apply) + flow_entry(instructions=meter)
+    body = flow_entry(instructions=apply) + flow_entry(instructions=clear)
     first, second = read_rules(body, b"").flows
     assert first.actions == (Output(0xFFFFFFFD),)
     assert isinstance(second.actions[0], Foreign)

@@ -10,6 +10,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.cookies import COOKIE_TABLE_MASK, cookie
 from controller.openflow import (
+    READING_METERS,
     VERSION,
     MessageType,
     Role,
@@ -36,14 +37,14 @@ def test_rules_request__has_one_transaction_id_for_each_message() -> None:
     xids = Xids()
     for turn in range(2):
         request = rules_request(xids)
-        groups, rules = frames(request.data)
-        assert (groups.xid, rules.xid) == (2 * turn + 1, 2 * turn + 2)
-        assert [frame.kind for frame in (groups, rules)] == [MessageType.MULTIPART_REQUEST] * 2
-        assert groups.data[8:10] == struct.pack("!H", StatsType.GROUP_DESC)
-        assert rules.data[8:10] == struct.pack("!H", StatsType.FLOW)
-        assert request.subject_of(groups.xid) == "reading groups"
-        assert request.subject_of(rules.xid) == "reading rules"
-        assert request.subject_of(groups.xid - 1) is request.subject_of(rules.xid + 1) is None
+        sent = frames(request.data)
+        assert [frame.xid for frame in sent] == [4 * turn + at for at in (1, 2, 3, 4)]
+        assert [frame.kind for frame in sent] == [MessageType.MULTIPART_REQUEST] * 4
+        kinds = (StatsType.GROUP_DESC, StatsType.METER_FEATURES, StatsType.METER_CONFIG, StatsType.FLOW)
+        assert [frame.data[8:10] for frame in sent] == [struct.pack("!H", kind) for kind in kinds]
+        subjects = ["reading groups", READING_METERS, READING_METERS, "reading rules"]
+        assert [request.subject_of(frame.xid) for frame in sent] == subjects
+        assert request.subject_of(sent[0].xid - 1) is request.subject_of(sent[-1].xid + 1) is None
 
 
 @pytest.mark.parametrize("all_tags", [False, True])

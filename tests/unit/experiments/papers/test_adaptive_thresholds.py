@@ -155,7 +155,7 @@ def test_threshold_convergence__three_starts_and_a_shift() -> None:
         (1_000_000,),
         (1_000_000,),
     ]
-    assert workload_of(points[3]).shift_at == 0.5
+    assert [shift.at for shift in workload_of(points[3]).shifts] == [0.5]
     assert threshold_convergence.SHIFTED_EDGE_BYTES == 23_714
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+import topologies
 from policy.desired import Policy
+from policy.overrides import Override
 from sluice import cli
-from store.desired import current_policy, current_version, mark_applied
+from store.desired import current_policy, current_version, mark_applied, put_topology
 
 Command = Callable[..., int]
 
@@ -64,12 +66,79 @@ def test_show__lists_the_versions(
     assert "no port" in shown
 
 
+def test_set__changes_some_keys_and_prints_what_changes(
+    policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\nbuffer = "60KB"\n')
+    policy("set", str(file))
+    capsys.readouterr()
+    assert policy("set", "queues=3", "thresholds=10KB,1MB", "mark_at=18KB") == 0
+    now = in_force(engine)
+    assert (now.queues, now.thresholds, now.mark_at, now.buffer) == (3, (10_000, 1_000_000), 18_000, 60_000)
+    lines = [line.split("│")[1:4] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["queues", "2", "3"],
+        ["thresholds", '["10KB"]', '["10KB", "1MB"]'],
+        ["mark_at", '"97500B"', '"18KB"'],
+        ["untagged_queue", "1", "2"],
+    ]
+    assert policy("set", "thresholds=20KB", "queues=2") == 0
+    assert in_force(engine).thresholds == (20_000,)
+
+
+def test_set__what_changes_nothing_makes_no_version(
+    policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "dctcp"\n')
+    policy("set", str(tmp_path / "policy.toml"))
+    assert policy("set", "mark_at=97500B") == 0
+    assert "nothing changes" in capsys.readouterr().out
+    assert current_version(engine) == 1
+
+
+def test_freeze_and_unfreeze(
+    policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_topology(engine, topologies.build("single", hosts=2))
+    (tmp_path / "policy.toml").write_text('scheme = "mlfq-adaptive"\n')
+    policy("set", str(tmp_path / "policy.toml"))
+    assert policy("freeze", "s1:2", "s1:9") == 0
+    assert [in_force(engine).is_frozen(port) for port in ("s1:1", "s1:2")] == [False, True]
+    said = " ".join(capsys.readouterr().out.split())
+    assert 'warning: overrides[0].ports: the network has no port "s1:9"' in said
+    assert policy("unfreeze", "s1:2") == 0
+    assert in_force(engine).overrides == (Override(("s1:9",), None, True),)
+    assert policy("unfreeze", "s1:2") == 2
+    assert "s1:2: no override freezes s1:2 by this name; frozen are s1:9" in capsys.readouterr().err
+
+
+def test_set__a_wrong_key_is_named_as_written(
+    policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "pias"\n')
+    policy("set", str(tmp_path / "policy.toml"))
+    for words, message in (
+        (["mark_att=1KB"], "mark_att: is not a key here (did you mean mark_at?)"),
+        (["mark_at=18K"], 'mark_at: "18K" is not a quantity'),
+        (["thresholds=10KB"], "thresholds: must be a list of 7 values"),
+        (["scheme=tcp", "thresholds=10KB"], "thresholds: scheme tcp has no thresholds"),
+        (["mark_at=1KB", "other.toml"], 'give one file, or only KEY=VALUE; "other.toml" has no ='),
+        (["a b=1"], "policy set a b=1: must be key=value, for example policy set mark_at=18KB"),
+    ):
+        assert policy("set", *words) == 2
+        assert message in capsys.readouterr().err
+    assert current_version(engine) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["act", "--nowhere"], "there is no policy yet: put one in force with `sluice policy set FILE`"),
         (["rollback"], "there is no version 0; the newest are none"),
         (["set", "no-such-file.toml"], "cannot read no-such-file.toml: No such file or directory"),
+        (["set", "mark_at=18KB"], "there is no policy yet"),
+        (["freeze", "s1:1"], "there is no policy yet"),
     ],
 )
 def test_errors_name_the_remedy(

@@ -22,6 +22,7 @@ workload = { flows = 2, sizes = "web-search", load = 0.5 }
 RUN = "run FILE.toml --on simulator --out NEW"
 SWEEP = "sweep FILE.toml --out NEW"
 DEMO = "demo FILE.toml --on simulator --out NEW"
+EXPORT = "export sonic FILE.toml --interfaces Ethernet0"
 AWAY = "http://127.0.0.1:1"
 FILES = ("nothing.toml", "FOLDER", "BINARY", "TEXT", "")
 NUMBERS = ("", "x", "-1", "1.5", "0", "nan", "1e3", "²")
@@ -29,6 +30,7 @@ TIMES = ("", "x", "-5", "0", "nan", "inf", "1e400", "5s")
 FOLDERS = ("TEXT", "TEXT/x", "/proc/x")
 OUT_FILES = ("FOLDER", "TEXT/x")
 URLS = ("", "x", "ftp://x", "http://", "http://[", "http://127.0.0.1:99999", AWAY, "unix:/nothing")
+PLUGINS = ("", "nothing.py", "FOLDER", "TEXT", "BINARY", "FILE.toml", "PLUGIN.py")
 STORES = (
     "",
     "x",
@@ -43,6 +45,7 @@ TOKENS = ("nothing", "FOLDER", "EMPTY")
 WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "run scenario": ("run _ --on simulator --out NEW", (*FILES, "paper-mxi")),
     "run --on": (RUN, ("", "x", "SIMULATOR")),
+    "run --plugin": (RUN, PLUGINS),
     "run --set": (
         RUN,
         ("", "x", "=1", "a b=1", "fabric=1", "fabric.x=1", "seed.x=1", "workload.flows=0", "seed=x"),
@@ -55,16 +58,23 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "sweep --schemes": (SWEEP, ("", "x", "../x", "DCTCP")),
     "sweep --loads": (SWEEP, ("", "x", "-1", "0", "1", "nan", "inf")),
     "sweep --seeds": (SWEEP, ("", "x", "-1", "1.5", "9" * 40)),
+    "sweep --plugin": (SWEEP, PLUGINS),
     "sweep --set": (SWEEP, ("", "x", "=1", "fabric.x=1", "scheme.name=pias")),
     "sweep --on": (SWEEP, ("", "x")),
     "sweep --jobs": (SWEEP, NUMBERS),
+    "sweep --cluster": (SWEEP, ("", "x", "SLURM")),
+    "sweep --profile": (SWEEP, ("nothing", "TEXT")),
+    "sweep --job-minutes": (SWEEP, TIMES),
     "sweep --out": (SWEEP, FOLDERS),
     "compare folders": ("compare _", ("", "nothing", "FOLDER", "TEXT")),
+    "compare --plugin": ("compare FOLDER", PLUGINS),
     "compare --out": ("compare FOLDER", OUT_FILES),
     "compare --baseline": ("compare FOLDER", ("", "x")),
     "demo scenario": ("demo _ --on simulator", FILES),
+    "demo --plugin": (DEMO, PLUGINS),
     "demo --on": (DEMO, ("", "x")),
     "demo --duration": (DEMO, TIMES),
+    "demo --tour-seconds": (f"{DEMO} --tour", TIMES),
     "demo --listen": (DEMO, ("", "x", "x:y", "127.0.0.1:99999", "127.0.0.1:-1")),
     "demo --out": (DEMO, FOLDERS),
     "demo --services": (DEMO, ("", "nothing", "TEXT")),
@@ -78,8 +88,12 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "demo --keep-agents": (DEMO, ("", "x", "-1", "5")),
     "top --url": ("top --once", URLS),
     "policy --url": ("policy _ show", URLS),
+    "policy --plugin": ("policy _ show", PLUGINS),
     "policy --token-file": ("policy _ act --nowhere", TOKENS),
-    "policy set file": (f"policy --url {AWAY} set _", FILES),
+    "policy set change": (f"policy --url {AWAY} set _", (*FILES, "x=1", "mark_at=", "=1", "a b=1")),
+    "policy preview what": (f"policy --url {AWAY} preview _", ("nothing.toml", "BINARY.toml", "", "pias")),
+    "policy freeze ports": (f"policy --url {AWAY} freeze", ("", "x", "a:b")),
+    "policy unfreeze ports": (f"policy --url {AWAY} unfreeze", ("", "x", "a:b")),
     "policy act --at": (f"policy --url {AWAY} act", ("", "x", "a:b")),
     "policy rollback version": (f"policy --url {AWAY} rollback _", ("x", "1.5", "0")),
     "network --url": ("network _ show", URLS),
@@ -87,10 +101,25 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "network check file": (f"network --url {AWAY} check _", FILES),
     "network diff file": (f"network --url {AWAY} diff _", FILES),
     "network apply file": (f"network --url {AWAY} apply _", FILES),
+    "export sonic scenario": ("export sonic _ --interfaces Ethernet0", FILES),
+    "export sonic --url": ("export sonic --running --interfaces s1:1=Ethernet0", URLS),
+    "export sonic --interfaces": (EXPORT, ("", ",", "a b", "E0,E0", "s1:1=")),
+    "export sonic --traffic": (EXPORT, ("", "web-search", "nothing:0.5", "web-search:1", "web-search:nan")),
+    "export sonic --load": (EXPORT, ("", "x", "0", "1", "nan", "-1")),
+    "export sonic --out": (EXPORT, OUT_FILES),
+    "export sonic --gnmi": (f"{EXPORT} --plaintext", ("", "x", "x:", ":1", "x:99999")),
+    "export sonic --tls-ca": (f"{EXPORT} --gnmi 127.0.0.1:1", TOKENS[:2]),
+    "export sonic --tls-cert": (f"{EXPORT} --gnmi 127.0.0.1:1 --tls-ca nothing", TOKENS[:2]),
+    "export sonic --tls-key": (f"{EXPORT} --gnmi 127.0.0.1:1 --tls-ca nothing", TOKENS[:2]),
     "capture port": ("capture _ --out NEW", ("", "x", "s1:999")),
     "capture --seconds": ("capture s1:1 --out NEW", TIMES),
     "capture --out": ("capture s1:1", OUT_FILES),
     "capture --testbed": ("capture s1:1 --out NEW", ("", "x", "1.5", "0")),
+    "exec host": ("exec _ -- true", ("", "x", "h999")),
+    "exec --testbed": ("exec h1 _ -- true", ("", "x", "1.5", "0")),
+    "shell host": ("shell _", ("", "x", "h999")),
+    "shell --testbed": ("shell h1", ("", "x", "1.5", "0")),
+    "completion shell": ("completion _", ("", "x", "BASH")),
     "enrol name": (f"enrol _ --url {AWAY}", ("", "a b", "x" * 100)),
     "enrol --kind": ("enrol h1", ("", "x")),
     "enrol --valid": ("enrol h1", ("", "x", "-1", "0s", "5")),
@@ -124,6 +153,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "BINARY").write_bytes(bytes(range(256)))
     (tmp_path / "TEXT").write_text("neither TOML nor a folder")
     (tmp_path / "EMPTY").touch()
+    (tmp_path / "PLUGIN.py").write_text("raise ValueError('a defect')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("SLUICE_TOKEN", raising=False)

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sluice.report.figures import (
     MIN_FOR_MEAN,
     MIN_FOR_P99,
     Estimate,
-    cdf,
     estimate,
     of_class,
     pooled,
@@ -63,16 +60,6 @@ def test_ratio__mean_by_mean_where_the_seeds_differ(tmp_path: Path) -> None:
 def test_pooled__finished_flows_of_all_runs(tmp_path: Path) -> None:
     runs = runs_with(tmp_path, {1: 100.0, 2: None, 3: 50.0})
     assert sorted(pooled(runs).fct_us) == [50.0, 100.0]
-
-
-@given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))
-def test_cdf__every_point_is_on_the_distribution(values: list[float]) -> None:
-    x, share = cdf(np.array(values))
-    assert share == pytest.approx([np.mean(np.array(values) <= value) for value in x])
-    assert share[-1] == 1
-    assert x[-1] == max(values)
-    assert (np.diff(share) > 0).all()
-    assert (np.diff(x) > 0).all()
 
 
 def of_sizes(sizes: npt.ArrayLike, slowdown: npt.ArrayLike) -> Flows:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from policy.errors import SluiceError
+from policy.traces import Trace
 from policy.workload import Workload
 from sluice.cli import main
 from sluice.runs.files import (
@@ -110,7 +111,9 @@ def test_bad_scenarios__one_line_with_file_key_and_remedy(case: str, tmp_path: P
 def test_load_trace__reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt"
     path.write_text("5.0 8731 2\n48.0 4774 3\n")
-    assert len(load_trace(str(path))) == 2
+    trace = load_trace(str(path))
+    assert isinstance(trace, Trace)
+    assert len(trace) == 2
     path.write_text("5.0 8731 2\n48.0 4774\n")
     with pytest.raises(SluiceError, match=r"workload.trace: .*trace\.txt: line 2"):
         load_trace(str(path))

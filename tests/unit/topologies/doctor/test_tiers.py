@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataplane.link_queues import FQ, HTB, QdiscKind
 from policy.controls import ours
 from topologies.doctor import names
 from topologies.doctor.check import Check
@@ -13,9 +14,16 @@ DEBIAN = Kernel("6.1.0-56-amd64", frozenset({"tcp_dctcp"}))
 NEW = Kernel("6.18.44")
 
 
-def tiers(ok: list[str], kernel: Kernel = NEW, *, netem: bool = True, datapaths: str = "") -> dict[str, str]:
+def tiers(
+    ok: list[str],
+    kernel: Kernel = NEW,
+    *,
+    netem: bool = True,
+    datapaths: str = "",
+    link: QdiscKind | None = None,
+) -> dict[str, str]:
     found = [Check(name, name in ok, "", "") for name in ALL] + [Check(names.DATAPATHS, True, datapaths, "")]
-    return dict(active_tiers(found, kernel, netem, ["reno", "cubic"]))
+    return dict(active_tiers(found, kernel, netem, ["reno", "cubic"], link))
 
 
 def test_everything_works() -> None:
@@ -26,6 +34,12 @@ def test_everything_works() -> None:
     assert found["link delays"] == "netem"
     assert "setsockopt" in found["deadlines"]
     assert found["flow watch"] == "every TCP connection"
+
+
+def test_the_qdisc_of_the_hosts_own_links_is_named() -> None:
+    assert tiers(ALL, link=HTB)["hosts' own links"] == "htb: eight strict queues"
+    assert "not strict" in tiers(ALL, link=FQ)["hosts' own links"]
+    assert tiers(ALL)["hosts' own links"] == "one queue"
 
 
 def test_before_6_4_a_control_outlives_a_killed_process() -> None:

@@ -46,6 +46,7 @@ const ENDED = {
   timeouts: null,
   srtt_us: null,
   ack_wait_us: null,
+  clock_error_us: null,
   received_at: 999,
 };
 

@@ -9,6 +9,8 @@ import { bytes, time } from "./format.js";
 
 /** Significant digits that hide the rounding errors of binary fractions. */
 const PRECISION = 12;
+/** A word instead of a list, for example "optimal". The server says which there are. */
+const WORD = /^[a-z]+$/;
 
 /**
  * Whether the form offers the field: its value fits on one line, and there is a choice.
@@ -74,6 +76,7 @@ function itemText(kind, item) {
  */
 export function parse(kind, text) {
   if (!kind.startsWith("list")) return parseOne(kind, text);
+  if (kind === "list of size" && WORD.test(text.trim()) && text.trim() !== "none") return text.trim();
   const items = text.trim() === "none" ? [] : parts(text);
   return kind === "list of text" ? items : items.map((item) => parseOne(itemKind(kind), item));
 }

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queues of a scheme on a host's own link: one qdisc, at the root of an interface or below a class of a shaper.
+
+The tagger chooses a packet's queue. It sets the packet's priority, which names a class of the qdisc (bpf/tag.bpf.c).
+The qdisc has a handle of its own, so an agent recognises what a killed one has left. A qdisc of anyone else stays.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from dataplane.clsact import Netlink
+from dataplane.loader import kernel_version
+from policy.errors import EnvironmentLacking, SluiceError
+from runtime.command import CommandFailed, run
+
+QUEUES = 8
+ROOT = "root"
+HANDLE = "5c1c:"
+_HANDLE = 0x5C1C0000
+_ROOT = 0xFFFFFFFF
+_CLASSES = tuple(_HANDLE | queue + 1 for queue in range(QUEUES))
+
+_UNSHAPED = "1tbit"
+"""Above the rate of every link, so that HTB only chooses and never waits."""
+
+
+@dataclass(frozen=True)
+class QdiscKind:
+    """A qdisc that can serve a host's link by the scheme's queues."""
+
+    name: str
+    promise: str
+    """What it does with the queues, in words."""
+    priorities: tuple[int, ...]
+    """The priority of a packet, by queue."""
+    lines: tuple[str, ...]
+    """Input of `tc -batch`, with {dev} and {at}."""
+    since: tuple[int, int] = (0, 0)
+    """The version of Linux that has it."""
+
+
+PRIO = QdiscKind(
+    "prio",
+    "eight strict queues",
+    _CLASSES,
+    (f"qdisc add dev {{dev}} {{at}} handle {HANDLE} prio bands {QUEUES} priomap {' '.join('0' * 16)}",),
+)
+HTB = QdiscKind(
+    "htb",
+    "eight strict queues",
+    _CLASSES,
+    (
+        f"qdisc add dev {{dev}} {{at}} handle {HANDLE} htb default 1",
+        f"class add dev {{dev}} parent {HANDLE} classid {HANDLE}ff htb rate {_UNSHAPED} quantum 60000",
+        # HTB serves a class below its rate first, whatever its priority. So the rate is one frame a second.
+        *(
+            f"class add dev {{dev}} parent {HANDLE}ff classid {HANDLE}{queue + 1} htb rate 12kbit"
+            f" ceil {_UNSHAPED} prio {queue} quantum 60000"
+            for queue in range(QUEUES)
+        ),
+    ),
+)
+FQ = QdiscKind(
+    "fq",
+    "three bands by weight, not strict",
+    (6, 8, 8, 2, 2, 2, 2, 2),  # fq's own map: 6 is its first band, 8 the second, 2 the last
+    (f"qdisc add dev {{dev}} {{at}} handle {HANDLE} fq nopacing",),
+    since=(6, 7),
+)
+KINDS = (PRIO, HTB, FQ)
+"""In the order in which they are tried: the cheapest one first, the one that is not strict last."""
+
+
+class Qdisc(NamedTuple):
+    """A qdisc of an interface. Numbers are tc's, 16 bits before the colon and 16 after it."""
+
+    kind: str
+    handle: int
+    """0: the kernel's own, which anyone may replace."""
+    parent: int
+
+
+class LinkQueues:
+    """The queues of one interface in the current network namespace."""
+
+    def __init__(self, interface: str, at: str, kinds: Sequence[QdiscKind] = KINDS) -> None:
+        """`at`: ROOT, or a class of a qdisc that exists ("1:1")."""
+        self._interface, self._at, self._kinds = interface, at, kinds
+        self._netlink = Netlink()
+
+    def make(self) -> QdiscKind:
+        """Make the queues, or keep those of an earlier agent. Idempotent.
+
+        Raises SluiceError if another qdisc is there, and EnvironmentLacking if the kernel has none of the kinds.
+        """
+        present = qdisc_at(_qdiscs(self._interface, self._netlink), self._at)
+        if present is None:
+            return self._make_first()
+        for kind in self._kinds:
+            if (present.handle, present.kind) == (_HANDLE, kind.name):
+                return kind
+        raise SluiceError(
+            f"{self._interface} has a qdisc of another program {self._where}: {present.kind}"
+            f" {present.handle >> 16:x}:; remove it, or name one of its classes in queues_at"
+        )
+
+    def close(self) -> None:
+        """Release the connection to the kernel. The queues stay. Idempotent."""
+        self._netlink.close()
+
+    def _make_first(self) -> QdiscKind:
+        problems = []
+        remove(self._interface)  # an earlier agent may have left them at another place
+        for kind in self._kinds:
+            if kernel_version() < kind.since:
+                problems.append(f"{kind.name}: needs Linux {'.'.join(map(str, kind.since))}")
+                continue
+            try:
+                run(["tc", "-batch", "-"], stdin=_commands(kind, self._interface, self._at))
+            except CommandFailed as error:
+                problems.append(f"{kind.name}: {error.output.strip().splitlines()[0]}")
+                remove(self._interface)
+            except FileNotFoundError as error:
+                raise EnvironmentLacking("there is no tc: apt-get install iproute2") from error
+            else:
+                return kind
+        raise EnvironmentLacking(f"no queues {self._where} of {self._interface}: {'; '.join(problems)}")
+
+    @property
+    def _where(self) -> str:
+        return "at its root" if self._at == ROOT else f"below its class {self._at}"
+
+
+def qdisc_at(qdiscs: Sequence[Qdisc], at: str) -> Qdisc | None:
+    """Return the qdisc that someone has made at a place (see LinkQueues). None if there is none or the kernel's own."""
+    major, _, minor = at.partition(":")
+    parent = _ROOT if at == ROOT else int(major, 16) << 16 | int(minor, 16)
+    return next((qdisc for qdisc in qdiscs if qdisc.parent == parent and qdisc.handle), None)
+
+
+def remove(interface: str) -> bool:
+    """Remove Sluice's queues, wherever they are on the interface. Return whether there were any."""
+    netlink = Netlink()
+    try:
+        found = [qdisc for qdisc in _qdiscs(interface, netlink) if qdisc.handle == _HANDLE]
+    finally:
+        netlink.close()
+    for qdisc in found:
+        major, minor = divmod(qdisc.parent, 1 << 16)
+        at = [ROOT] if qdisc.parent == _ROOT else ["parent", f"{major:x}:{minor:x}"]
+        run(["tc", "qdisc", "del", "dev", interface, *at])
+    return bool(found)
+
+
+def first_kind() -> QdiscKind | None:
+    """Return the kind that this kernel would get, None without any. It tries them in a network namespace of its own."""
+    return next((kind for kind in KINDS if kernel_version() >= kind.since and _can_be_made(kind)), None)
+
+
+def _can_be_made(kind: QdiscKind) -> bool:
+    try:
+        run(["unshare", "--net", "tc", "-batch", "-"], stdin=_commands(kind, "lo", ROOT))
+    except (CommandFailed, OSError):
+        return False
+    return True
+
+
+def _commands(kind: QdiscKind, interface: str, at: str) -> str:
+    place = ROOT if at == ROOT else f"parent {at}"
+    return "".join(f"{line}\n" for line in kind.lines).format(dev=interface, at=place)
+
+
+def _qdiscs(interface: str, netlink: Netlink) -> list[Qdisc]:
+    try:
+        index = socket.if_nametoindex(interface)
+        found = list(netlink.connected().get_qdiscs(index=index))
+    except (OSError, NetlinkError) as error:
+        raise SluiceError(f"cannot read the qdiscs of {interface}: {error}") from error
+    return [Qdisc(one.get_attr("TCA_KIND"), one["handle"], one["parent"]) for one in found]

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host forges FINs, or opens tiny connections, and three honest hosts send flows to the same port of 20 Mb/s.
+
+The thresholds of that port adapt. The check compares them before, during and after each attack, with `robust_ends` off
+and on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.checks.hostile import false_ends
+from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.live import poisson_starts_s, run_until, short_flow
+from experiments.kit.verdict import Claim
+from policy import tags
+from policy.fabrics import TESTBED
+from policy.scenario import scheduled_flows
+from runtime.process import stop
+from sluice.runs.fabrics import need_root
+from sluice.runs.files import scenario_with
+from sluice.runs.stack import Stack
+from store import observed
+from topologies import build_topology
+
+SINK, ATTACKER = "h1", "h5"
+HONEST = ("h2", "h3", "h4")
+PORT = "s1:1"
+"""The switch port towards the sink."""
+FLOWS_PER_S, LARGE_PART = 25, 0.06
+SMALL_KB, LARGE_KB = 10, 1000
+WINDOW_S = 2.0
+LEAD_S, AFTER_S = 2.0, 3.0
+BEFORE_S = 4.0
+"""A window and a half from a change of policy to the attack, so that the thresholds have settled."""
+POLICIES: dict[str, dict[str, Any]] = {
+    "mlfq-adaptive": {"queues": 2, "thresholds": ["10KB"], "percentiles": [50]},
+    "sluice": {"queues": 2, "thresholds": ["10KB"], "mark_by": "port", "least_threshold": "1KB"},
+}
+MOST_EDGES = 1
+"""With `robust_ends`, thresholds may move by one edge: a factor of 1.33. Without an attack they do so, too."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Times are seconds since traffic began."""
+
+    scheme: str
+    kind: str
+    robust: bool
+    begins_s: float
+    """When its policy begins."""
+    attack_s: float
+
+    @property
+    def attacked_s(self) -> tuple[float, float]:
+        begin_s = self.begins_s + BEFORE_S
+        return begin_s, begin_s + self.attack_s
+
+    @property
+    def ends_s(self) -> float:
+        return self.attacked_s[1] + AFTER_S
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        window = {"window_ms": round(WINDOW_S * 1000), "interval_ms": 500}
+        return {"scheme": self.scheme, "robust_ends": self.robust, **window, **POLICIES[self.scheme]}
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The port's threshold in bytes in one phase."""
+
+    phase: Phase
+    before: int
+    during: int
+    """The one that is farthest from `before`."""
+    after: int
+
+    @property
+    def edges(self) -> int:
+        """How far it moved, in edges of the tag's buckets."""
+        return abs(tags.edge_index(self.during) - tags.edge_index(self.before))
+
+
+def phases_of(schemes: Sequence[str], kinds: Sequence[str], attack_s: float) -> list[Phase]:
+    """Return the phases in order. Each attack comes without and with `robust_ends`."""
+    found: list[Phase] = []
+    for scheme, kind, robust in product(schemes, kinds, (False, True)):
+        begins_s = found[-1].ends_s if found else LEAD_S
+        found.append(Phase(scheme, kind, robust, begins_s, attack_s))
+    return found
+
+
+def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
+    """Return the honest flows of the whole run."""
+    rng = np.random.default_rng(seed)
+    flows = [
+        short_flow(
+            str(rng.choice(HONEST)), SINK, LARGE_KB if rng.random() < LARGE_PART else SMALL_KB, start_s
+        )
+        for start_s in poisson_starts_s(rng, FLOWS_PER_S, phases[-1].ends_s)
+    ]
+    first = phases[0].policy
+    return {
+        "name": "hostile-ends",
+        "seed": seed,
+        "grace": "10s",
+        "fabric": {"topology": "single", "hosts": 5, "host_rate": "20Mbit"},
+        "scheme": {"name" if key == "scheme" else key: value for key, value in first.items()},
+        "workload": {"flow": flows},
+    }
+
+
+def measure(given: Given) -> list[Moves]:
+    need_root()
+    phases = phases_of(given["schemes"], given["kinds"], given["phase"])
+    scenario, _ = scenario_with(scenario_of(given.seeds[0], phases))
+    topology = build_topology(scenario)
+    flows = scheduled_flows(scenario, topology, np.random.default_rng(1), f"hostile-ends-{int(time.time())}")
+    shutil.rmtree(given.out / "run", ignore_errors=True)
+    with Stack.start(scenario, topology, given.out / "run") as stack:
+        sink = stack.testbed.spawn(SINK, _program("sink", topology.host_by_name[SINK].ipv4))
+        start_at = stack.start_agents(flows)
+        try:
+            for phase in phases:
+                _run_phase(stack, phase, start_at, given["rate"])
+        finally:
+            stop(sink)
+        stack.stop_agents()
+        history = observed.threshold_history(stack.engine, start_at - 60, [PORT])
+    return [moves(phase, history, start_at) for phase in phases]
+
+
+def _run_phase(stack: Stack, phase: Phase, start_at: float, rate_per_s: float) -> None:
+    run_until(stack, start_at + phase.begins_s)
+    stack.put_policy(phase.policy)
+    begin_s, end_s = phase.attacked_s
+    run_until(stack, start_at + begin_s)
+    ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
+    places = [f"{host.mac},{host.ipv4}" for host in ends]
+    argv = _program(phase.kind, f"{ATTACKER}-eth0", *places, str(rate_per_s))
+    sender = stack.testbed.spawn(ATTACKER, argv)
+    try:
+        run_until(stack, start_at + end_s)
+    finally:
+        stop(sender)
+    run_until(stack, start_at + phase.ends_s)
+
+
+def _program(*words: str) -> list[str]:
+    return [sys.executable, str(Path(false_ends.__file__)), *words]
+
+
+def moves(phase: Phase, history: Iterable[observed.ThresholdChange], start_at: float) -> Moves:
+    """Evaluate the thresholds of a phase. Those of the attack include a window after it."""
+    changes = [(change.at - start_at, change.thresholds_bytes[0]) for change in history]
+    begin_s, end_s = phase.attacked_s
+
+    def at(time_s: float) -> int:
+        return next(size for at_s, size in reversed(changes) if at_s <= time_s)
+
+    before = at(begin_s)
+    within = [before, *(size for at_s, size in changes if begin_s < at_s <= end_s)]
+    farthest = max(within, key=lambda size: abs(tags.edge_index(size) - tags.edge_index(before)))
+    return Moves(phase, before, farthest, at(phase.ends_s))
+
+
+# -- the verdict
+
+
+def claims(outcome: Sequence[Moves]) -> list[Claim]:
+    return [
+        Claim(
+            f"{each.phase.scheme}: {each.phase.kind}",
+            f"moves by at most {MOST_EDGES} edge",
+            f"{kilobytes(each.before)} → {kilobytes(each.during)}",
+            each.edges <= MOST_EDGES,
+        )
+        for each in outcome
+        if each.phase.robust
+    ]
+
+
+def kilobytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1000:,.3g} KB" if size_bytes < 10**6 else f"{size_bytes / 10**6:,.3g} MB"
+
+
+def table(outcome: Sequence[Moves]) -> str:
+    """Return all phases as Markdown."""
+    lines = [
+        "| scheme | attack | robust_ends | threshold before | during | after |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for each in outcome:
+        sizes = " | ".join(map(kilobytes, (each.before, each.during, each.after)))
+        switch = "on" if each.phase.robust else "off"
+        lines.append(f"| {each.phase.scheme} | {each.phase.kind} | {switch} | {sizes} |")
+    return "\n".join(lines)
+
+
+def numbers(outcome: Sequence[Moves]) -> list[dict[str, Any]]:
+    return [
+        {**vars(each.phase), "before": each.before, "during": each.during, "after": each.after}
+        for each in outcome
+    ]
+
+
+SCHEMES = list(POLICIES)
+EXPERIMENT = Experiment(
+    name="hostile_ends",
+    claim="A host that forges FINs or opens tiny connections moves no port's threshold by an edge.",
+    figure="",
+    minutes=4,
+    about=__doc__,
+    runner=Script(measure),
+    on=(TESTBED,),
+    seeds=(1,),
+    options=(
+        option("--schemes", nargs="+", choices=SCHEMES, default=SCHEMES, help="schemes (default: all)"),
+        option(
+            "--kinds",
+            nargs="+",
+            choices=false_ends.KINDS,
+            default=false_ends.KINDS,
+            help="attacks (default: all)",
+        ),
+        option("--phase", type=float, default=6.0, help="seconds of each attack (default: %(default)s)"),
+        option("--rate", type=float, default=60.0, help="false ends in a second (default: %(default)s)"),
+    ),
+    quick={"schemes": ["mlfq-adaptive"], "kinds": ["small-fins", "large-fins"]},
+    claims=claims,
+    numbers=numbers,
+    table=table,
+)

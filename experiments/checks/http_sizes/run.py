@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One client fetches web pages of mixed sizes from three servers, on real switches under scheme sluice.
+
+The servers declare the size of each response by its Content-Length, or they do not. Both have the same requests, those
+of scheme_tour's flows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from experiments.checks.http_sizes import client, server
+from experiments.checks.scheme_tour.run import SCENARIO
+from experiments.kit.experiment import Experiment, Given, Script
+from experiments.kit.paired import difference
+from experiments.kit.points import axes
+from experiments.kit.verdict import Claim
+from policy.fabrics import TESTBED
+from policy.records import SIZE_CLASSES
+from policy.scenario import scheduled_flows
+from policy.schedule import ScheduledFlow
+from runtime.process import stop
+from runtime.wait import wait_until
+from sluice.runs.fabrics import need_root
+from sluice.runs.files import scenario_with
+from sluice.runs.stack import Stack
+from sluice.runs.validity import RunWatch
+from sluice.sweep.points import Point
+from topologies import build_topology
+
+MODES = ("plain", "declared")
+CLIENT = "h1"
+LEAST_S, GRACE_S = 1.0, 120.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: the times of the responses in ms by size class, and all together."""
+
+    times_ms: Mapping[str, Sequence[float]]
+    reasons: Sequence[str]
+    """Why the run is not valid."""
+
+    def mean(self, size_class: str) -> float:
+        return fmean(self.times_ms[size_class])
+
+    def p99(self, size_class: str) -> float:
+        return float(np.percentile(self.times_ms[size_class], 99))
+
+
+Outcome = Mapping[str, Sequence[Run]]
+"""Mode → its runs in the order of the seeds."""
+CLASSES = (*SIZE_CLASSES, "all")
+
+
+def measure(given: Given) -> Outcome:
+    need_root()
+    found: dict[str, list[Run]] = {mode: [] for mode in MODES}
+    for point in axes(given, SCENARIO, schemes=["sluice"]):
+        for mode in MODES:
+            found[mode].append(_run(point, mode, given.out / f"{mode}-seed{point.seed}"))
+    return found
+
+
+def _run(point: Point, mode: str, out: Path) -> Run:
+    scenario, _ = scenario_with(point.document)
+    topology = build_topology(scenario)
+    flows = scheduled_flows(scenario, topology, np.random.default_rng(point.seed), f"http-{int(time.time())}")
+    shutil.rmtree(out, ignore_errors=True)
+    with Stack.start(scenario, topology, out) as stack:
+        stack.start_agents([])
+        servers = [_serve(stack, host, mode, out) for host in sorted({flow.src for flow in flows})]
+        try:
+            with RunWatch.of(stack.testbed) as watch:
+                times_ms = _fetch(stack, flows)
+        finally:
+            for process in servers:
+                stop(process)
+        reasons = watch.reasons()
+    return Run(_by_class(flows, times_ms), reasons)
+
+
+def _serve(stack: Stack, host: str, mode: str, out: Path) -> subprocess.Popen[bytes]:
+    address = stack.topology.host_by_name[host].ipv4
+    argv = [sys.executable, "-m", server.__name__, address, str(client.PORT), mode]
+    process = stack.testbed.spawn(host, argv, log_file=out / f"{host}.log")
+    listens = f":{client.PORT}"
+    wait_until(lambda: listens in stack.testbed.exec(host, ["ss", "-Hltn"]), f"the server on {host} listens")
+    return process
+
+
+def _fetch(stack: Stack, flows: Sequence[ScheduledFlow]) -> list[float]:
+    """Return the times of the responses in ms."""
+    address = {host.name: host.ipv4 for host in stack.topology.hosts}
+    requests = [(LEAST_S + flow.start_s, address[flow.src], flow.bytes) for flow in flows]
+    answer = stack.testbed.exec(
+        CLIENT,
+        [sys.executable, "-m", client.__name__],
+        stdin=json.dumps(requests),
+        timeout_s=flows[-1].start_s + GRACE_S,
+    )
+    return [1000 * float(seconds) for seconds in json.loads(answer)]
+
+
+def _by_class(flows: Sequence[ScheduledFlow], times_ms: Sequence[float]) -> dict[str, list[float]]:
+    found = {
+        name: [ms for flow, ms in zip(flows, times_ms, strict=True) if flow.size_class == name]
+        for name in CLASSES
+    }
+    return {**found, "all": list(times_ms)}
+
+
+# -- the verdict
+
+
+def claims(outcome: Outcome) -> list[Claim]:
+    runs = [run for some in outcome.values() for run in some]
+    reasons = "; ".join(reason for run in runs for reason in run.reasons)
+    compared = [_compared(outcome, name) for name in ("medium", "all")]
+    return [*compared, Claim("runs that are valid", "all", reasons or "all", not reasons)]
+
+
+def _compared(outcome: Outcome, size_class: str) -> Claim:
+    declared, plain = ([run.mean(size_class) for run in outcome[mode]] for mode in ("declared", "plain"))
+    change = difference(declared, plain)
+    return Claim(f"mean of {size_class} responses, declared or not", "lower", str(change), change.mean < 0)
+
+
+def numbers(outcome: Outcome) -> dict[str, Any]:
+    return {
+        mode: {
+            name: {"mean_ms": [run.mean(name) for run in runs], "p99_ms": [run.p99(name) for run in runs]}
+            for name in CLASSES
+        }
+        for mode, runs in outcome.items()
+    }
+
+
+def table(outcome: Outcome) -> str:
+    """Return the figures as Markdown: means over the seeds, in ms."""
+    lines = [
+        "| sizes | small | small p99 | medium | medium p99 | large | all |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for mode, runs in outcome.items():
+        cells = [
+            *(fmean(run.mean("small") for run in runs), fmean(run.p99("small") for run in runs)),
+            *(fmean(run.mean("medium") for run in runs), fmean(run.p99("medium") for run in runs)),
+            *(fmean(run.mean("large") for run in runs), fmean(run.mean("all") for run in runs)),
+        ]
+        lines.append(f"| {mode} | {' | '.join(f'{cell:.3g}' for cell in cells)} |")
+    return "\n".join(lines)
+
+
+EXPERIMENT = Experiment(
+    name="http_sizes",
+    claim="Web servers whose responses declare their Content-Length serve them sooner.",
+    figure="",
+    minutes=5,
+    about=__doc__,
+    runner=Script(measure),
+    on=(TESTBED,),
+    seeds=(1, 2, 3),
+    flows=600,
+    quick={"seeds": (1,), "flows": 200},
+    claims=claims,
+    numbers=numbers,
+    table=table,
+)

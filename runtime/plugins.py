@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts from outside the tree: schemes with their queue rules, topologies, and workloads by name.
+
+A plugin is a Python module of the same form as a file in the tree:
+
+- every `Scheme` in it is a scheme, as in policy/schemes/ (its queue rule may be its own);
+- with KIND, Parameters and build, it is a topology, as in topologies/;
+- WORKLOADS maps names to .cdf files, as in experiments/workloads.
+
+Plugins are the files in $SLUICE_PLUGINS and the entry points of the group "sluice.plugins" of installed packages. The
+environment variable reaches every process of a run, so the controller, the web process and the agents know them, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from policy import tags
+from policy.errors import FieldError, SluiceError
+from policy.links import Links
+from policy.schemes import SCHEMES, Scheme
+
+VARIABLE = "SLUICE_PLUGINS"
+"""Paths of files, separated by colons."""
+GROUP = "sluice.plugins"
+"""The group of entry points. Each names a module."""
+
+
+class PluginError(SluiceError):
+    """A plugin cannot be loaded. The message names it and the place of the error."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plugin that is loaded."""
+
+    source: str
+    """The path of its file, or its entry point."""
+    digest: str
+    """SHA-256 of its file."""
+    schemes: tuple[str, ...]
+    topology: str | None
+    workloads: tuple[str, ...]
+
+
+TOPOLOGIES: dict[str, Any] = {}
+"""KIND → the module, for the topologies of all plugins."""
+WORKLOADS: dict[str, Path] = {}
+"""Name → .cdf file, for the workloads of all plugins."""
+LOADED: dict[str, Plugin] = {}
+"""Source → plugin."""
+
+
+def use(file: Path) -> None:
+    """Load a plugin, also in the processes that this one starts. Raises PluginError."""
+    path = str(file.resolve())
+    _load_file(Path(path))
+    if path not in (given := _files()):
+        os.environ[VARIABLE] = os.pathsep.join([*given, path])
+
+
+def load() -> None:
+    """Load all plugins that are not loaded yet. Raises PluginError that names the plugin."""
+    for point in entry_points(group=GROUP):
+        _load_entry_point(point)
+    for path in _files():
+        _load_file(Path(path))
+
+
+def _files() -> list[str]:
+    return [str(Path(path).resolve()) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
+
+
+def _load_entry_point(point: EntryPoint) -> None:
+    source = f"entry point {point.name} = {point.value}"
+    if source not in LOADED:
+        try:
+            module = point.load()
+        except Exception as error:
+            raise PluginError(f"plugin {source}: {_place(error)}") from None
+        _add(source, module)
+
+
+def _load_file(path: Path) -> None:
+    if str(path) in LOADED:
+        return
+    if path.suffix != ".py" or not path.is_file():
+        raise PluginError(f"plugin {path}: there is no such file of Python (.py); give the path of one")
+    name = f"sluice_plugin_{path.stem}_{len(LOADED)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise PluginError(f"plugin {path}: {_place(error)}") from None
+    _add(str(path), module)
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost line of an error, and the error."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}"
+
+
+def _add(source: str, module: ModuleType) -> None:
+    """Register the parts of a module. After an error, none of them is registered."""
+    schemes = {one.name: one for one in vars(module).values() if _is_new(one)}
+    topology, workloads = _topology(source, module), _workloads(source, module)
+    if not (schemes or topology or workloads):
+        raise PluginError(
+            f"plugin {source}: has no Scheme, no topology (KIND, Parameters, build) and no WORKLOADS"
+        )
+    _refuse_known(source, "scheme", schemes, SCHEMES)
+    _refuse_known(source, "topology", topology, TOPOLOGIES)
+    _refuse_known(source, "workload", workloads, WORKLOADS)
+    SCHEMES.update(schemes)
+    try:
+        for scheme in schemes.values():
+            _check(source, scheme)
+    except PluginError:
+        for name in schemes:
+            del SCHEMES[name]
+        raise
+    TOPOLOGIES.update(topology)
+    WORKLOADS.update(workloads)
+    digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+    LOADED[source] = Plugin(source, digest, tuple(schemes), next(iter(topology), None), tuple(workloads))
+
+
+def _is_new(value: object) -> bool:
+    """Return whether a value is a scheme that the module has not imported from elsewhere."""
+    return isinstance(value, Scheme) and SCHEMES.get(value.name) is not value
+
+
+def _refuse_known(source: str, what: str, new: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name in new:
+        if name in known:
+            raise PluginError(f'plugin {source}: there is a {what} "{name}" already; choose another name')
+
+
+def _topology(source: str, module: ModuleType) -> dict[str, Any]:
+    if not hasattr(module, "KIND"):
+        return {}
+    parameters, build = getattr(module, "Parameters", None), getattr(module, "build", None)
+    if not (isinstance(parameters, type) and issubclass(parameters, Links) and callable(build)):
+        raise PluginError(
+            f"plugin {source}: a topology needs KIND, a class Parameters(policy.links.Links), and a function "
+            "build(values)"
+        )
+    return {str(module.KIND): module}
+
+
+def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
+    found = getattr(module, "WORKLOADS", {})
+    if not isinstance(found, Mapping):
+        raise PluginError(
+            f"plugin {source}: WORKLOADS must map names to .cdf files, not {type(found).__name__}"
+        )
+    for name, path in found.items():
+        if not Path(path).is_file():
+            raise PluginError(f'plugin {source}: WORKLOADS["{name}"]: there is no file {path}')
+    return {str(name): Path(path) for name, path in found.items()}
+
+
+def _check(source: str, scheme: Scheme) -> None:
+    """Check that the scheme's defaults make a policy, and that its queue rule has a queue for each tag."""
+    from policy.desired import Policy
+
+    rule = scheme.queue_rule
+    if not rule.allows(scheme.queues):
+        raise PluginError(f"plugin {source}: queue rule {rule.label} does not allow {scheme.queues} queues")
+    try:
+        policy = Policy.from_document({"scheme": scheme.name})
+        queues = rule.map(policy.thresholds, queues=policy.queues, untagged_queue=policy.untagged_queue)
+    except FieldError as error:
+        raise PluginError(f"plugin {source}: the defaults of scheme {scheme.name}: {error}") from None
+    except Exception as error:
+        raise PluginError(f"plugin {source}: queue rule {rule.label}: {_place(error)}") from None
+    if len(queues) != tags.TAG_COUNT or not all(queue in range(policy.queues) for queue in queues):
+        raise PluginError(
+            f"plugin {source}: queue rule {rule.label}: its map must have {tags.TAG_COUNT} queues, each "
+            f"from 0 to {policy.queues - 1}, not {len(queues)} from {min(queues)} to {max(queues)}"
+        )

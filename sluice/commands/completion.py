@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice completion`: the script with which a shell completes the words of `sluice`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sluice.commands.arguments import command_parser
+
+SHELLS = ("bash", "zsh")
+
+_EPILOG = """examples:
+  source <(sluice completion bash)     # for this shell; put the line into ~/.bashrc for all
+  source <(sluice completion zsh)      # for this shell; put the line into ~/.zshrc, below compinit, for all
+
+The Debian packages install both scripts.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("completion", _EPILOG)
+    made.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    print(script(arguments.shell))
+    return 0
+
+
+def script(shell: str) -> str:
+    """Return the script for a shell."""
+    from argcomplete.shell_integration import shellcode
+
+    return str(shellcode(["sluice"], shell=shell))

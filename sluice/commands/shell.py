@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice shell`: a shell on a host of a running testbed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from sluice.commands.arguments import command_parser
+from sluice.commands.exec import become
+from sluice.completion import completed, hosts
+from sluice.testbeds import add_testbed
+
+_EPILOG = """The shell is $SHELL, or /bin/sh. It has this machine's files, and the network and the name of the
+host. `sluice exec` runs one program. The exit code is the shell's.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("shell", _EPILOG)
+    host = made.add_argument("host", help="as the dashboard names it, for example h1")
+    completed(host, hosts)
+    add_testbed(made)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    return become(arguments.host, [os.environ.get("SHELL") or "/bin/sh"], arguments.testbed)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion in the shell: the words that may follow on a command line, from the parsers of the commands.
+
+The shell calls `sluice` with the line in the environment, and argcomplete answers instead of the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLE, LINE = "_ARGCOMPLETE", "COMP_LINE"
+
+Words = Callable[[], Iterable[str]]
+
+
+def is_asked() -> bool:
+    """Return whether a shell asks for words in place of running a command."""
+    return VARIABLE in os.environ
+
+
+def answer(parser: argparse.ArgumentParser, commands: Mapping[str, str]) -> None:
+    """Write the words that may follow, and end the process. `parser` has the options before the command."""
+    import argcomplete
+
+    argcomplete.autocomplete(whole_parser(parser, commands, os.environ.get(LINE, "").split()))
+
+
+def whole_parser(
+    parser: argparse.ArgumentParser, commands: Mapping[str, str], words: Iterable[str]
+) -> argparse.ArgumentParser:
+    """Return a parser of the whole line. Only the command that the line names is imported, because that takes time."""
+    whole = argparse.ArgumentParser(prog=parser.prog)
+    for action in parser._actions:
+        if action.option_strings and not isinstance(action, argparse._HelpAction):
+            whole._add_action(action)
+    below = whole.add_subparsers(metavar="COMMAND")
+    for name, what in commands.items():
+        below.add_parser(name, help=what)
+    named = next((word for word in words if word in commands), None)
+    if named is not None and (found := _parser_of(named)) is not None:
+        below.choices[named] = found
+    return whole
+
+
+def _parser_of(command: str) -> argparse.ArgumentParser | None:
+    """Return the parser of a command; None for a service, and where an installation lacks the command's packages."""
+    try:
+        found: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{command}").parser()
+    except ModuleNotFoundError:
+        return None
+    return found
+
+
+# ── Words that no parser knows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def completed(action: argparse.Action, words: Words, *, files: tuple[str, ...] = ()) -> None:
+    """Let an argument be completed by these words, and by the names of files with these endings."""
+
+    def complete(prefix: str, **_: Any) -> list[str]:
+        found = [word for word in words() if word.startswith(prefix)]
+        if files:
+            from argcomplete.completers import FilesCompleter
+
+            found += FilesCompleter(files)(prefix)
+        return found
+
+    action.completer = complete  # type: ignore[attr-defined]
+
+
+def scenarios() -> list[str]:
+    """Return the names of the included scenarios."""
+    return sorted(
+        path.stem for path in (Path(__file__).parents[1] / "experiments" / "scenarios").glob("*.toml")
+    )
+
+
+def schemes() -> list[str]:
+    """Return the names of all schemes."""
+    from policy.schemes import SCHEMES
+
+    return list(SCHEMES)
+
+
+def policy_keys() -> list[str]:
+    """Return the start of a setting for each key of a policy, and the settings of the scheme."""
+    from policy.fields import POLICY_FIELDS
+
+    return [*(f"{field.name}=" for field in POLICY_FIELDS), *(f"scheme={name}" for name in schemes())]
+
+
+def hosts() -> list[str]:
+    """Return the hosts of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [host.name for bed in running_testbeds() for host in bed.topology.hosts]
+
+
+def ports() -> list[str]:
+    """Return the ports of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [port.id for bed in running_testbeds() for port in bed.topology.ports]
+
+
+def testbeds() -> list[str]:
+    """Return the process ids of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [str(bed.pid) for bed in running_testbeds()]

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep on a cluster: points in jobs of some minutes, and Snakemake's options for the cluster's engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR
+from policy.framing import FRAME_BYTES
+from runtime.command import CommandFailed, run
+from sluice.sweep.points import Point
+from sluice.sweep.work import predicted_work
+
+HOPS_PER_S = 5e6
+"""Packet-hops that one core simulates in a second, at least. Measured: 6.8 and 11.7 million on two kinds of machine."""
+STARTUP_S = 10.0
+"""Time of a job before its first point runs: imports of Snakemake and of Sluice."""
+RETRIES = 3
+"""How often a job that failed or was lost starts again. It runs only the points that are missing."""
+DEFAULT_JOBS = 100
+DEFAULT_JOB_MINUTES = 5.0
+MEMORY_MB = 2048
+_SPARE = 4.0
+"""A job may take so many times as long as predicted before the cluster ends it."""
+
+Batches = dict[str, list[str]]
+"""Name of a job → names of its points."""
+JOBS = ".jobs"
+"""Folder of the jobs' logs and of the files that say that a job is done."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the jobs of a sweep run."""
+
+    profile: str | None = None
+    """A Snakemake profile, a folder or a name. None: Slurm without a profile."""
+    job_minutes: float = DEFAULT_JOB_MINUTES
+
+    def check(self) -> None:
+        """Raise SluiceError if this machine cannot submit jobs."""
+        if self.profile is not None:
+            return
+        if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
+            raise SluiceError("--cluster slurm needs Snakemake's plugin: pip install 'sluice[slurm]'")
+        if shutil.which("sbatch") is None:
+            raise SluiceError(
+                "--cluster slurm: there is no sbatch here; run this on a machine that submits jobs"
+            )
+
+    def options(self, jobs: int) -> list[str]:
+        """Snakemake's options for at most `jobs` jobs at a time."""
+        given = ["--jobs", str(jobs), "--retries", str(RETRIES), "--latency-wait", "60"]
+        if self.profile is not None:
+            return [*given, "--profile", self.profile]
+        return [
+            *[*given, "--executor", "slurm", "--slurm-array-jobs", "all"],
+            *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", _status_command()],
+            *["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"],
+        ]
+
+
+def predicted_s(point: Point) -> float:
+    """Return how long a point takes on one core, by its packet-hops."""
+    wire_bytes = predicted_work(point.scheme, point.document, SIMULATOR).amount or 0.0
+    return wire_bytes / FRAME_BYTES / HOPS_PER_S
+
+
+def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes: float) -> Batches:
+    """Group points into jobs of about this time. The longest points come first, so that none starts last.
+
+    A point that is longer than a job is a job of its own.
+    """
+    most_s, found, filled = 60 * job_minutes, Batches(), dict[str, float]()
+    for point in sorted(points, key=lambda one: (-predicted[one.name], one.name)):
+        needed = predicted[point.name]
+        name = next((name for name, taken in filled.items() if taken + needed <= most_s), None)
+        if name is None:
+            name = f"job-{len(found):04d}"
+            found[name], filled[name] = [], 0.0
+        found[name].append(point.name)
+        filled[name] += needed
+    return found
+
+
+def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:
+    """Return the time limit of a job with these points."""
+    return 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60)
+
+
+def job_entries(points: Sequence[Point], job_minutes: float) -> dict[str, dict[str, Any]]:
+    """Return what Snakefile and nodes read of each job: its points, and its limits."""
+    predicted = {point.name: predicted_s(point) for point in points}
+    return {
+        job: {"points": names, "minutes": limit_minutes(names, predicted), "mem_mb": MEMORY_MB}
+        for job, names in batches(points, predicted, job_minutes).items()
+    }
+
+
+def _status_command() -> str:
+    """The command that tells the states of jobs. sacct tells nothing on a cluster without accounting."""
+    try:
+        config = run(["scontrol", "show", "config"])
+    except CommandFailed as error:
+        raise SluiceError(f"--cluster slurm: the cluster does not answer ({error})") from None
+    return "squeue" if "accounting_storage/none" in config else "sacct"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The testbeds that run on this machine, for commands that look into one.
+
+A command finds a testbed by its first process, so any user with root can have started it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from policy.errors import FieldError, SluiceError, guess, shortened
+from policy.graph import Topology
+from sluice.completion import completed, testbeds
+from topologies.processes import translate
+from topologies.settings import Settings, load_start, read_json
+
+MODULE = "topologies.supervisor"
+
+Ask = Callable[[str], str]
+"""Shows a question and returns the answer, as `input` does."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A testbed on this machine."""
+
+    pid: int
+    """Process id of its first process, in this namespace."""
+    settings: Settings
+    topology: Topology
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.settings.run_dir
+
+    @property
+    def shown(self) -> str:
+        """The testbed in a list."""
+        hosts = len(self.topology.hosts)
+        return f"{self.pid} ({self.topology.kind} with {hosts} hosts, {self.folder})"
+
+    def host_pid(self, name: str) -> int:
+        """Return the process id that holds a host's network namespace. Raises FieldError, or SluiceError while the
+        testbed starts."""
+        if name not in self.topology.host_by_name:
+            known = list(self.topology.host_by_name)
+            raise FieldError(
+                "host",
+                f"the network has no host {shortened(name)}{guess(name, known)}; its hosts are {', '.join(known)}",
+            )
+        inner = (read_json(self.settings.status_file) or {}).get("hosts", {}).get(name)
+        outer = translate(self.pid, {inner}).get(inner) if inner is not None else None
+        if outer is None:
+            raise SluiceError(f"the testbed {self.pid} has not started {name} yet: repeat it in a second")
+        return outer
+
+
+def add_testbed(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses a testbed."""
+    chosen = parser.add_argument(
+        "--testbed",
+        type=int,
+        metavar="PID",
+        help="process id of the testbed, if several run; in a terminal, the command asks for it",
+    )
+    completed(chosen, testbeds)
+
+
+def running_testbeds() -> list[Running]:
+    """Return all testbeds of this machine, by process id."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        start_file = _start_file(entry)
+        if start_file is not None and start_file.exists():
+            found.append(Running(int(entry.name), *load_start(start_file)))
+    return sorted(found, key=lambda running: running.pid)
+
+
+def _start_file(process: Path) -> Path | None:
+    """Return the settings file of a testbed's first process; None for other processes, also for its `unshare`."""
+    try:
+        argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        is_python = (process / "exe").readlink().name.startswith("python")
+    except OSError:
+        return None  # the process has just ended
+    return Path(argv[-1]) if is_python and MODULE in argv else None
+
+
+def chosen_testbed(running: list[Running], pid: int | None, ask: Ask | None = None) -> Running:
+    """Return the testbed with that process id, or the only one, or the one that the user chooses.
+
+    `ask` is None if there is no one to ask. Raises SluiceError that lists the testbeds.
+    """
+    listed = "; ".join(bed.shown for bed in running)
+    by_pid = {bed.pid: bed for bed in running}
+    if not running:
+        raise SluiceError(
+            "no testbed runs on this machine: start `sluice demo --on testbed` or `sluice run --on testbed` first; "
+            "a simulated network has no hosts and ports of the kernel"
+        )
+    if pid is None and len(running) > 1:
+        if ask is None:
+            raise FieldError("--testbed", f"several testbeds run; choose one by its process id: {listed}")
+        pid = _asked(running, ask)
+    if pid is None:
+        return running[0]
+    if pid not in by_pid:
+        raise FieldError("--testbed", f"{pid} is not a testbed; the testbeds are {listed}")
+    return by_pid[pid]
+
+
+def _asked(running: list[Running], ask: Ask) -> int:
+    """Return the process id that the user chooses, by its place in the list or by itself. Asks until it is clear."""
+    lines = [f"  {place}  {bed.shown}" for place, bed in enumerate(running, start=1)]
+    answers = {str(place): bed.pid for place, bed in enumerate(running, start=1)}
+    answers |= {str(bed.pid): bed.pid for bed in running}
+    question = "\n".join(["several testbeds run:", *lines, f"which one (1 to {len(running)})? "])
+    while True:
+        try:
+            answer = ask(question).strip()
+        except EOFError:
+            raise SluiceError("no testbed is chosen: name one with --testbed") from None
+        if answer in answers:
+            return answers[answer]
+        question = f"{shortened(answer)} is not in the list; which one (1 to {len(running)})? "
+
+
+def the_testbed(pid: int | None) -> Running:
+    """Return the testbed that a command means. If several run, it asks in a terminal. Raises SluiceError."""
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return chosen_testbed(running_testbeds(), pid, _ask if is_terminal else None)
+
+
+def _ask(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)  # the standard output may go into a file
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice exec` and `sluice shell` on a real testbed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import topologies
+from sluice.testbeds import running_testbeds
+from topologies.testbed import Testbed
+
+pytestmark = pytest.mark.net
+
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    folder = tmp_path_factory.mktemp("bed")
+    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
+        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
+            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
+        yield bed
+
+
+def line(bed: Testbed, host: str, *program: str, command: str = "exec") -> list[str]:
+    (running,) = [found for found in running_testbeds() if found.folder == bed.settings.run_dir]
+    rest = ["--", *program] if program else []
+    return [sys.executable, "-m", "sluice", command, host, "--testbed", str(running.pid), *rest]
+
+
+def ended(bed: Testbed, host: str, *program: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    argv = line(bed, host, *program)
+    return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+def test_a_program_has_the_hosts_network_and_all_names(bed: Testbed) -> None:
+    assert "1 received" in ended(bed, "h1", "ping", "-c", "1", "h2").stdout
+    assert "10.0.0.1/16" in ended(bed, "h1", "ip", "addr", "show", "h1-eth0").stdout
+    assert ended(bed, "h2", "getent", "hosts", "ip6-h1").stdout.split() == ["fd00::1", "ip6-h1"]
+    assert ended(bed, "h2", "uname", "-n").stdout == "h2\n"
+
+
+def test_the_machine_keeps_its_own_names(bed: Testbed) -> None:
+    before = Path("/etc/hosts").read_text(), os.uname().nodename
+    assert ended(bed, "h1", "grep", "-c", "h2", "/etc/hosts").stdout == "2\n"
+    assert (Path("/etc/hosts").read_text(), os.uname().nodename) == before
+
+
+def test_input_output_and_exit_status_are_the_programs(bed: Testbed) -> None:
+    found = ended(bed, "h1", "sh", "-c", "cat; echo wrong >&2; exit 7", stdin="some text")
+    assert (found.stdout, found.stderr, found.returncode) == ("some text", "wrong\n", 7)
+
+
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_program(bed: Testbed, number: signal.Signals) -> None:
+    process = subprocess.Popen(line(bed, "h1", "sh", "-c", "echo up; exec sleep 60"), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(number)
+    assert process.wait(TIMEOUT_S) == -number
+    process.stdout.close()
+
+
+def test_what_cannot_start_says_why(bed: Testbed) -> None:
+    missing = ended(bed, "h1", "no-such-program")
+    assert (missing.returncode, missing.stdout) == (127, "")
+    assert "there is no program no-such-program on this machine" in missing.stderr
+    folder = ended(bed, "h1", "/etc/hosts")
+    assert folder.returncode == 126
+    assert "/etc/hosts is not an executable file" in folder.stderr
+
+
+def everything(terminal: int) -> str:
+    """All that was written to a terminal whose other end is closed."""
+    parts = []
+    with suppress(OSError):  # EIO is the end
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+def test_a_shell_has_the_terminal(bed: Testbed) -> None:
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"SHELL": "/bin/sh", "PS1": "$ "}
+    process = subprocess.Popen(
+        line(bed, "h2", command="shell"), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    os.write(ours, b"tty; uname -n; exit 3\n")
+    assert process.wait(TIMEOUT_S) == 3
+    said = everything(ours).split()
+    os.close(ours)
+    assert any(word.startswith("/dev/pts/") for word in said)
+    assert "h2" in said

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheme, its queue rule and a network from outside the tree, on the testbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow.parquet import read_table
+
+from tests.kit.pages import DOCS, of_order
+
+PAGE = DOCS / "how-to" / "plugins.md"
+
+pytestmark = pytest.mark.net
+
+
+def test_the_page_on_the_testbed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    for block in of_order(PAGE, "save"):
+        (tmp_path / block.argument).write_text(block.text)
+    words = ["run", "mine.toml", "--plugin", "my_scheme.py", "--flows", "20", "--out", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sluice", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["fct_us"]["all"]["n"], summary["unfinished"]) == (20, 0)
+    counted = [row["queue_bytes"] for row in read_table(tmp_path / "out" / "ports.parquet").to_pylist()]
+    used = [max(of_queue) for of_queue in zip(*filter(None, counted), strict=True)]
+    assert used[0] > 0
+    assert used[1] > 0  # flows that have sent more than 100 KB
+    assert not any(used[3:])

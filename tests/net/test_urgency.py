@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A testbed under a scheme that tags urgency: deadlines explain the urgency of one host, and not that of another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.checks.hostile import flood
+from policy import tags
+from policy.scenario import scheduled_flows
+from runtime.wait import wait_until
+from sluice.runs.files import scenario_with
+from sluice.runs.stack import Stack
+from store.observed import host_heartbeats, recent_events
+from store.sanctions import all_sanctions
+from topologies import build_topology
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
+    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
+]
+
+HONEST, FORGER, SINK = "h2", "h3", "h1"
+URGENT_BYTES = 1_000_000
+FRAMES_PER_S = 1200
+
+
+def document() -> dict[str, object]:
+    """Return a scenario: one flow with a deadline, which is urgent from its first byte on."""
+    flow = {"from": HONEST, "to": SINK, "bytes": "12MB", "deadline": "11s"}
+    return {
+        "name": "urgency",
+        "seed": 1,
+        "fabric": {"topology": "single", "hosts": 3, "host_rate": "20Mbit"},
+        "scheme": {"name": "aemon"},
+        "workload": {"flow": [flow]},
+    }
+
+
+def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_not(tmp_path: Path) -> None:
+    scenario, _ = scenario_with(document())
+    topology = build_topology(scenario)
+    flows = scheduled_flows(scenario, topology, np.random.default_rng(1), "urgency")
+    with Stack.start(scenario, topology, tmp_path) as stack:
+        stack.start_agents(flows)
+
+        def urgent_bytes(host: str) -> int:
+            return host_heartbeats(stack.engine)[host].urgent_bytes or 0
+
+        wait_until(lambda: urgent_bytes(HONEST) > URGENT_BYTES, "the deadline flow is urgent", timeout_s=20)
+        ends = [topology.host_by_name[name] for name in (FORGER, SINK)]
+        places = [f"{host.mac},{host.ipv4}" for host in ends]
+        argv = [sys.executable, flood.__file__, "urgent", f"{FORGER}-eth0", *places, str(FRAMES_PER_S)]
+        began = time.time()
+        stack.testbed.spawn(FORGER, argv)
+        wait_until(lambda: all_sanctions(stack.engine), "a host is named", timeout_s=20)
+        (row,) = all_sanctions(stack.engine)
+        assert urgent_bytes(FORGER) == 0
+        demotions = [
+            e["document"]["host"] for e in recent_events(stack.engine, began) if e["kind"] == "host-demoted"
+        ]
+    assert (row.host, row.tag) == (FORGER, tags.URGENCY_LAST)
+    assert row.sent_bytes > row.limit_bytes
+    assert demotions == [FORGER]

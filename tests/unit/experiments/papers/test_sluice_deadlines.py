@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice_deadlines: one variant for each value of the setting, and claims about the curve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.kit.runs import Results, Runs
+from experiments.papers.sluice import deadlines, fct
+from policy.scenario import scenario_from_document
+from sluice.runs.files import load_cdf
+from tests.unit.experiments.builders import claim, given, run_of
+
+
+def test_plan__one_run_for_each_value() -> None:
+    points = deadlines.plan(given(deadlines.EXPERIMENT))[""].points
+    found = {point.scheme: scenario_from_document(point.document, load_cdf).policy for point in points}
+    after = {name: policy.urgent_after for name, policy in found.items() if name.startswith("sluice")}
+    assert list(after.values()) == [0, 100_000, 10**6, 3 * 10**6, 10**7]
+    assert set(found) - set(after) == {"pias", "karuna"}
+
+
+def results(missed: float) -> Results:
+    columns = [*deadlines.SHOWN.values(), deadlines.HOPELESS]
+    names = [*map(deadlines.variant, deadlines.URGENT_AFTER), *deadlines.OTHERS]
+    rows: dict[str, dict[str, Any]] = {
+        name: dict.fromkeys(columns, 0.8) | {fct.MISSES: missed} for name in names
+    }
+    rows["pias"] = dict.fromkeys(columns, 1.0)
+    rows["karuna"] |= {fct.MISSES: 0.02}
+    return Results(
+        given(deadlines.EXPERIMENT), {"": Runs([run_of(n, 0.8, **row) for n, row in rows.items()])}
+    )
+
+
+@pytest.mark.parametrize(("missed", "holds"), [(0.01, True), (0.03, False)])
+def test_claims__the_ends_of_the_curve(missed: float, holds: bool) -> None:
+    claims = deadlines.claims(results(missed))
+    assert claim(claims, "fewest deadlines").holds is holds
+    assert claim(claims, "least mean FCT").holds
+
+
+def test_table_and_figure__show_every_run() -> None:
+    found = results(0.01)
+    assert deadlines.table(found).count("\n") == 2 + len(found.runs.variants)
+    deadlines.draw(found)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The export against a schema of SONiC's tables, and against the way of a packet through them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from policy import tags
+from policy.desired import Policy
+from policy.errors import SluiceError
+from policy.static_thresholds import known_delays
+from policy.traffic_classes import ClassPlan, class_plan, coarse_map
+from sluice.export.sonic import (
+    ADAPTED_TABLE,
+    SonicPort,
+    Tables,
+    adapted_tables,
+    check_interface,
+    config_tables,
+    differences,
+)
+from sluice.runs.files import load_cdf
+
+SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())
+SCHEMES = ("sluice", "mlfq-adaptive", "pias", "aemon", "dctcp", "karuna", "datcp")
+
+
+def plan_of(scheme: str, **fields: Any) -> ClassPlan:
+    policy = Policy.from_document({"scheme": scheme, **fields})
+    levels = len(policy.thresholds) + 1
+    return class_plan(policy, [known_delays(load_cdf("web-search"), 0.8, levels)])
+
+
+def ports_of(plan: ClassPlan) -> list[SonicPort]:
+    edges = plan.snapped(plan.policy.thresholds)
+    return [SonicPort("Ethernet0", edges), SonicPort("Ethernet4", edges)]
+
+
+def tables_of(scheme: str, **fields: Any) -> tuple[ClassPlan, Tables]:
+    plan = plan_of(scheme, **fields)
+    return plan, config_tables(plan, ports_of(plan))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_config_tables__fit_the_schema(scheme: str) -> None:
+    jsonschema.validate(tables_of(scheme)[1], SCHEMA)
+
+
+def test_the_schema_refuses_what_sonic_refuses() -> None:
+    _, tables = tables_of("sluice")
+    tables["TC_TO_QUEUE_MAP"]["SLUICE_Ethernet0"]["8"] = "0"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tables, SCHEMA)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_config_tables__every_name_that_a_row_uses_exists(scheme: str) -> None:
+    _, tables = tables_of(scheme)
+    for row in tables["PORT_QOS_MAP"].values():
+        assert row["dscp_to_tc_map"] in tables["DSCP_TO_TC_MAP"]
+        assert row["tc_to_queue_map"] in tables["TC_TO_QUEUE_MAP"]
+    for row in tables["QUEUE"].values():
+        assert row["scheduler"] in tables["SCHEDULER"]
+        assert row.get("wred_profile") in {None, *tables["WRED_PROFILE"]}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_config_tables__a_packet_of_each_tag_gets_the_queue_of_the_policy(scheme: str) -> None:
+    plan, tables = tables_of(scheme)
+    expected = coarse_map(plan.policy, plan.snapped(plan.policy.thresholds))
+    binding = tables["PORT_QOS_MAP"]["Ethernet4"]
+    classes = tables["DSCP_TO_TC_MAP"][binding["dscp_to_tc_map"]]
+    queues = tables["TC_TO_QUEUE_MAP"][binding["tc_to_queue_map"]]
+    top = plan.policy.queues - 1
+    found = [top - int(queues[classes[str(dscp)]]) for dscp in range(64)]
+    assert found[: tags.TAG_COUNT] == list(expected)
+    assert found[tags.TAG_COUNT :] == [expected[tags.UNTAGGED]] * 2
+
+
+def test_adapted_tables__other_thresholds_change_one_table_of_one_port() -> None:
+    plan = plan_of("sluice")
+    first, second = ports_of(plan)
+    before = config_tables(plan, [first, second])
+    moved = SonicPort("Ethernet4", (plan.edges_bytes[0],) * len(plan.policy.thresholds))
+    after = config_tables(plan, [first, moved])
+    assert {table for table in before if before[table] != after[table]} == {ADAPTED_TABLE}
+    assert before[ADAPTED_TABLE]["SLUICE_Ethernet0"] == after[ADAPTED_TABLE]["SLUICE_Ethernet0"]
+    assert adapted_tables(plan, [moved])[ADAPTED_TABLE].items() <= after[ADAPTED_TABLE].items()
+
+
+def test_config_tables__the_last_queue_has_its_own_threshold() -> None:
+    _, tables = tables_of("sluice", mark_at="100KB", last_mark_factor=3)
+    profiles = {key: tables["WRED_PROFILE"][row["wred_profile"]] for key, row in tables["QUEUE"].items()}
+    assert profiles["Ethernet0|5"]["green_max_threshold"] == "100000"
+    assert profiles["Ethernet0|0"]["green_min_threshold"] == "300000"
+
+
+def test_config_tables__red_keeps_its_ramp() -> None:
+    _, tables = tables_of("datcp", mark_min="80KB", mark_max="120KB")
+    row = tables["WRED_PROFILE"]["SLUICE"]
+    assert (row["green_min_threshold"], row["green_max_threshold"]) == ("80000", "120000")
+
+
+@pytest.mark.parametrize("scheme", ["fish", "pfabric", "hull"])
+def test_config_tables__a_policy_that_sonic_cannot_carry_out_is_refused(scheme: str) -> None:
+    with pytest.raises(SluiceError, match=f"{scheme}: .*choose another scheme"):
+        tables_of(scheme)
+
+
+def test_differences__name_what_the_switch_does_otherwise() -> None:
+    said = " ".join(differences(plan_of("mlfq-adaptive", urgent_first=True)))
+    assert "WRED cannot count a whole port" in said
+    assert "drops what arrives" in said
+    assert "own backlog" not in " ".join(differences(plan_of("sluice")))
+
+
+@pytest.mark.parametrize("name", ["", "0", "Ethernet0|1", "Ethernet 0", "E" * 25])
+def test_check_interface__names_what_is_allowed(name: str) -> None:
+    with pytest.raises(SluiceError, match="for example Ethernet0"):
+        check_interface(name)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each test runs `sluice` as a shell does that completes a line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policy.schemes import SCHEMES
+from sluice.cli import COMMANDS, SERVICES
+from sluice.commands.completion import SHELLS, script
+
+SLUICE = Path(sys.executable).with_name("sluice")
+TIMEOUT_S = 60.0
+
+
+def words(line: str, folder: Path) -> set[str]:
+    """The words that may follow at the end of a line."""
+    answer = folder / "answer"
+    environment = os.environ | {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+    }
+    done = subprocess.run(
+        [SLUICE], env=environment, cwd=folder, capture_output=True, timeout=TIMEOUT_S, text=True
+    )
+    assert done.stdout == ""
+    return set(answer.read_text().split("\n")) - {""}
+
+
+def test_every_command_and_service_is_a_first_word(tmp_path: Path) -> None:
+    assert words("sluice ", tmp_path) >= {*COMMANDS, *SERVICES}
+    assert words("sluice swe", tmp_path) == {"sweep"}
+
+
+def test_options_of_a_command_and_their_values(tmp_path: Path) -> None:
+    assert words("sluice run --o", tmp_path) >= {"--on", "--out"}
+    assert words("sluice -v run --on ", tmp_path) == {"testbed", "simulator"}
+    assert words("sluice policy fr", tmp_path) == {"freeze"}
+
+
+def test_names_that_no_parser_knows(tmp_path: Path) -> None:
+    (tmp_path / "paper-mine.toml").touch()
+    (tmp_path / "paper.txt").touch()
+    assert words("sluice run paper", tmp_path) == {"paper-mix", "paper-mine.toml"}
+    assert words("sluice sweep x.toml --schemes ", tmp_path) >= set(SCHEMES)
+    assert words("sluice policy set mark_at", tmp_path) == {"mark_at=", "mark_at_core="}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_one_of_its_shell(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(script(shell))
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    subprocess.run([program, "-n", tmp_path / "script"], check=True)
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    ask = (
+        f"PATH={SLUICE.parent}:$PATH; source <({SLUICE} completion bash); "
+        "COMP_WORDS=(sluice swe); COMP_CWORD=1; COMP_LINE='sluice swe'; COMP_POINT=10; COMP_TYPE=9; "
+        "_python_argcomplete sluice swe sluice; echo ${COMPREPLY[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert done.stdout.split() == ["sweep"], done.stderr

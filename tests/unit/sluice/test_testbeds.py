@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import topologies
+from policy.errors import FieldError, SluiceError
+from sluice.testbeds import Running, chosen_testbed, running_testbeds
+from topologies.settings import Settings
+
+ONE = topologies.build("single", hosts=2)
+
+
+def bed(pid: int) -> Running:
+    folder = Path(f"/tmp/bed-{pid}")
+    return Running(pid, Settings(folder, folder), ONE)
+
+
+def answers(*given: str) -> tuple[Callable[[str], str], list[str]]:
+    """Someone who gives these answers, and the questions that they were asked."""
+    asked: list[str] = []
+    left = list(given)
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        if not left:
+            raise EOFError
+        return left.pop(0)
+
+    return ask, asked
+
+
+def test_chosen_testbed__the_only_one_or_the_one_that_is_named() -> None:
+    assert chosen_testbed([bed(7)], None).pid == 7
+    assert chosen_testbed([bed(7), bed(9)], 9).pid == 9
+
+
+def test_chosen_testbed__what_is_unclear_is_said_with_what_there_is() -> None:
+    with pytest.raises(SluiceError, match="sluice demo"):
+        chosen_testbed([], None)
+    with pytest.raises(FieldError, match=r"7 \(single with 2 hosts, /tmp/bed-7\); 9 "):
+        chosen_testbed([bed(7), bed(9)], None)
+    with pytest.raises(FieldError, match="8 is not a testbed"):
+        chosen_testbed([bed(7), bed(9)], 8)
+
+
+@pytest.mark.parametrize("answer", ["2", " 9\n"])
+def test_chosen_testbed__in_a_terminal_it_asks(answer: str) -> None:
+    ask, asked = answers(answer)
+    assert chosen_testbed([bed(7), bed(9)], None, ask).pid == 9
+    assert "  2  9 (single with 2 hosts, /tmp/bed-9)" in asked[0]
+
+
+def test_chosen_testbed__asks_again_until_the_answer_is_clear() -> None:
+    ask, asked = answers("3", "", "7")
+    assert chosen_testbed([bed(7), bed(9)], None, ask).pid == 7
+    assert len(asked) == 3
+    assert asked[1].startswith('"3" is not in the list')
+    nobody, _ = answers()
+    with pytest.raises(SluiceError, match="--testbed"):
+        chosen_testbed([bed(7), bed(9)], None, nobody)
+
+
+def test_chosen_testbed__does_not_ask_about_a_wrong_process_id() -> None:
+    ask, asked = answers("1")
+    with pytest.raises(FieldError, match="8 is not a testbed"):
+        chosen_testbed([bed(7), bed(9)], 8, ask)
+    assert not asked
+
+
+def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
+    with pytest.raises(FieldError, match=r'no host "h11" \(did you mean h1\?\); its hosts are h1, h2'):
+        bed(7).host_pid("h11")
+
+
+def test_host_pid__a_testbed_that_starts_has_no_hosts_yet() -> None:
+    with pytest.raises(SluiceError, match="has not started h1 yet"):
+        bed(7).host_pid("h1")
+
+
+def test_running_testbeds__a_process_that_only_has_the_words_is_none() -> None:
+    assert all(isinstance(running, Running) for running in running_testbeds())

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network from a TOML file that lists its links.
+
+Hosts are h1, h2, …, and switches s1, s2, …; their addresses follow from the numbers. The ports of a switch have the
+numbers 1, 2, … in the order in which the file names its links.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from policy.entries import TableOf, entry, read
+from policy.errors import FieldError, shortened
+from policy.graph import Port, Topology, host, switch
+from policy.kinds import ListOf, Text
+from policy.links import DELAY, RATE, Links
+from topologies.wiring import core_link, host_link
+
+KIND = "file"
+
+MOST_HOSTS, MOST_SWITCHES = 10_000, 1000
+_MOST_LINKS = 100_000
+_BETWEEN = re.compile(r"([hs])([1-9][0-9]{0,4})-([hs])([1-9][0-9]{0,4})")
+_LINK = Text(longest=64, what='two ends, for example "h1-s1" or "s1-s2"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Links):
+    file: str = entry(
+        Text(pattern=r"[^\x00]+", longest=4096, what="the path of a TOML file"),
+        'A TOML file with links = ["h1-s1", "s1-s2", …], and a [[link]] for each link with a rate or delay of its own.',
+    )
+
+
+@dataclass(frozen=True)
+class OwnLink:
+    """A [[link]] of the file: a link with a rate or a delay of its own."""
+
+    between: str = entry(_LINK, "The two ends.")
+    rate_bps: int | None = entry(RATE, "Rate. By default as in [fabric].", key="rate", default=None)
+    delay_ns: int | None = entry(
+        DELAY, "Propagation delay. By default as in [fabric].", key="delay", default=None
+    )
+
+
+@dataclass(frozen=True)
+class File:
+    """The whole file."""
+
+    links: tuple[str, ...] = entry(
+        ListOf(_LINK, longest=_MOST_LINKS), "Links with the rates and delays of [fabric].", default=()
+    )
+    link: tuple[OwnLink, ...] = entry(
+        ListOf(TableOf(OwnLink), longest=_MOST_LINKS), "Links with values of their own.", default=()
+    )
+
+
+def build(values: Parameters) -> Topology:
+    """Return the network of the file. Raises FieldError that names the file and the link."""
+    path = Path(values.file)
+    try:
+        return _network(read(File, tomllib.loads(path.read_text())), values)
+    except OSError as error:
+        raise FieldError("file", f"cannot read {path} ({error.strerror}); give a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FieldError("file", f"{path} is not TOML: {error}") from None
+    except FieldError as error:
+        raise FieldError("file", f"{path}: {error}") from None
+
+
+def _network(file: File, values: Parameters) -> Topology:
+    links = [(f"links[{i}]", OwnLink(text)) for i, text in enumerate(file.links)]
+    links += [(f"link[{i}].between", link) for i, link in enumerate(file.link)]
+    ends = [_ends(where, link.between) for where, link in links]
+    _check_once(links, ends)
+    hosts = sorted({number for pair in ends for kind, number in pair if kind == "h"})
+    switches = sorted({number for pair in ends for kind, number in pair if kind == "s"})
+    _check_numbers("h", hosts, 2, MOST_HOSTS)
+    _check_numbers("s", switches, 1, MOST_SWITCHES)
+    used: Counter[int] = Counter()
+    ports = [
+        port for (_, link), pair in zip(links, ends, strict=True) for port in _ports(link, pair, values, used)
+    ]
+    made = Topology(KIND, tuple(map(host, hosts)), tuple(map(switch, switches)), tuple(ports), asdict(values))
+    _check_reachable(made)
+    return made
+
+
+End = tuple[str, int]
+"""Kind and number of a node."""
+
+
+def _ends(where: str, text: str) -> tuple[End, End]:
+    """Return the ends of a link; if one is a host, it comes second."""
+    match = _BETWEEN.fullmatch(text)
+    if match is None:
+        raise FieldError(
+            where,
+            'must be two ends such as "h1-s1" or "s1-s2", hosts h1, h2, … and switches s1, s2, …, '
+            f"not {shortened(text)}",
+        )
+    first, second = (match[1], int(match[2])), (match[3], int(match[4]))
+    if first == second:
+        raise FieldError(where, f"{shortened(text)} has the same node at both ends")
+    if first[0] == second[0] == "h":
+        raise FieldError(where, f"{shortened(text)} joins two hosts; a link needs a switch at one end")
+    return (second, first) if first[0] == "h" else (first, second)
+
+
+def _check_once(links: Sequence[tuple[str, OwnLink]], ends: Sequence[tuple[End, End]]) -> None:
+    """Check that no link appears twice, and that each host has one link."""
+    seen: dict[object, str] = {}
+    for (where, link), pair in zip(links, ends, strict=True):
+        if before := seen.get(frozenset(pair)):
+            raise FieldError(where, f"{shortened(link.between)} is in the file already, as {before}")
+        seen[frozenset(pair)] = where
+        kind, number = pair[1]
+        if kind == "h":
+            if before := seen.get(number):
+                raise FieldError(where, f"h{number} has a link already, {before}; a host has one link")
+            seen[number] = where
+
+
+def _check_numbers(kind: str, numbers: Sequence[int], least: int, most: int) -> None:
+    """Check that a kind of node has the numbers 1, 2, … without a gap."""
+    what = "hosts" if kind == "h" else "switches"
+    if not least <= len(numbers) <= most:
+        raise FieldError(
+            "links", f"must name {least} to {most} {what} ({kind}1, {kind}2, …), not {len(numbers)}"
+        )
+    missing = next((i for i, number in enumerate(numbers, start=1) if i != number), None)
+    if missing is not None:
+        raise FieldError("links", f"must name {kind}{missing}: {what} are numbered 1, 2, … without a gap")
+
+
+def _ports(link: OwnLink, pair: tuple[End, End], values: Links, used: Counter[int]) -> Iterable[Port]:
+    """Return the ports of a link. `used` counts the ports of each switch."""
+    (_, number), (kind, other) = pair
+    used[number] += 1
+    if kind == "h":
+        ports: tuple[Port, ...] = (host_link(switch(number), used[number], host(other), values),)
+    else:
+        used[other] += 1
+        ports = core_link(switch(number), used[number], switch(other), used[other], values)
+    return [
+        replace(
+            port,
+            rate_bps=port.rate_bps if link.rate_bps is None else link.rate_bps,
+            delay_ns=port.delay_ns if link.delay_ns is None else link.delay_ns,
+        )
+        for port in ports
+    ]
+
+
+def _check_reachable(network: Topology) -> None:
+    edges = sorted({port.switch for port in network.ports if port.edge})
+    reached = network.distances_to_switch(edges[0])
+    if cut := [node.name for node in network.switches if node.name not in reached]:
+        raise FieldError("links", f"leave no path between {edges[0]} and {cut[0]}")

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scoreboard as rows of text and as curves.
+
+/** @import { ScoreFigure, ScoreboardAnswer, VersionScore } from "../score-types.js" */
+
+import { digits, percent, time } from "./format.js";
+
+/** @typedef {{ text: string, ratio: string, verdict: string, title: string }} Cell */
+/** @typedef {{ version: number, scheme: string, base: boolean, flows: number, cells: Cell[] }} Row */
+/** @typedef {{ scheme: string, version: number, path: string }} Curve */
+
+export const HEADINGS = [
+  "Small, mean",
+  "Small, p99",
+  "Medium, mean",
+  "Large, mean",
+  "Slowdown",
+  "Missed",
+  "Retransmitted",
+];
+const SIGNS = { better: "▼", worse: "▲", "not sure": "" };
+const WORDS = { better: "better", worse: "worse", "not sure": "not sure whether it is better" };
+/** A few slow flows do not decide about the length of the axis. */
+const SHOWN_SHARE = 0.995;
+
+/**
+ * @param {ScoreboardAnswer} board
+ * @returns {Row[]}
+ */
+export function scoreRows(board) {
+  return board.versions.map((one) => ({
+    version: one.version,
+    scheme: one.scheme,
+    base: one.version === board.against,
+    flows: one.flows,
+    cells: cells(one),
+  }));
+}
+
+/**
+ * @param {VersionScore} one
+ * @returns {Cell[]}
+ */
+function cells({ classes, miss_ratio, retransmissions_per_flow, retransmissions }) {
+  const retransmitted = cell(retransmissions_per_flow, (value) => `${digits(value)} a flow`);
+  return [
+    cell(classes.small.mean_us, time),
+    cell(classes.small.p99_us, time),
+    cell(classes.medium.mean_us, time),
+    cell(classes.large.mean_us, time),
+    cell(classes.all.slowdown, digits),
+    cell(miss_ratio, percent),
+    { ...retransmitted, text: digits(retransmissions) },
+  ];
+}
+
+/**
+ * @param {ScoreFigure} figure
+ * @param {(value: number) => string} format
+ * @returns {Cell}
+ */
+function cell({ value, low, high, against }, format) {
+  if (value === null) return { text: "–", ratio: "", verdict: "", title: "No flow has this figure" };
+  const range = low === null || high === null ? "" : `95 % interval ${format(low)} to ${format(high)}`;
+  if (!against) return { text: format(value), ratio: "", verdict: "", title: range };
+  const { ratio, verdict } = against;
+  const times = ratio === null ? "" : `×${ratio.toFixed(2)}${SIGNS[verdict]}`;
+  return { text: format(value), ratio: times, verdict, title: `${range}; ${WORDS[verdict]}` };
+}
+
+/**
+ * The distributions of the small flows' FCT as paths of an SVG with this view box, over a logarithmic axis.
+ * @param {ScoreboardAnswer} board
+ * @param {number} width
+ * @param {number} height
+ * @returns {{ curves: Curve[], low: number, high: number }}
+ */
+export function scoreCurves(board, width, height) {
+  const shown = board.versions.filter(({ classes }) => classes.small.cdf.us.length > 1);
+  const low = Math.min(...shown.map(({ classes }) => classes.small.cdf.us[0]));
+  const high = Math.max(...shown.map(({ classes }) => reached(classes.small.cdf)), low * 1.01);
+  const scale = width / Math.log(high / low);
+  const curves = shown.map(({ scheme, version, classes }) => {
+    const { us, share } = classes.small.cdf;
+    const points = us.map((value, i) => {
+      const x = Math.min(width, Math.log(value / low) * scale);
+      return `${x.toFixed(1)} ${(height * (1 - share[i])).toFixed(1)}`;
+    });
+    return { scheme, version, path: `M${points.join("L")}` };
+  });
+  return { curves, low, high };
+}
+
+/** @param {{ us: number[], share: number[] }} cdf */
+function reached({ us, share }) {
+  const at = share.findIndex((value) => value >= SHOWN_SHARE);
+  return us[at < 0 ? us.length - 1 : at];
+}
