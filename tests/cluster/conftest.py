@@ -30,11 +30,6 @@ class Slurm:
     def command(self, *words: object) -> list[str]:
         return [TOOL, "exec", str(self.folder), *map(str, words)]
 
-    def restart_controller(self) -> None:
-        """Kill the controller, and start it again."""
-        os.kill(int((self.folder / "slurmctld.pid").read_text()), 9)
-        run([TOOL, "controller", str(self.folder)])
-
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:

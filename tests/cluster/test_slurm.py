@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps on real Slurm. Whatever happens to jobs, nodes and controller, the results are those of a local sweep."""
+"""Sweeps on real Slurm. Whatever happens to jobs and nodes, the results are those of a local sweep."""
 
 from __future__ import annotations
 
@@ -86,10 +86,6 @@ def check_same(folder: Path, local: Path) -> None:
             assert found.read_bytes() == (bundle / name).read_bytes(), found
 
 
-def states(slurm: Slurm) -> list[str]:
-    return slurm("squeue", "--noheader", "--format=%T").split()
-
-
 def processes_of(word: str) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
@@ -125,16 +121,6 @@ def test_a_killed_job_starts_again_and_a_drained_node_gets_no_more(
         slurm("scontrol", "update", "NodeName=n2", "State=RESUME")
     check_same(tmp_path / "out", local)
     assert "Trying to restart job" in (tmp_path / "out" / "snakemake.log").read_text()
-
-
-def test_a_controller_that_is_killed_and_comes_back_loses_nothing(
-    slurm: Slurm, started: Callable[..., subprocess.Popen[str]], tmp_path: Path, local: Path
-) -> None:
-    process = started()
-    wait_until(lambda: "RUNNING" in states(slurm), "a job to run", timeout_s=PATIENCE_S)
-    slurm.restart_controller()
-    assert process.wait(PATIENCE_S) == 0, (tmp_path / "sweep.log").read_text()
-    check_same(tmp_path / "out", local)
 
 
 def test_a_sweep_continues_after_its_machine_died(
