@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.process import die_with_parent
-from sluice.runs.bundle import is_complete
-from sluice.sweep.run import CONFIG, POINT_LOG
+from sluice.sweep.run import CONFIG, POINT_LOG, holds_bundle
 
 LOCKS = ".locks"
 
@@ -35,15 +34,7 @@ def main(folder: Path, job: str) -> int:
 
 def _finish(folder: Path, name: str, entry: dict[str, Any]) -> bool:
     with _alone(folder, name):
-        return _is_there(folder / name, entry) or _run(folder, name)
-
-
-def _is_there(bundle: Path, entry: dict[str, Any]) -> bool:
-    try:
-        json.loads((bundle / "summary.json").read_text())
-        return is_complete(bundle, entry["document"])
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
+        return holds_bundle(folder / name, entry["document"]) or _run(folder, name)
 
 
 def _run(folder: Path, name: str) -> bool:

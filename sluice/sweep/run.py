@@ -23,7 +23,7 @@ from runtime.process import spawn
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
-from sluice.sweep.points import Point
+from sluice.sweep.points import Document, Point
 from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
 from sluice.sweep.work import Work, predicted_work
 
@@ -94,10 +94,14 @@ def run_points(
 
 def is_finished(out: Path, point: Point) -> bool:
     """Whether the folder holds a complete bundle of exactly this scenario."""
-    bundle = out / point.name
+    return holds_bundle(out / point.name, point.document)
+
+
+def holds_bundle(folder: Path, document: Document) -> bool:
+    """Whether this folder is a complete bundle of exactly this resolved scenario."""
     try:
-        json.loads((bundle / "summary.json").read_text())
-        return is_complete(bundle, point.document)
+        json.loads((folder / "summary.json").read_text())
+        return is_complete(folder, document)
     except (FileNotFoundError, json.JSONDecodeError):
         return False
 
