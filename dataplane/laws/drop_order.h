@@ -6,8 +6,10 @@
  *   ahead(r)  backlog of the ranks 0 to r; ahead(8) is the backlog of the whole port
  *   room(r)   the most that may wait at rank r and below it:
  *                 room(0) = buffer
- *                 room(r) = buffer - buffer / 4 - r * buffer / 32     for r = 1 to 7
+ *                 room(r) = buffer - buffer / 4 - r * step            for r = 1 to 7
  *                 room(8) = buffer / 8
+ *             step  buffer / 32; twice that if packets are marked by their own queue, because a
+ *                   queue that never shrinks for others would leave too little to those above it
  *
  *   a packet of rank r and length len arrives:
  *     drop   if ahead(8) + len > buffer                       there is no room at all
@@ -63,19 +65,23 @@ struct sl_ahead {
 };
 
 /* room(rank) of a buffer of this size. Ranks above SL_RANK_BACKGROUND count as that one. */
-SL_LAW sl_u64 sl_drop_order_room(sl_u64 buffer, sl_u32 rank)
+SL_LAW sl_u64 sl_drop_order_room(sl_u64 buffer, sl_u32 mark_by, sl_u32 rank)
 {
+	sl_u64 step = buffer / 32;
+
+	if (mark_by == SL_MARK_BY_QUEUE)
+		step *= 2;
 	if (!rank)
 		return buffer;
 	if (rank >= SL_RANK_BACKGROUND)
 		return buffer / 8;
-	return buffer - buffer / 4 - buffer / 32 * rank;
+	return buffer - buffer / 4 - step * rank;
 }
 
 /* Is a packet of this rank admitted? `total`: ahead(8). `above`: ahead(rank - 1), 0 for rank 0. */
-SL_LAW int sl_drop_order_admits(sl_u64 total, sl_u64 above, sl_u64 len, sl_u64 buffer, sl_u32 rank)
+SL_LAW int sl_drop_order_admits(sl_u64 total, sl_u64 above, sl_u64 len, sl_u64 buffer, sl_u32 mark_by, sl_u32 rank)
 {
-	sl_u64 room = sl_drop_order_room(buffer, rank), below = total > above ? total - above : 0;
+	sl_u64 room = sl_drop_order_room(buffer, mark_by, rank), below = total > above ? total - above : 0;
 
 	return len <= buffer && total <= buffer - len && len <= room && below <= room - len;
 }
@@ -176,7 +182,7 @@ SL_LAW enum sl_vq_verdict sl_ranked_arrive(struct sl_vq_state *q, struct sl_ahea
 	sl_ahead_sent(a, drained);
 	above = by->urgent_first ? sl_ahead_above(a, q->level, rank) : q->level;
 	if (len_bytes > SL_VQ_MAX_BYTES ||
-	    !sl_drop_order_admits(q->level, above, len, sl_vq_bound(set), by->urgent_first ? rank : 0))
+	    !sl_drop_order_admits(q->level, above, len, sl_vq_bound(set), by->mark_by, by->urgent_first ? rank : 0))
 		return SL_VQ_DROP;
 	found = sl_backlog_that_marks(a, by, q->level, rank);
 	q->level += len;

@@ -103,15 +103,13 @@ def test_a_flood_below_them_leaves_others_what_they_had(order: core.DropOrder) -
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_a_flood_leaves_others_their_mean_if_each_queue_marks_by_itself(seed: int) -> None:
-    """The flood fills its room, and other queues, which it does not mark, lose packets. A larger buffer has room."""
+def test_a_flood_costs_others_nothing_if_each_queue_marks_by_itself(seed: int) -> None:
+    """The smaller room of the last queue leaves to the others what they need, for it does not mark them."""
     before, during = (
         outcome(core.DropOrder.urgency, flood=flood, seed=seed, marks=BY_QUEUE) for flood in (False, True)
     )
-    assert during.mean_ms < 1.2 * before.mean_ms
-    assert during.p99_ms < 1.75 * before.p99_ms
-    deep = {**BY_QUEUE, "buffer_bytes": 3_000_000}
-    assert outcome(core.DropOrder.urgency, flood=True, seed=seed, marks=deep).mean_ms < 1.01 * before.mean_ms
+    assert during.mean_ms < 1.01 * before.mean_ms
+    assert during.p99_ms < 1.01 * before.p99_ms
     assert during.large_bps > 0.9 * before.large_bps
 
 

@@ -37,6 +37,7 @@ ATTACKS: Mapping[str, Attack] = {
     "urgent-aemon": Attack("urgent", AEMON, **_CHECKED),
     "urgent-sluice": Attack("urgent", SLUICE, **_CHECKED),
     "after-demotion": Attack("first-tag", PIAS, without={"demoted_share": 1}, waits_for_name=True),
+    "last-tag-sluice": Attack("last-tag", SLUICE, without={"urgent_first": False}),
     "background-sluice": Attack("background", SLUICE, without={"urgent_first": False}),
 }
 """By name. A kind of flood.py meets PIAS, and the order of drops protects from it."""

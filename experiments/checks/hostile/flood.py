@@ -22,6 +22,7 @@ KINDS = {
     "background": (61, UDP, 0),
     "urgent": (56, UDP, 0),
     "first-tag": (1, UDP, 0),
+    "last-tag": (40, UDP, 0),
     "no-ports": (1, WITHOUT_PORTS, 0),
     "fragments": (1, UDP, LATER_FRAGMENT),
 }

@@ -166,7 +166,7 @@ bool Port::has_room(Packet *arriving, Time now)
 	std::uint8_t rank = rank_of(*arriving);
 
 	if (sl_drop_order_admits(total, sl_ahead_above(&levels, total, rank), arriving->frame_bytes,
-				 settings.buffer_bytes, rank))
+				 settings.buffer_bytes, settings.mark_by, rank))
 		return true;
 	drop(arriving);
 	return false;

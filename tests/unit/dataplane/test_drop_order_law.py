@@ -16,16 +16,20 @@ BUFFER = 360_000
 PASS, MARK, DROP = 0, 1, 2
 UNITS = 8 * 10**9
 """Units of a level in a byte (laws/mark.h)."""
+BY_PORT, BY_QUEUE, BY_AHEAD = 0, 1, 2
+"""What marks a packet: enum sl_mark_by."""
 
 buffers = st.one_of(st.integers(1, 10**6), st.integers(1, 2**62))
 ranks = st.integers(0, BACKGROUND)
+ways_to_mark = st.sampled_from([BY_PORT, BY_QUEUE, BY_AHEAD])
 
 
 class PlainPort:
     """The description on top of drop_order.h: the bytes that wait, by rank."""
 
-    def __init__(self, buffer_bytes: int) -> None:
+    def __init__(self, buffer_bytes: int, mark_by: int) -> None:
         self.buffer = buffer_bytes
+        self.step = buffer_bytes // 32 * (2 if mark_by == BY_QUEUE else 1)
         self.waiting = [0] * len(RANKS)
 
     def room(self, rank: int) -> int:
@@ -33,7 +37,7 @@ class PlainPort:
             return self.buffer
         if rank == BACKGROUND:
             return self.buffer // 8
-        return self.buffer - self.buffer // 4 - rank * (self.buffer // 32)
+        return self.buffer - self.buffer // 4 - rank * self.step
 
     def admits(self, rank: int, len_bytes: int) -> bool:
         at_most_as_urgent = sum(self.waiting[rank:])
@@ -52,13 +56,16 @@ class PlainPort:
 class LawPort:
     """The same with the law's levels."""
 
-    def __init__(self, laws: ModuleType, buffer_bytes: int) -> None:
+    def __init__(self, laws: ModuleType, buffer_bytes: int, mark_by: int = BY_PORT) -> None:
         self.lib, self.buffer, self.total = laws.lib, buffer_bytes, 0
+        self.mark_by = mark_by
         self.ahead = laws.ffi.new("struct sl_ahead *")
 
     def admits(self, rank: int, len_bytes: int) -> bool:
         above = self.lib.sl_ahead_above(self.ahead, self.total, rank)
-        return bool(self.lib.sl_drop_order_admits(self.total, above, len_bytes, self.buffer, rank))
+        return bool(
+            self.lib.sl_drop_order_admits(self.total, above, len_bytes, self.buffer, self.mark_by, rank)
+        )
 
     def arrive(self, rank: int, len_bytes: int) -> bool:
         admitted = self.admits(rank, len_bytes)
@@ -78,11 +85,11 @@ events = st.lists(
 )
 
 
-@given(buffer_bytes=st.integers(1, 60_000), packets=events)
+@given(buffer_bytes=st.integers(1, 60_000), mark_by=ways_to_mark, packets=events)
 def test_the_law_is_the_plain_reading(
-    laws: ModuleType, buffer_bytes: int, packets: list[tuple[int, int, int]]
+    laws: ModuleType, buffer_bytes: int, mark_by: int, packets: list[tuple[int, int, int]]
 ) -> None:
-    law, plain = LawPort(laws, buffer_bytes), PlainPort(buffer_bytes)
+    law, plain = LawPort(laws, buffer_bytes, mark_by), PlainPort(buffer_bytes, mark_by)
     for rank, len_bytes, sent_bytes in packets:
         law.send(sent_bytes)
         plain.send(sent_bytes)
@@ -94,12 +101,12 @@ def test_the_law_is_the_plain_reading(
         assert levels == [sum(plain.waiting[: r + 1]) for r in RANKS]
 
 
-@given(buffer_bytes=buffers)
-def test_room__shrinks_with_every_rank(laws: ModuleType, buffer_bytes: int) -> None:
-    rooms = [laws.lib.sl_drop_order_room(buffer_bytes, rank) for rank in RANKS]
+@given(buffer_bytes=buffers, mark_by=ways_to_mark)
+def test_room__shrinks_with_every_rank(laws: ModuleType, buffer_bytes: int, mark_by: int) -> None:
+    rooms = [laws.lib.sl_drop_order_room(buffer_bytes, mark_by, rank) for rank in RANKS]
     assert rooms[0] == buffer_bytes
     assert rooms == sorted(rooms, reverse=True)
-    assert laws.lib.sl_drop_order_room(buffer_bytes, 2**32 - 1) == rooms[BACKGROUND]
+    assert laws.lib.sl_drop_order_room(buffer_bytes, mark_by, 2**32 - 1) == rooms[BACKGROUND]
 
 
 @given(rank=st.integers(1, BACKGROUND), packets=st.lists(st.integers(60, 1518), min_size=300, max_size=400))
@@ -125,7 +132,12 @@ def test_floods_of_all_lower_ranks_leave_a_quarter_to_the_first(
 
 
 def test_room__of_background_is_an_eighth(laws: ModuleType) -> None:
-    assert laws.lib.sl_drop_order_room(360_000, laws.lib.SL_RANK_BACKGROUND) == 45_000
+    assert laws.lib.sl_drop_order_room(360_000, BY_PORT, laws.lib.SL_RANK_BACKGROUND) == 45_000
+
+
+def test_room__of_the_last_queue_is_smaller_if_each_queue_marks_by_itself(laws: ModuleType) -> None:
+    rooms = [laws.lib.sl_drop_order_room(360_000, way, 7) for way in (BY_PORT, BY_QUEUE, BY_AHEAD)]
+    assert rooms == [191_250, 112_500, 191_250]
 
 
 def test_the_first_rank_alone_gets_the_whole_buffer(laws: ModuleType) -> None:
@@ -139,9 +151,6 @@ def test_what_is_more_urgent_uses_its_own_room(laws: ModuleType) -> None:
     assert port.arrive(0, 240_000)
     assert port.admits(7, 120_000)
     assert not port.admits(7, 120_001)
-
-
-BY_PORT, BY_QUEUE, BY_AHEAD = 0, 1, 2
 
 
 def marking_backlog(waiting: Sequence[int], rank: int, mark_by: int, urgent_first: bool) -> int:
@@ -199,7 +208,7 @@ def test_arrive__the_first_rank_alone_is_the_port_without_an_order(
 @given(
     settings=settings_of_a_port,
     packets=arrivals,
-    mark_by=st.sampled_from([BY_PORT, BY_QUEUE, BY_AHEAD]),
+    mark_by=ways_to_mark,
     urgent_first=st.booleans(),
     last=st.tuples(st.integers(0, 7), st.integers(0, 40_000)),
 )
@@ -216,7 +225,7 @@ def test_arrive__is_the_plain_port_while_it_drains(
     rate_bps, mark_bytes, buffer_bytes, _ = settings
     last_queue, last_mark_bytes = last
     state, now_ns = virtual_queue(laws), 0
-    plain = PlainPort(buffer_bytes * UNITS)
+    plain = PlainPort(buffer_bytes * UNITS, mark_by)
     for rank, len_bytes, later_ns in packets:
         now_ns += later_ns
         plain.send(later_ns * rate_bps)
@@ -236,10 +245,11 @@ def test_arrive__is_the_plain_port_while_it_drains(
     above=st.integers(0, 2**63 - 1),
     len_bytes=st.integers(0, 2**63 - 1),
     buffer_bytes=st.integers(0, 2**63 - 1),
+    mark_by=st.integers(0, 2**32 - 1),
     rank=st.integers(0, 2**32 - 1),
 )
 def test_any_input_keeps_to_the_buffer(
-    laws: ModuleType, total: int, above: int, len_bytes: int, buffer_bytes: int, rank: int
+    laws: ModuleType, total: int, above: int, len_bytes: int, buffer_bytes: int, mark_by: int, rank: int
 ) -> None:
-    if laws.lib.sl_drop_order_admits(total, above, len_bytes, buffer_bytes, rank):
+    if laws.lib.sl_drop_order_admits(total, above, len_bytes, buffer_bytes, mark_by, rank):
         assert total + len_bytes <= buffer_bytes
