@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,6 +30,8 @@ MARK_BYTES = 10_000
 BUFFER_BYTES = 20_000_000
 SHARES = (0.7, 0.3)
 MEASURED_S = 20
+LIMIT = 0.05
+"""Of the link, for a demoted host."""
 PAUSE_S = 0.01
 """Between packets. Two hosts then send twice the link's rate, and the switch has processor time left."""
 PIAS = {"scheme": "pias"}
@@ -153,6 +156,34 @@ def test_a_change_of_thresholds_under_traffic_loses_no_packet(network: Controlle
     assert changes >= 2
     assert received == int(measure.log_of(bed, "h2").read_text().split()[-1])
     assert all(after[queue] > before[queue] for queue in (0, 1)), "both queues have carried the tag"
+
+
+def test_a_demoted_host_is_limited_by_a_meter(network: Controlled) -> None:
+    """No host here has an agent, so nothing explains its urgency."""
+    bed, to = network.bed, network.topology.hosts[0].ipv4
+    network.apply({"scheme": "aemon", "demoted_share": LIMIT})
+    urgent = Sender("h2", to, (tags.URGENCY_LAST,), size_bytes=FRAME_BYTES - 42, for_s=600, pause_s=PAUSE_S)
+    with measure.Receiver(bed, "h1"), measure.sending(bed, urgent):
+        wait_until(lambda: "meter=" in network.ofctl("dump-meters", "s1"), "a meter limits h2", timeout_s=120)
+        wait_until(lambda: "meter:" in network.ofctl("dump-flows", "s1"), "rules name it", timeout_s=60)
+        offered, passed, began = _sent_by(bed, "h2"), _sent_to_h1(bed), time.monotonic()
+        time.sleep(MEASURED_S)
+        for_s = time.monotonic() - began
+        passed = _sent_to_h1(bed) - passed
+        offered = _sent_by(bed, "h2") - offered
+    limit = LIMIT * RATE_BPS / 8 / FRAME_BYTES * for_s
+    assert offered > 3 * limit, "the host sends more than its limit"
+    assert 0.5 * limit < passed < 1.5 * limit + DISCOVERIES
+
+
+def _sent_to_h1(bed: Testbed) -> int:
+    return sum(measure.queue_packets(bed, "s1:1").values())
+
+
+def _sent_by(bed: Testbed, host: str) -> int:
+    """Return the packets that a host has sent on its link."""
+    shown = json.loads(bed.exec(host, ["ip", "-json", "-statistics", "link", "show", "dev", f"{host}-eth0"]))
+    return int(shown[0]["stats64"]["tx"]["packets"])
 
 
 def _backlog_packets(bed: Testbed, queue: int) -> int:
