@@ -29,6 +29,7 @@ from policy import tags
 from policy.errors import FieldError, SluiceError
 from policy.links import Links
 from policy.schemes import SCHEMES, Scheme
+from runtime.paths import is_file
 
 VARIABLE = "SLUICE_PLUGINS"
 """Paths of files, separated by colons."""
@@ -94,7 +95,7 @@ def _load_entry_point(point: EntryPoint) -> None:
 def _load_file(path: Path) -> None:
     if str(path) in LOADED:
         return
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py" or not is_file(path):
         raise PluginError(f"plugin {path}: there is no such file of Python (.py); give the path of one")
     name = f"sluice_plugin_{path.stem}_{len(LOADED)}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -172,7 +173,7 @@ def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
             f"plugin {source}: WORKLOADS must map names to .cdf files, not {type(found).__name__}"
         )
     for name, path in found.items():
-        if not Path(path).is_file():
+        if not is_file(Path(path)):
             raise PluginError(f'plugin {source}: WORKLOADS["{name}"]: there is no file {path}')
     return {str(name): Path(path) for name, path in found.items()}
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from policy.kinds import Kind, Schema
+from runtime.paths import can_name_a_file
 from runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
 
 FOR_EVER = "forever"
@@ -206,7 +207,7 @@ class FilePath(Outside):
     def read(self, where: str, value: object) -> Path:
         if isinstance(value, Path):
             return value
-        if not isinstance(value, str) or not value or "\0" in value:
+        if not isinstance(value, str) or not can_name_a_file(value):
             raise self.refuse(where, value)
         return Path(value)
 

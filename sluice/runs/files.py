@@ -16,6 +16,7 @@ from policy.scenario_tables import Fabric
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
 from runtime import plugins
+from runtime.paths import exists, is_file
 from runtime.toml import NotToml, read_toml
 from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
@@ -32,7 +33,7 @@ def load_cdf(name: str) -> SizeCdf:
     """Return a distribution, by the name of a file in experiments/workloads or in a plugin, or by path."""
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") else named
-    if not path.is_file():
+    if not is_file(path):
         known = sorted({*plugins.WORKLOADS, *(p.stem for p in WORKLOADS.glob("*.cdf"))})
         raise FieldError(
             "workload.sizes",
@@ -45,7 +46,7 @@ def load_cdf(name: str) -> SizeCdf:
 def load_trace(name: str) -> Trace | FlowTable:
     """Return a trace or a table of flows, by path."""
     path = Path(name)
-    if not path.is_file():
+    if not is_file(path):
         raise FieldError(
             "workload.trace",
             f'there is no file {path}: give the path of a file of "ms KB sender" lines, or of a table of flows '
@@ -78,7 +79,7 @@ def find_path(fabric: Fabric) -> NetworkPath:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
-    if not path.suffix and not path.exists():
+    if not path.suffix and not exists(path):
         path = SCENARIOS / f"{path.name}.toml"
     try:
         return read_toml(path)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
+from policy.errors import FieldError, SluiceError
 from policy.traces import Trace
 from policy.workload import Workload
 from sluice.cli import main
@@ -136,6 +137,14 @@ def test_scenario_with__other_tables_merge() -> None:
 def test_load_cdf__lists_what_there_is() -> None:
     with pytest.raises(SluiceError, match="web-search"):
         load_cdf("websearch")
+
+
+@pytest.mark.parametrize("read", [load_cdf, load_trace])
+def test_a_name_that_is_too_long_is_no_file(read: Callable[[str], object]) -> None:
+    with pytest.raises(FieldError, match="there is no file"):
+        read("a" * 300 + ".cdf")
+    with pytest.raises(SluiceError, match="File name too long"):
+        read_document(Path("a" * 300))
 
 
 @pytest.mark.parametrize(
