@@ -25,7 +25,7 @@ from sluice.runs.fabrics import runner
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point
 from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
-from sluice.sweep.work import Work, predicted_work
+from sluice.runs.work import Work, predicted_work
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 CONFIG = "sweep.json"

@@ -8,7 +8,7 @@ import pytest
 from sluice.sweep.display import headline
 from sluice.sweep.run import SweepProgress
 from sluice.sweep.status import DONE, FAILED, RUNNING, Status, StatusFile, read_status, remaining_s
-from sluice.sweep.work import Work
+from sluice.runs.work import Work
 from tests.kit.known import known
 
 
