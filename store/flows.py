@@ -373,6 +373,14 @@ def flow_pages(
     engine: Engine, source: str = SCHEDULED, after: int = 0, page: int = 20_000
 ) -> Iterator[list[FlowRecord]]:
     """Yield what `all_flows` returns, in parts that fit in memory."""
+    for _, records in numbered_pages(engine, source, after, page):
+        yield records
+
+
+def numbered_pages(
+    engine: Engine, source: str, after: int, page: int = 20_000
+) -> Iterator[tuple[int, list[FlowRecord]]]:
+    """Yield the parts of `flow_pages`, each with the sequence number of its last record."""
     chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
     while True:
         query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
@@ -381,7 +389,7 @@ def flow_pages(
         if not rows:
             return
         after = rows[-1][0]
-        yield [FlowRecord(*row[1:]) for row in rows]
+        yield after, [FlowRecord(*row[1:]) for row in rows]
 
 
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:

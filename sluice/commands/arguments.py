@@ -57,6 +57,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add --yes, which answers the question before a long run."""
+    parser.add_argument("--yes", action="store_true", help="start also what takes hours, without a question")
+
+
 def add_plugin(parser: argparse.ArgumentParser) -> None:
     """Add --plugin, which loads a part from outside the tree as soon as it is read."""
     parser.add_argument(

@@ -16,7 +16,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from policy.entries import entries, plain_type
@@ -258,11 +259,17 @@ def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:
     scheduled = _column(path, "source") == SCHEDULED
     if version is not None:
         scheduled &= np.equal(_column(path, POLICY_VERSION.name), version)
+    return _figures(lambda name: _column(path, name)[scheduled])
 
-    def of(name: str) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = _column(path, name)[scheduled]
-        return values
 
+def row_figures(rows: pa.Table) -> FlowFigures:
+    """Return the figures of the scheduled flows among rows of FLOWS_SCHEMA."""
+    scheduled = rows.filter(pc.equal(rows.column("source"), SCHEDULED))
+    return _figures(lambda name: scheduled.column(name).to_numpy())
+
+
+def _figures(of: Callable[[str], npt.NDArray[Any]]) -> FlowFigures:
+    """Return figures from columns by name."""
     classes = of("size_class")
     return FlowFigures(
         fct_us=of("fct_us"),
