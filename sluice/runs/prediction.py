@@ -26,7 +26,7 @@ from sluice.terminal import about, confirmed
 from topologies import build_topology
 
 HOPS_PER_PACKET = 2.7
-"""Packet hops for each data packet and switch port: ACKs and the hosts' own links count, too. Between 2.3 and 2.9 in six
+"""Packet hops for each data packet and switch port: ACKs and the links of hosts count, too. Between 2.3 and 2.9 in six
 of seven measured scenarios, 4.2 in one with few large flows."""
 USUAL_HOPS_PER_S = 2.2e6
 """Of one core, as measured over these scenarios (1.5 to 3.8 million)."""

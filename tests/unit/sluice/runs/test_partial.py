@@ -10,9 +10,7 @@ from sluice.runs.partial import RunningFigures
 
 def flows(fct_us: list[float], classes: list[int], deadlines: list[bool], met: list[bool]) -> FlowFigures:
     times = np.asarray(fct_us)
-    return FlowFigures(
-        times, times, np.asarray(classes, np.uint8), np.asarray(deadlines), np.asarray(met), 0
-    )
+    return FlowFigures(times, times, np.asarray(classes, np.uint8), np.asarray(deadlines), np.asarray(met), 0)
 
 
 def test_running_figures__are_those_of_all_parts_together() -> None:
