@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from flask import Response
 from flask_openapi3.models.info import Info
@@ -20,6 +21,7 @@ from webui.api import (
     network,
     observed,
     policies,
+    runs,
     sanctions,
     scoreboard,
     tokens,
@@ -55,10 +57,12 @@ def create_app(
     authority: Authority | None = None,
     hosts: frozenset[str] = allowed_hosts((), ()),
     most_streams: int = MOST_STREAMS,
+    run_manager: Path | None = None,
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
     `authority` certifies agents of other machines; None: there are none. `hosts`: the names under which it answers.
+    `run_manager`: the socket of the process of runs; None: there is none.
     """
     app = OpenAPI(
         __name__,
@@ -81,6 +85,7 @@ def create_app(
         authority,
         hosts,
         StreamPlaces(most_streams),
+        run_manager,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (
@@ -91,6 +96,7 @@ def create_app(
         sanctions,
         flows,
         scoreboard,
+        runs,
         agents,
         enrolment,
         tokens,

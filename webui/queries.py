@@ -93,6 +93,15 @@ class PutPolicyQuery(BaseModel):
     )
 
 
+class ReportQuery(BaseModel):
+    run: list[str] = Field(min_length=1, max_length=50, description="names of runs or sweeps")
+    baseline: str | None = Field(
+        None,
+        pattern=f"^{names.SCHEME.pattern}$",
+        description="the scheme that the others are compared with; by default the first",
+    )
+
+
 class EventsQuery(BaseModel):
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="end the stream after this many snapshots"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,14 @@ class WebOptions:
         default=1000,
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
+    runs: Path | None = entry(
+        Folder(),
+        "Folder of runs that the page /runs shows, and in which it starts runs. Without it, there are none.",
+        default=None,
+    )
+    simulations: int = entry(
+        Whole(1, 64), "Simulations that may run at a time, started from the page /runs.", default=2
+    )
     fsync: bool = entry(
         Flag(),
         "Write every delivery to the device before its answer, so that it survives a power failure.",
@@ -144,7 +152,6 @@ def run(options: WebOptions) -> int:
     from webui.auth import find_token
     from webui.authority import Authority
     from webui.event_log import EventLog
-    from webui.server import Server
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     store_url = with_password(options.store, options.store_password_file)
@@ -169,8 +176,24 @@ def run(options: WebOptions) -> int:
         if not is_loopback(address):
             log.warning("%s has no TLS: anyone on the way reads tokens and all answers", address)
     print(f"a policy change needs the token in {source}", flush=True)
-    Server(settings, Notifier()).run()
+    _serve(settings, options)
     return 0
+
+
+def _serve(settings: ServerSettings, options: WebOptions) -> None:
+    """Serve until a signal, and end the runs of the page /runs with the server."""
+    from webui.run_manager import ManagerProcess
+    from webui.server import Server
+
+    if options.runs is None:
+        Server(settings, Notifier()).run()
+        return
+    manager = ManagerProcess(options.runs, options.simulations)
+    manager.start()
+    try:
+        Server(replace(settings, run_manager=manager.socket), Notifier(), manager.check).run()
+    finally:
+        manager.stop()
 
 
 def _check_event_log(event_log: EventLog) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flask import current_app
@@ -38,6 +39,8 @@ class Services:
     hosts: frozenset[str] = frozenset()
     """The names under which this process answers."""
     streams: StreamPlaces = field(default_factory=StreamPlaces)
+    run_manager: Path | None = None
+    """The socket of the process that starts and lists runs. None: this web process has no folder of runs."""
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

@@ -33,13 +33,18 @@ def load_cdf(name: str) -> SizeCdf:
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") else named
     if not path.is_file():
-        known = sorted({*plugins.WORKLOADS, *(p.stem for p in WORKLOADS.glob("*.cdf"))})
+        known = known_workloads()
         raise FieldError(
             "workload.sizes",
             f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "
             "otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
+
+
+def known_workloads() -> list[str]:
+    """Return the names of the distributions that Sluice and its plugins include."""
+    return sorted({*plugins.WORKLOADS, *(path.stem for path in WORKLOADS.glob("*.cdf"))})
 
 
 def load_trace(name: str) -> Trace | FlowTable:
