@@ -9,12 +9,13 @@ const APPLY_WAIT_S = 5;
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {Pick<ErrorDetail, "problem" | "field">} error
+   * @param {Pick<ErrorDetail, "problem" | "field"> & { code?: string }} error
    */
   constructor(status, error) {
     super(error.problem);
     this.status = status;
     this.field = error.field;
+    this.code = error.code ?? "";
   }
 }
 
@@ -77,6 +78,21 @@ export async function previewPolicy(document) {
 export async function putPolicy(document, token) {
   const response = await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, {
     method: "PUT",
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+    body: JSON.stringify(document),
+  });
+  return answer(response);
+}
+
+/**
+ * The answer to a document that needs a token.
+ * @param {string} path
+ * @param {unknown} document
+ * @param {string} token
+ */
+export async function post(path, document, token) {
+  const response = await fetch(`/api/v1/${path}`, {
+    method: "POST",
     headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
     body: JSON.stringify(document),
   });
