@@ -97,6 +97,7 @@ class RunManager:
         """Start a run and return its name. Raises SluiceError."""
         with self._checking:
             planned = plan(document)
+        self._refuse_if_busy(planned.request.on)
         length = planned.predicted_s
         if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
             raise Refusal(
@@ -122,6 +123,11 @@ class RunManager:
         if on == TESTBED and busy:
             return f"the run {busy[0].name} holds the testbed; wait or cancel it"
         return need_testbed() if on == TESTBED else None
+
+    def _refuse_if_busy(self, on: str) -> None:
+        obstacle = self.obstacle(on)
+        if obstacle:
+            raise Refusal("busy", obstacle)
 
     def states(self) -> dict[str, str]:
         """Return the runs that this process has started and that have not ended: running or ending."""
@@ -154,9 +160,7 @@ class RunManager:
 
     def _spawn(self, planned: Plan, who: Mapping[str, Any]) -> str:
         on = planned.request.on
-        obstacle = self.obstacle(on)
-        if obstacle:
-            raise Refusal("busy", obstacle)
+        self._refuse_if_busy(on)
         name = self._new_folder(f"{planned.scenario.name}-{on}")
         out = self.folder / name
         asked = asdict(planned.request) | {"text": None, "scenario": planned.scenario.name}

@@ -30,13 +30,17 @@ def configuration() -> schemathesis.Config:
     fewer than the queues; names in a description of the network are unique, and links name each other.
 
     So only there a document that the schema allows may be refused with a 422. This application has no address for
-    agents, and no agent is enrolled.
+    agents and no folder of runs, and no agent is enrolled.
     """
     refusals = {
         ("PUT", "policy"): "422",
         ("POST", "policy/preview"): "422",
         ("PUT", "network"): "422",
         ("POST", "network/check"): "422",
+        ("POST", "runs"): "404",
+        ("POST", "runs/check"): "404",
+        ("POST", "runs/cancellation"): "404",
+        ("GET", "runs/report"): "404",
         ("POST", "enrolments"): "409",
         ("POST", "enrolment"): "403",
         ("POST", "agents/{name}/certificate"): "403",

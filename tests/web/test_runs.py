@@ -136,6 +136,7 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_starts(page: Page, serve
     until(page, "() => document.getElementById('start-message').dataset.kind === 'error'")
     assert page.inner_text("#start-message").startswith("flows: ")
     page.fill("#flows", "")
+    page.select_option("#scenario", "demo-simulator")
     page.fill("#settings", "workload.sizes=/etc/passwd")
     page.click("#predict")
     until(page, "() => document.getElementById('start-message').textContent.startsWith('workload.sizes: ')")

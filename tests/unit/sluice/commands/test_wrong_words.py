@@ -87,6 +87,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "demo --most-flows": (DEMO, ("", "x", "-1", "1.5")),
     "demo --keep-agents": (DEMO, ("", "x", "-1", "5")),
     "top --url": ("top --once", URLS),
+    "top folders": ("top --once _", ("nothing", "FOLDER", "TEXT", "BINARY")),
     "policy --url": ("policy _ show", URLS),
     "policy --plugin": ("policy _ show", PLUGINS),
     "policy --token-file": ("policy _ act --nowhere", TOKENS),

@@ -30,7 +30,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return 2e6 if scenario.policy.scheme == "pias" else 1e6
 
     monkeypatch.setattr(prediction, "hops_per_s", pace)
-    monkeypatch.setattr(prediction.build, "is_fresh", lambda: True)
+    monkeypatch.setattr("simulator.build.is_fresh", lambda: True)
     return asked
 
 
