@@ -19,7 +19,8 @@ COLUMN_HEADINGS = ("column", "type", "meaning")
 
 _INTRODUCTION = """\
 `sluice run FILE --out DIR` writes a bundle: a folder with the scenario, the versions that ran it, and the results. A
-folder with `summary.json` is complete, because that file is written last.
+folder with `summary.json` is complete, because that file is written last. While the run lasts, `progress.json` has its
+state and its figures so far.
 
 | file | content |
 | --- | --- |

@@ -131,7 +131,8 @@ export function matches({ name, scenario, schemes, on, kind }, filter) {
 
 /** @param {string[]} names */
 export function reportPath(names) {
-  const query = new URLSearchParams(names.map((name) => ["run", name]));
+  const query = new URLSearchParams();
+  for (const name of names) query.append("run", name);
   return `/api/v1/runs/report?${query}`;
 }
 
