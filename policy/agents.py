@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from policy import names, reserved
 from policy.behaviour import PortBehaviour
+from policy.captures import CaptureOrder
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
@@ -109,6 +110,9 @@ class AgentSettings:
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
     renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
+    capture: CaptureOrder | None = entry(
+        TableOf(CaptureOrder), "Packets that a port agent must capture now.", default=None
+    )
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:

@@ -2,9 +2,9 @@
 """The tables. The store is the bus: desired and observed state are rows, and processes exchange
 state only there.
 
-desired:  policies (versioned), networks (versioned), topologies
+desired:  policies (versioned), networks (versioned), topologies, captures
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          enrolments, certificates, tokens, audit
+          enrolments, certificates, tokens, audit, capture_files
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -281,6 +282,38 @@ audit = Table(
     Column("changed", JSON, nullable=False),
 )
 """A row for each change of the policy through the API: see store/audit.py."""
+
+captures = Table(
+    "captures",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("port", String, nullable=False),
+    Column("agent", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("by", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("asked_s", Float, nullable=False),
+    Column("ended_s", Float),
+    Column("problem", String, nullable=False),
+    Column("packets", BigInteger, nullable=False),
+    Column("lost", BigInteger, nullable=False),
+    Column("full", Boolean, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Index("captures_open", "agent", "ended_s"),
+)
+"""A row for each capture of a port, which is also its audit log: see store/captures.py."""
+
+capture_files = Table(
+    "capture_files",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("pcap", LargeBinary, nullable=False),
+    Column("kept_s", Float, nullable=False),
+)
+"""The files of the last captures, for some minutes."""
 
 enrolments = Table(
     "enrolments",

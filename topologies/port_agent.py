@@ -20,6 +20,7 @@ from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
 from policy.agents import AgentSettings, PortHeartbeat
 from policy.behaviour import PortBehaviour
+from policy.captures import CaptureOrder
 from policy.entries import read, write
 from policy.errors import SluiceError
 from policy.graph import Port, Topology
@@ -28,6 +29,7 @@ from runtime.command import CommandFailed
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 from topologies.commands import switches as commands
+from topologies.port_capture import Captures
 from topologies.port_channel import Channel
 from topologies.settings import (
     Settings,
@@ -73,6 +75,8 @@ class PortAgent:
     """Why the report cannot be written into its file; empty if it can."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
+    capture: Callable[[CaptureOrder, Port | None], None] = lambda order, port: None
+    """Called while the web process wants a capture, with its port; None if the agent does not have the port."""
 
     def desired(self, port: Port) -> PortSettings:
         return port_settings(port, self.behaviour)
@@ -149,6 +153,8 @@ class PortAgent:
         self.policy_version = settings.policy_version
         if settings.ports is not None:
             self.set_behaviour(settings.ports)
+        if settings.capture is not None:
+            self.capture(settings.capture, self.graph.port_by_id.get(settings.capture.port))
 
     def state(self) -> PortHeartbeat:
         """Return the heartbeat without counters, which shows when a change is in effect."""
@@ -179,6 +185,8 @@ class PortAgent:
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = Channel.open(agent.settings)
+    if web is not None:
+        agent.capture = Captures(web.deliver).follow
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:

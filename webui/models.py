@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from policy.agents import AgentSettings, LivingConnection
 from policy.fields import PolicyFields
 from policy.records import FlowRecord
+from webui.capture_models import CaptureModel, CaptureOrderModel
 from webui.contracts import model_of
 from webui.network_models import ProblemModel
 
@@ -314,6 +315,10 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
     """The settings that the current policy needs from an agent. Before the first policy, `host`
     and `ports` are null."""
 
+    capture: CaptureOrderModel | None = Field(
+        None, description="packets that a port agent must capture now; omitted if there are none"
+    )
+
 
 class TokenAnswer(BaseModel):
     token: str = Field(
@@ -333,6 +338,7 @@ class AuditedChange(BaseModel):
 
 class AuditAnswer(BaseModel):
     changes: list[AuditedChange]
+    captures: list[CaptureModel]
 
 
 class AccessAnswer(BaseModel):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from policy import names
+from policy.captures import CAPTURE_ID
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
@@ -105,3 +106,15 @@ class TokenPath(BaseModel):
 
 class AgentPath(BaseModel):
     name: str = Field(pattern=f"^{names.AGENT.pattern}$")
+
+
+class PortPath(BaseModel):
+    port: PortId
+
+
+class CapturePath(BaseModel):
+    capture: str = Field(pattern=f"^{CAPTURE_ID.pattern}$")
+
+
+class DeliveryPath(AgentPath, CapturePath):
+    """The agent that delivers, and the capture."""

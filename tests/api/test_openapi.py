@@ -30,7 +30,7 @@ def configuration() -> schemathesis.Config:
     fewer than the queues; names in a description of the network are unique, and links name each other.
 
     So only there a document that the schema allows may be refused with a 422. This application has no address for
-    agents, and no agent is enrolled.
+    agents, and no agent is enrolled. A made-up name is of no port and of no capture.
     """
     refusals = {
         ("PUT", "policy"): "422",
@@ -41,6 +41,10 @@ def configuration() -> schemathesis.Config:
         ("POST", "enrolment"): "403",
         ("POST", "agents/{name}/certificate"): "403",
         ("POST", "agents/{name}/revocation"): "404",
+        ("POST", "captures"): "404",
+        ("POST", "agents/{name}/captures/{capture}"): "404",
+        ("PUT", "ports/{port}/override"): "404",
+        ("DELETE", "ports/{port}/override"): "404",
     }
     return schemathesis.Config.from_dict(
         {
