@@ -14,6 +14,7 @@ from webui import __version__
 from webui.api import (
     agents,
     captures,
+    classes,
     description,
     enrolment,
     events,
@@ -92,6 +93,7 @@ def create_app(
         overrides,
         observed,
         captures,
+        classes,
         sanctions,
         flows,
         scoreboard,

@@ -11,6 +11,7 @@ from typing import Any
 from flask import Response
 from pydantic import BaseModel
 
+from policy.agents import MAX_QUEUES
 from policy.changes import not_overridden, overridden
 from policy.desired import Policy
 from policy.errors import FieldError, unknown_key
@@ -42,7 +43,7 @@ _ANSWERS: dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None] 
     413: Error,
     415: Error,
 }
-_SIZES = ListOf(Size(1, 10**12), shortest=1)
+_SIZES = ListOf(Size(1, 10**12), shortest=1, longest=MAX_QUEUES - 1)
 _BODY = {
     "anyOf": [
         {"type": "object", "properties": {key: kind}, "required": [key], "additionalProperties": False}

@@ -14,10 +14,11 @@ import pytest
 from sqlalchemy import Engine
 
 from policy.desired import Policy
+from policy.version import VERSION
 from store.desired import mark_applied, put_policy
-from store.observed import add_event
+from store.observed import add_event, put_agent
 from store.sanctions import Sanction, put_sanction
-from tests.kit.heartbeats import LIVING, document, watching
+from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
@@ -48,6 +49,7 @@ def network(engine: Engine, client: Client) -> Network:
     for ago_s in (2, 1):
         network.second(time.time() - ago_s, policy, 2)
     network.heartbeats(2)
+    put_agent(engine, "ports", port_heartbeat(ports={"s1:2": (queue_counters(),)}, version=VERSION))
     add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
     flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
     put_sanction(
@@ -67,10 +69,12 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "PolicyAnswer": "policy",
         "ThresholdsAnswer": "thresholds?since=0",
         "PortsAnswer": "ports?since=0&port=s1:1",
+        "ClassesAnswer": "classes",
         "FctAnswer": "fct?window_s=10&bin_s=2",
         "DeadlinesAnswer": "deadlines?window_s=10&bin_s=2",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
+    yield "CaptureAnswer", client.post("/api/v1/captures", json={"port": "s1:2"}, headers=bearer).json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     yield "ChangedPolicy", put.json
     yield "PolicyPreview", client.post("/api/v1/policy/preview", json={"scheme": "fish"}).json

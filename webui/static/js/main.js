@@ -6,11 +6,14 @@
 /** @import { Snapshot, Source } from "./types.js" */
 
 import { Chart } from "./chart.js";
+import { startClasses } from "./classes.js";
 import { Control } from "./control.js";
 import { byId } from "./dom.js";
+import { EventFilter } from "./event-filter.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
 import { startLive } from "./live.js";
 import { showComponents, showEvents, showFabric, showFigures, showLiveState } from "./panels.js";
+import { PortMenu } from "./port-menu.js";
 import * as format from "./pure/format.js";
 import { LIVE_BIN_S, Model } from "./pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
@@ -64,7 +67,10 @@ const charts = {
   }),
 };
 
-const topology = new TopologyView(byId("topology", HTMLElement), choosePort);
+const portMenu = new PortMenu(model);
+const topology = new TopologyView(byId("topology", HTMLElement), choosePort, openPortMenu);
+const eventFilter = new EventFilter(() => showEvents(model, eventFilter));
+const menuButton = byId("port-open", HTMLButtonElement);
 const scoreboard = new Scoreboard(model);
 const control = new Control(model, () => loadPolicies(model).then(redraw));
 
@@ -86,6 +92,9 @@ function fillPorts() {
   fillSelect(selects.queues, options);
   selects.thresholds.value = choice.thresholds;
   selects.queues.value = choice.queues;
+  const text = choice.queues ? `Port ${choice.queues}…` : "";
+  if (menuButton.textContent !== text) menuButton.textContent = text;
+  menuButton.disabled = !choice.queues;
 }
 
 /**
@@ -119,6 +128,12 @@ async function choosePort(id) {
   fillPorts();
   redraw();
   report(loadRates(model, id).then(redraw));
+}
+
+/** @param {string} id */
+function openPortMenu(id) {
+  if (id !== choice.queues) choosePort(id);
+  portMenu.open(id);
 }
 
 /** @param {Promise<unknown>} promise */
@@ -158,13 +173,14 @@ const handlers = {
     showSanctions(snapshot);
     control.follow();
     control.notice(snapshot.policy);
+    if (portMenu.dialog.open) portMenu.show();
     redraw();
     report(load().then(() => followUp(snapshot)));
     report(load().then(() => scoreboard.follow(snapshot.at)));
   },
   event(event) {
     model.takeEvent(event);
-    showEvents(model);
+    showEvents(model, eventFilter);
   },
   state: showLiveState,
   resumed() {
@@ -196,8 +212,11 @@ function listen() {
     choice.thresholds = selects.thresholds.value;
     redraw();
   });
+  menuButton.addEventListener("click", () => openPortMenu(choice.queues));
+  startClasses(model);
   selects.queues.addEventListener("change", () => {
     choice.queues = selects.queues.value;
+    fillPorts();
     redraw();
     report(loadRates(model, choice.queues).then(redraw));
   });
@@ -219,14 +238,14 @@ async function loadAll() {
   await loadNetwork(model);
   control.build();
   fillPorts();
-  showEvents(model);
+  showEvents(model, eventFilter);
   await reload();
 }
 
 startTheme(byId("theme", HTMLButtonElement));
 onThemeChange(redraw);
 listen();
-showEvents(model);
+showEvents(model, eventFilter);
 redraw();
 startLive(handlers);
 report(load());

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the page that are text: current figures, components, events, and the state of the stream.
 
+/** @import { EventFilter } from "./event-filter.js" */
 /** @import { LiveState } from "./live.js" */
 /** @import { Model } from "./pure/model.js" */
 /** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
 
 import { byId, element, inside } from "./dom.js";
+import { severityOf } from "./pure/event-filter.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
 import { fabricNote } from "./pure/fabric.js";
 import { figures, missesNote, policyNote } from "./pure/figures.js";
@@ -121,12 +123,24 @@ function pill(text, up, title) {
   return made;
 }
 
-/** @param {Model} model */
-export function showEvents(model) {
-  const rows = [...model.events].reverse().map((event) => eventRow(model, event));
-  const none = element("li", { className: "empty", textContent: "No events yet." });
+/**
+ * @param {Model} model
+ * @param {EventFilter} filter
+ */
+export function showEvents(model, filter) {
+  const chosen = filter.chosen(model.events, (event) => eventText(model, event));
+  const rows = chosen.reverse().map((event) => eventRow(model, event));
+  const textContent = model.events.length ? "No event passes the filter." : "No events yet.";
+  const none = element("li", { className: "empty", textContent });
   byId("events", HTMLElement).replaceChildren(...(rows.length ? rows : [none]));
 }
+
+/**
+ * @param {Model} model
+ * @param {NetworkEvent} event
+ */
+const eventText = (model, { kind, document }) =>
+  `${eventTitle(kind)} ${eventDetail(document, (scheme) => model.titleOf(scheme))}`;
 
 /**
  * @param {Model} model
@@ -138,11 +152,19 @@ function eventRow(model, { at, kind, document }) {
     "li",
     { title },
     element("time", { textContent: clock(at), dateTime: new Date(at * 1000).toISOString() }),
-    element("span", { className: "kind", textContent: eventTitle(kind) }),
+    element("span", { className: "kind" }, spokenSeverity(kind), eventTitle(kind)),
     element("span", { className: "detail", textContent: title }),
   );
   row.dataset.kind = kind;
+  row.dataset.severity = severityOf(kind);
   return row;
+}
+
+/** @param {string} kind */
+function spokenSeverity(kind) {
+  const severity = severityOf(kind);
+  const textContent = severity === "note" ? "" : `${severity === "problem" ? "Problem" : "Warning"}: `;
+  return element("span", { className: "visually-hidden", textContent });
 }
 
 /** @type {(state: LiveState, lastMs: number | null) => void} */
