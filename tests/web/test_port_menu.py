@@ -50,7 +50,7 @@ def open_menu(page: Page, port: str) -> None:
 
 def applied(page: Page, engine: Engine, version: int) -> None:
     """Play the controller: apply the version as soon as the page asks for it."""
-    until(page, f"document.querySelector('#port-message').dataset.kind === 'pending' || {version} === 0")
+    until(page, "document.querySelector('#port-message').dataset.kind === 'pending'")
     mark_applied(engine, version)
     until(page, "document.querySelector('#port-message').dataset.kind === 'ok'")
 
@@ -104,6 +104,10 @@ def test_the_menu_opens_by_its_button_asks_for_the_token_and_closes_by_the_keybo
     page.click("#port-freeze")
     until(page, "document.querySelector('#port-message').textContent.includes('refused')")
     assert overrides(server) == []
+    page.fill("#port-token", TOKEN)
+    page.keyboard.press("Enter")
+    applied(page, engine, 2)
+    assert overrides(server) == [{"ports": ["s2:3"], "freeze": True}]
     page.keyboard.press("Escape")
     page.wait_for_selector("#port-menu:not([open])", state="attached")
     assert page.evaluate("document.activeElement.id") == "port-open"

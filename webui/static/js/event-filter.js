@@ -71,7 +71,7 @@ export class EventFilter {
   offerKinds(kinds) {
     const all = new Set([...kinds, ...(this.filter.kind ? [this.filter.kind] : [])]);
     const known = [...all].sort();
-    offer(this.kinds, ["", ...known], ["Every kind", ...known.map(eventTitle)]);
+    offer(this.kinds, ["", ...known], ["Any kind", ...known.map(eventTitle)]);
     this.kinds.value = this.filter.kind;
   }
 }

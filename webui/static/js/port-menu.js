@@ -23,6 +23,8 @@ export class PortMenu {
     this.port = "";
     /** Counts the openings, so that an answer for a port that was closed shows nothing. */
     this.opened = 0;
+    /** What a token was needed for. */
+    this.again = () => {};
     this.dialog = byId("port-menu", HTMLDialogElement);
     this.levels = byId("port-levels", HTMLInputElement);
     this.seconds = byId("port-seconds", HTMLInputElement);
@@ -30,15 +32,19 @@ export class PortMenu {
     this.file = byId("port-file", HTMLElement);
     this.token = new Token("port-token");
     this.buttons = {
-      freeze: this.button("port-freeze", () => this.change(putOverride, { freeze: true })),
-      remove: this.button("port-remove", () => this.change(deleteOverride)),
-      capture: this.button("port-capture", () => this.capture()),
+      freeze: this.button("port-freeze", () => this.run(() => this.change(putOverride, { freeze: true }))),
+      remove: this.button("port-remove", () => this.run(() => this.change(deleteOverride))),
+      capture: this.button("port-capture", () => this.run(() => this.capture())),
     };
     this.button("port-close", () => this.dialog.close());
     this.fix = byId("port-fix", HTMLFormElement);
     this.fix.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.change(putOverride, { thresholds: parse("list of size", this.levels.value) });
+      this.run(() => this.change(putOverride, { thresholds: parse("list of size", this.levels.value) }));
+    });
+    byId("port-token-form", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.again();
     });
     this.dialog.addEventListener("close", () => {
       this.opened += 1;
@@ -53,6 +59,12 @@ export class PortMenu {
     const found = byId(id, HTMLButtonElement);
     found.addEventListener("click", does);
     return found;
+  }
+
+  /** @param {() => void} does Once more, if it needs a token that someone enters then. */
+  run(does) {
+    this.again = does;
+    does();
   }
 
   /** @param {string} port */
