@@ -28,6 +28,8 @@ def class_sizes(engine: Engine, traffic: str) -> dict[str, ClassSizes]:
     newest = select(flows.c.size_class, flows.c.bytes).where(flows.c.source.in_(TRAFFIC[traffic]))
     some = newest.order_by(flows.c.sequence.desc()).limit(NEWEST).subquery()
     size = some.c.bytes
-    query = select(some.c.size_class, func.count(), func.min(size), func.max(size)).group_by(some.c.size_class)
+    query = select(some.c.size_class, func.count(), func.min(size), func.max(size)).group_by(
+        some.c.size_class
+    )
     with engine.connect() as connection:
         return {name: ClassSizes(n, least, most) for name, n, least, most in connection.execute(query)}

@@ -85,8 +85,8 @@ def captured_by(argv: Sequence[str], order: CaptureOrder) -> CaptureResult:
             _end(process)
         said.seek(0)
         words = said.read()
-    if len(data) < _HEADER_BYTES:
-        return CaptureResult(f"tcpdump did not start: {_last_line(words)}")
+    if len(data) < _HEADER_BYTES or (process.returncode and not full):
+        return CaptureResult(f"tcpdump failed: {_last_words(words)}"[:300])
     pcap, packets = whole_packets(data[: order.bytes])
     lost = sum(int(count) for count in _LOST.findall(words))
     return CaptureResult("", packets, lost, full, base64.b64encode(pcap).decode())
@@ -137,6 +137,7 @@ def whole_packets(data: bytes) -> tuple[bytes, int]:
     return data[:at], packets
 
 
-def _last_line(words: bytes) -> str:
+def _last_words(words: bytes) -> str:
+    """Return the last two lines, because tcpdump writes the cause of an error into a line of its own."""
     lines = words.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return " ".join(lines[-2:]) if lines else "it says nothing"

@@ -49,13 +49,19 @@ def test_captured_by__ends_at_its_size_with_a_whole_packet() -> None:
 
 def test_captured_by__says_why_tcpdump_does_not_start() -> None:
     result = captured_by(["sh", "-c", "echo 'tcpdump: eth9: No such device' >&2; exit 1"], order())
-    assert result == CaptureResult("tcpdump did not start: tcpdump: eth9: No such device")
+    assert result == CaptureResult("tcpdump failed: tcpdump: eth9: No such device")
+
+
+def test_captured_by__a_tcpdump_that_fails_after_its_header_is_a_problem_and_no_empty_file() -> None:
+    failing = "HEADER; echo 'tcpdump: no right to' >&2; echo '(change its user)' >&2; exit 1"
+    result = captured_by(shell(failing), order(60.0))
+    assert result == CaptureResult("tcpdump failed: tcpdump: no right to (change its user)")
 
 
 def test_captured_by__gives_up_if_tcpdump_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_capture, "START_S", 0.1)
     monkeypatch.setattr(port_capture, "END_S", 0.1)
-    assert "did not start" in captured_by(["sh", "-c", "trap '' INT; sleep 5"], order()).problem
+    assert "says nothing" in captured_by(["sh", "-c", "trap '' INT; sleep 5"], order()).problem
 
 
 def test_captured__names_the_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
