@@ -43,9 +43,6 @@ from store.totals import (
     add_totals,
 )
 
-FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
-"""Columns that `find_flows` can match."""
-
 MOST_COLUMNS = 500_000
 """The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
 
@@ -325,24 +322,8 @@ def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
     return rows
 
 
-def find_flows(
-    engine: Engine, matching: Mapping[str, Any], before: int | None = None, limit: int = 100
-) -> list[Mapping[str, Any]]:
-    """Return records with their `sequence` and `received_at`, newest first, older than sequence `before`.
-
-    `matching` maps some of FILTERS to the values to match.
-    """
-    query = select(flows).order_by(flows.c.sequence.desc()).limit(limit)
-    for column, value in matching.items():
-        query = query.where(flows.c[column] == value)
-    if before is not None:
-        query = query.where(flows.c.sequence < before)
-    with engine.connect() as connection:
-        return [dict(row._mapping) for row in connection.execute(query)]
-
-
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
-    """Return rows like those of `find_flows`, newest first. The cost does not grow with the number
+    """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
     query = _received_after(select(flows), received_after, source).limit(limit)
     with engine.connect() as connection:

@@ -228,7 +228,10 @@ class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
 
 class FlowsAnswer(BaseModel):
     flows: list[FlowModel]
-    next: int | None
+    next: int | None = Field(description="`before` of the following page; null if there are no older records")
+    searched_to: float | None = Field(
+        description="when the oldest record that this page looked at arrived; null if it looked at none"
+    )
 
 
 class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]

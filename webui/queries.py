@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from policy import names
+from policy.records import MAX_LABEL
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
@@ -70,6 +71,13 @@ class FlowQuery(BaseModel):
     status: Literal["finished", "unfinished"] | None = None
     src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
     dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
+    host: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it")
+    label: str | None = Field(
+        None,
+        max_length=MAX_LABEL,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="only flows with this label in their scenario",
+    )
     source: Literal["scheduled", "watched", "background"] | None = Field(
         None,
         description="only flows of a run's schedule, its endless flows, or connections of other programs",

@@ -28,7 +28,14 @@ import pyarrow.parquet as pq
 
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import ONLY_IF_WATCHED, ONLY_ON_TWO_MACHINES, SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.records import (
+    ONLY_IF_LABELLED,
+    ONLY_IF_WATCHED,
+    ONLY_ON_TWO_MACHINES,
+    SCHEDULED,
+    SIZE_CLASSES,
+    FlowRecord,
+)
 from policy.version import VERSION
 from runtime import plugins
 from sluice.runs.versions import VersionOf, always
@@ -74,7 +81,7 @@ FLOWS_SCHEMA = pa.schema(
         *(
             (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
             for field in entries(FlowRecord)
-            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES)
+            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES, *ONLY_IF_LABELLED)
         ),
         ("slowdown", pa.float64()),
     ]

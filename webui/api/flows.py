@@ -10,7 +10,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
-from store.flows import FILTERS, MOST_COLUMNS, FlowColumns, find_flows
+from store.flow_list import FILTERS, find_flows
+from store.flows import MOST_COLUMNS, FlowColumns
 from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures
 from webui.api import blueprint
@@ -75,13 +76,17 @@ def _records(body: object) -> list[FlowRecord]:
 
 @api.get("/flows", responses={200: FlowsAnswer})
 def list_flows(query: FlowQuery) -> Response:
-    """Records, newest first. `next` is the start of the following page."""
+    """Records, newest first. `next` is the `before` of the following page.
+
+    A page looks at a limited number of records, so it may have fewer rows than `limit` although older ones match.
+    `next` is null only if there are no older records.
+    """
     asked = query.model_dump(exclude_none=True)
     matching = {name: asked[name] for name in FILTERS if name in asked}
     if query.met is not None:
         matching["met"] = query.met == "true"
-    rows = find_flows(services().engine, matching, query.before, query.limit)
-    return jsonify(flows=rows, next=rows[-1]["sequence"] if len(rows) == query.limit else None)
+    page = find_flows(services().engine, matching, query.before, query.limit)
+    return jsonify(flows=page.rows, next=page.next, searched_to=page.searched_to)
 
 
 @api.get("/connections", responses={200: ConnectionsAnswer})

@@ -104,11 +104,14 @@ def test_list__filters(client: Client) -> None:
     assert ids(met="false") == {"missed"}
     assert ids(status="unfinished", src="h7") == {"lost"}
     assert ids(dst="h9") == set()
+    client.post(PATH, json=[record("labelled", label="shuffle 1", src="h8", dst="h7")])
+    assert ids(host="h7") == {"lost", "labelled"}
+    assert ids(label="shuffle 1") == {"labelled"}
 
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=1001", "limit=x", "before=-1", "size_class=tiny", "met=maybe", "src=a%20b", "src="],
+    ["limit=0", "limit=1001", "limit=x", "before=-1", "size_class=tiny", "met=maybe", "src=a%20b", "src=", "host=a%20b", "label=%00"],
 )
 def test_list__bad_queries_are_a_422(client: Client, query: str) -> None:
     answer = client.get(f"{PATH}?{query}")
