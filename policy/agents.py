@@ -19,6 +19,7 @@ from policy.errors import FieldError
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
 from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
+from policy.host_state import MAX_QUEUES, MAX_RUNNING, LinkCounters, RunningFlow
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS
@@ -27,7 +28,6 @@ MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""
 MAX_CONNECTIONS = 100
 MAX_PORTS = 1024
-MAX_QUEUES = 8
 LINK_QUEUES = ("prio", "htb", "fq")
 """Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
 
@@ -222,6 +222,14 @@ class HostHeartbeat:
         _REASON, "Why the link has no such queues although the agent should make them.", default=""
     )
     disk_problem: str = entry(_REASON, "Why the disk takes no flow records; empty if it does.", default="")
+    running: tuple[RunningFlow, ...] = entry(
+        ListOf(TableOf(RunningFlow), longest=MAX_RUNNING),
+        "Flows of the schedule that are under way, those that began first.",
+        default=(),
+    )
+    link: LinkCounters | None = entry(
+        TableOf(LinkCounters), "Counters of the host's own link. Null: it has none.", default=None
+    )
 
 
 @dataclass(frozen=True)
