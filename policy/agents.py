@@ -18,8 +18,8 @@ from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
-from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.host_state import MAX_QUEUES, MAX_RUNNING, LinkCounters, RunningFlow
+from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS

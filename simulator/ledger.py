@@ -42,7 +42,7 @@ class Ledger:
         """The numbers and columns of the flows that are left and start before this time, in their order."""
         if not self._columns:
             return {"number": self._numbers, **{name: np.empty(0) for name in COLUMNS}}
-        due = self._columns["start_s"] < time_s
+        due = np.asarray(self._columns["start_s"], float) < time_s
         return {"number": self._numbers[due], **{name: column[due] for name, column in self._columns.items()}}
 
     @property

@@ -41,18 +41,18 @@ def find_flows(
     `matching` maps some of FILTERS to the values to match.
     """
     with engine.connect() as connection:
-        first, last = _ends(connection)
+        first, last = sequence_ends(connection)
         top = last + 1 if before is None else min(before, last + 1)
         bottom = max(first, top - MOST_SEARCHED)
         query = select(flows).where(flows.c.sequence >= bottom, flows.c.sequence < top, *_wanted(matching))
         query = query.order_by(flows.c.sequence.desc()).limit(limit)
         rows: list[Mapping[str, Any]] = [dict(row._mapping) for row in connection.execute(query)]
         reached = rows[-1]["sequence"] if len(rows) == limit else min(bottom, top)
-        searched_to = _received(connection, reached) if first < top else None
+        searched_to = received_at(connection, reached) if first < top else None
     return FlowPage(rows, reached if reached > first else None, searched_to)
 
 
-def _ends(connection: Connection) -> tuple[int, int]:
+def sequence_ends(connection: Connection) -> tuple[int, int]:
     """Return the lowest and the highest sequence number; (1, 0) without records."""
     # SQLite answers both from the index only if each is a query of its own.
     lowest, highest = (select(end(flows.c.sequence)).scalar_subquery() for end in (func.min, func.max))
@@ -70,7 +70,7 @@ def _condition(name: str, value: object) -> ColumnElement[bool]:
     return flows.c[name] == value
 
 
-def _received(connection: Connection, sequence: int) -> float | None:
+def received_at(connection: Connection, sequence: int) -> float | None:
     """Return when the record with this sequence number, or the next one, arrived."""
     query = select(flows.c.received_at).where(flows.c.sequence >= sequence).order_by(flows.c.sequence)
     return connection.execute(query.limit(1)).scalar()

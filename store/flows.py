@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,8 +46,10 @@ from store.totals import (
 
 MOST_COLUMNS = 500_000
 """The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
+LATEST_RECORD_S = 60.0
+"""How long after its end a flow's record may arrive and still count in figures of the past."""
 
-_FIGURES = (
+FIGURES = (
     "sequence",
     "received_at",
     "started_at",
@@ -57,6 +60,7 @@ _FIGURES = (
     "met",
     "source",
 )
+"""The columns from which FlowColumns are made."""
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
@@ -243,8 +247,8 @@ class FlowColumns:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
-        """Return the flows of these rows, which have the columns _FIGURES."""
-        columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
+        """Return the flows of these rows, which have the columns FIGURES."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
@@ -288,11 +292,18 @@ class FlowColumns:
 _ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
 
 
-def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
-    """Return the newest `limit` flows that finished after `since` and whose record also arrived after it."""
-    query = _received_after(_figures(), since, *TRAFFIC[ALL]).limit(limit)
-    columns = FlowColumns.from_rows(_fetched(engine, query))
-    return columns.where(columns.at > since)
+def flow_columns(
+    engine: Engine, since: float, until: float = math.inf, limit: int = MOST_COLUMNS
+) -> FlowColumns:
+    """Return the newest `limit` flows that finished between these times and whose record arrived after `since`.
+
+    A record that arrived more than LATEST_RECORD_S after `until` is left out.
+    """
+    query = _received_after(_figures(), since, *TRAFFIC[ALL])
+    if until < math.inf:
+        query = query.where(flows.c.received_at < until + LATEST_RECORD_S)
+    columns = FlowColumns.from_rows(_fetched(engine, query.limit(limit)))
+    return columns.where((columns.at > since) & (columns.at <= until))
 
 
 def flow_columns_after(
@@ -309,7 +320,7 @@ def flow_columns_after(
 
 
 def _figures() -> Select[Any]:
-    return select(*(flows.c[name] for name in _FIGURES))
+    return select(*(flows.c[name] for name in FIGURES))
 
 
 def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:

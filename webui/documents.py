@@ -228,11 +228,12 @@ def agent_document(row: AgentRow, age_s: float) -> dict[str, Any]:
 def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
     """Return the heartbeat without its long parts, because every dashboard gets it each second.
 
-    connections_document shows the connections of all agents together, /metrics the ports' counters, and `problems`
-    what a port agent reports.
+    connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
+    the ports' counters, and `problems` what a port agent reports.
     """
     if isinstance(heartbeat, HostHeartbeat):
-        heartbeat = replace(heartbeat, watch=replace(heartbeat.watch, connections=()))
+        watch = replace(heartbeat.watch, connections=())
+        heartbeat = replace(heartbeat, watch=watch, running=(), link=None)
     if isinstance(heartbeat, PortHeartbeat):
         heartbeat = replace(heartbeat, attached={}, ports={}, late_ns={}, problems=())
     return write(heartbeat)

@@ -17,7 +17,10 @@ PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
 
 class WindowQuery(BaseModel):
     window_s: float = Field(
-        60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds; it ends now"
+        60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
+    )
+    until: Since | None = Field(
+        None, description="end of the window, in seconds since the epoch; by default now"
     )
     bin_s: float | None = Field(
         None,
@@ -71,7 +74,9 @@ class FlowQuery(BaseModel):
     status: Literal["finished", "unfinished"] | None = None
     src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
     dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
-    host: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it")
+    host: str | None = Field(
+        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
     label: str | None = Field(
         None,
         max_length=MAX_LABEL,
@@ -84,6 +89,16 @@ class FlowQuery(BaseModel):
     )
     met: Literal["true", "false"] | None = Field(
         None, description="only flows that met their deadline, or that missed it"
+    )
+
+
+class HostQuery(BaseModel):
+    window_s: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="count the flows whose records arrived within this many seconds",
     )
 
 

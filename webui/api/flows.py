@@ -101,42 +101,45 @@ def list_connections() -> Response:
 @api.get("/fct", responses={200: FctAnswer})
 def fct(query: FiguresQuery) -> Response:
     """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
-    now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s, query.source)
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
     return jsonify(
-        window_s=round(now - since, 3),
+        window_s=round(until - since, 3),
         source=query.source,
-        flows_per_s=len(flows) / (now - since),
+        flows_per_s=len(flows) / (until - since) if until > since else 0.0,
         classes=figures.fct_by_class(flows),
         slowdown=figures.slowdown_by_class(flows),
         schemes=figures.fct_by_scheme(flows),
         bin_s=bin_s,
-        series=figures.fct_series(flows, since, now, bin_s) if bin_s else None,
+        series=figures.fct_series(flows, since, until, bin_s) if bin_s else None,
     )
 
 
 @api.get("/deadlines", responses={200: DeadlinesAnswer})
 def deadlines(query: FiguresQuery) -> Response:
     """How many flows with a deadline missed it, in total and over time."""
-    now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s, query.source)
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
     return jsonify(
-        window_s=round(now - since, 3),
+        window_s=round(until - since, 3),
         source=query.source,
         **figures.deadline_totals(flows),
         bin_s=bin_s,
-        series=figures.deadline_series(flows, since, now, bin_s) if bin_s else None,
+        series=figures.deadline_series(flows, since, until, bin_s) if bin_s else None,
     )
 
 
-def _covered(since: float, source: str) -> tuple[float, FlowColumns]:
-    """Return (start, flows): the source's flows that finished after the start, which is `since` or later.
+def _covered(query: FiguresQuery) -> tuple[float, float, FlowColumns]:
+    """Return (start, end, flows): the source's flows that finished in the window.
 
-    It is later if more than MOST_COLUMNS flows finished after `since`.
+    It starts later than requested if more than MOST_COLUMNS flows finished after its start.
     """
-    flows = services().recent.since(since)
+    now = time.time()
+    until = now if query.until is None else min(query.until, now)
+    since = until - query.window_s
+    flows = services().recent.since(since, until)
     start = float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since
-    return start, flows.of_traffic(source)
+    return start, until, flows.of_traffic(query.source)
 
 
 def _checked_bin_s(query: WindowQuery) -> float | None:
