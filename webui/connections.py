@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat, LivingConnection
+from policy.agents import HostHeartbeat
 from policy.entries import write
 from policy.records import WATCHED
 from store.flows import newest_flows
@@ -20,17 +20,8 @@ ENDED_WINDOW_S = 60.0
 
 def living_connections(beats: Iterable[HostHeartbeat]) -> list[dict[str, Any]]:
     """Return the open connections that the living agents report, fastest first."""
-    return _fastest(connection for beat in beats for connection in beat.watch.connections)
-
-
-def connections_of(host: str, beats: Iterable[HostHeartbeat]) -> list[dict[str, Any]]:
-    """Return the open connections from and to a host that the living agents report, fastest first."""
-    found = (connection for beat in beats for connection in beat.watch.connections)
-    return _fastest(connection for connection in found if host in (connection.src, connection.dst))
-
-
-def _fastest(connections: Iterable[LivingConnection]) -> list[dict[str, Any]]:
-    found = sorted(connections, key=lambda connection: (-connection.rate_bps, connection.id))
+    found = [connection for beat in beats for connection in beat.watch.connections]
+    found.sort(key=lambda connection: (-connection.rate_bps, connection.id))
     return [write(connection) for connection in found[:MOST_LIVING]]
 
 

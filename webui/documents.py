@@ -239,11 +239,15 @@ def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
     return write(heartbeat)
 
 
+def living_hosts(rows: Iterable[AgentRow], age_s: float) -> dict[str, HostHeartbeat]:
+    """Return the heartbeats of the host agents that are alive, by host. `age_s` is the reading of the store's clock."""
+    alive = ((row.name, row.heartbeat) for row in rows if is_alive(row, age_s))
+    return {name: beat for name, beat in alive if isinstance(beat, HostHeartbeat)}
+
+
 def connections_document(engine: Engine, now: float) -> dict[str, Any]:
     """Return the TCP connections of programs that are not part of a schedule."""
-    age_s = ages.age_s(engine)
-    alive = [row.heartbeat for row in all_agents(engine) if is_alive(row, age_s)]
-    beats = [beat for beat in alive if isinstance(beat, HostHeartbeat)]
+    beats = living_hosts(all_agents(engine), ages.age_s(engine)).values()
     return {
         "living": living_connections(beats),
         "ended": ended_connections(engine, now),

@@ -19,8 +19,8 @@ from store.flow_list import find_flows
 from store.host_flows import SentFlows, sent_flows
 from store.observed import all_agents
 from webui import figures
-from webui.connections import connections_of
-from webui.documents import agent_document, is_alive, sanctions_now
+from webui.active_flows import active_flows
+from webui.documents import agent_document, living_hosts, sanctions_now
 
 MOST_FLOWS = 20
 """The most ended flows in the document."""
@@ -29,36 +29,21 @@ MOST_FLOWS = 20
 def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] | None:
     """Return the host's document; None if neither the network nor an agent knows the host."""
     now, age_s = time.time(), ages.age_s(engine)
-    rows = {row.name: row for row in all_agents(engine) if row.kind == HostHeartbeat.KIND}
-    place = _place(current_topology(engine), name)
-    agent = rows.get(name)
+    place, rows = _place(current_topology(engine), name), all_agents(engine)
+    agent = next((row for row in rows if row.name == name and row.kind == HostHeartbeat.KIND), None)
+    beats = living_hosts(rows, age_s)
     if agent is None and place is None:
         return None
-    beats = {
-        host: row.heartbeat
-        for host, row in rows.items()
-        if isinstance(row.heartbeat, HostHeartbeat) and is_alive(row, age_s)
-    }
     return {
         "name": name,
         "at": now,
         "place": place,
         "agent": agent_document(agent, age_s) if agent else None,
-        **_now(beats.get(name)),
-        "connections": connections_of(name, beats.values()),
+        "link": write(beats[name].link) if name in beats and beats[name].link else None,
+        "active": active_flows(beats, name),
         "sent": _sent(sent_flows(engine, name, now - window_s), now),
         "ended": find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
         "sanctions": [one for one in sanctions_now(engine) if one["host"] == name],
-    }
-
-
-def _now(beat: HostHeartbeat | None) -> dict[str, Any]:
-    """Return what is true at this moment: nothing is known while the agent is away."""
-    if beat is None:
-        return {"link": None, "running": []}
-    return {
-        "link": write(beat.link) if beat.link else None,
-        "running": [write(flow) for flow in beat.running],
     }
 
 

@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, Field
 
 from policy.host_state import LinkCounters, RunningFlow
 from webui.contracts import model_of
-from webui.models import AgentModel, DistributionModel, FlowModel, LivingConnectionModel, SanctionModel
+from webui.models import AgentModel, DistributionModel, FlowModel, SanctionModel
 
 
-class RunningFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
-    """A flow of a schedule that its sender has started and not finished."""
+class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
+    """A flow of a schedule or of another program that is under way."""
+
+    source: Literal["scheduled", "watched"]
+    src: str
+    src_port: int | None = Field(description="null for a scheduled flow")
+    dst_port: int | None = Field(description="null for a scheduled flow")
+    bytes: int | None = Field(
+        description="of a scheduled flow its size, null if it is endless; of another one what it has sent so far"
+    )
+    rate_bps: int | None = Field(description="over about the last second; null for a scheduled flow")
+
+
+class ActiveFlowsAnswer(BaseModel):
+    flows: list[ActiveFlowModel] = Field(description="the newest first")
 
 
 class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
@@ -56,12 +71,7 @@ class HostAnswer(BaseModel):
     place: PlaceModel | None = Field(description="null if the network does not name the host")
     agent: AgentModel | None = Field(description="null if no agent of this host reports")
     link: LinkModel | None = Field(description="null if the agent is away or reports no counters")
-    running: list[RunningFlowModel] = Field(
-        description="flows of a schedule that are under way, those that began first; empty if the agent is away"
-    )
-    connections: list[LivingConnectionModel] = Field(
-        description="open connections of programs from and to the host, fastest first"
-    )
+    active: list[ActiveFlowModel] = Field(description="flows under way from or to the host, the newest first")
     sent: SentModel
     ended: list[FlowModel] = Field(description="the last flows from and to the host, newest first")
     sanctions: list[SanctionModel]

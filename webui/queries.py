@@ -92,6 +92,12 @@ class FlowQuery(BaseModel):
     )
 
 
+class ActiveFlowsQuery(BaseModel):
+    host: str | None = Field(
+        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
+
+
 class HostQuery(BaseModel):
     window_s: float = Field(
         60,

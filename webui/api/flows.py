@@ -10,14 +10,18 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
+from store import ages
 from store.flow_list import FILTERS, find_flows
 from store.flows import MOST_COLUMNS, FlowColumns
+from store.observed import all_agents
 from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures
+from webui.active_flows import active_flows
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
-from webui.documents import connections_document
+from webui.documents import connections_document, living_hosts
 from webui.errors import ApiError
+from webui.host_models import ActiveFlowsAnswer
 from webui.identity import own_records, refuse_conflict
 from webui.models import (
     ConnectionsAnswer,
@@ -27,7 +31,7 @@ from webui.models import (
     FlowsAccepted,
     FlowsAnswer,
 )
-from webui.queries import FiguresQuery, FlowQuery, WindowQuery
+from webui.queries import ActiveFlowsQuery, FiguresQuery, FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 
@@ -87,6 +91,17 @@ def list_flows(query: FlowQuery) -> Response:
         matching["met"] = query.met == "true"
     page = find_flows(services().engine, matching, query.before, query.limit)
     return jsonify(flows=page.rows, next=page.next, searched_to=page.searched_to)
+
+
+@api.get("/flows/active", responses={200: ActiveFlowsAnswer})
+def list_active_flows(query: ActiveFlowsQuery) -> Response:
+    """Flows under way, of schedules and of other programs, as the agents report them each second.
+
+    A heartbeat holds some twenty flows of each kind, so a busy host has more flows than it names.
+    """
+    engine = services().engine
+    beats = living_hosts(all_agents(engine), ages.age_s(engine))
+    return jsonify(flows=active_flows(beats, query.host))
 
 
 @api.get("/connections", responses={200: ConnectionsAnswer})

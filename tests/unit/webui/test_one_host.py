@@ -38,7 +38,7 @@ def test_a_host_of_the_network_without_an_agent_has_its_place_only(client: Clien
         "port": "s2:1",
         "rate_bps": 20_000_000,
     }
-    assert (found["agent"], found["link"], found["running"], found["ended"]) == (None, None, [], [])
+    assert (found["agent"], found["link"], found["active"], found["ended"]) == (None, None, [], [])
     assert found["sent"]["flows"] == 0
 
 
@@ -50,12 +50,18 @@ def test_what_the_agent_reports_is_in_its_own_host_alone(client: Client, engine:
     found = client.get("/api/v1/hosts/h1").json
     assert found["agent"]["alive"]
     assert found["agent"]["status"]["spool_depth"] == 7
-    assert [flow["label"] for flow in found["running"]] == ["shuffle"]
     assert found["link"]["queues"] == [{"sent_bytes": 5_000, "dropped": 1, "waiting_bytes": 0}]
-    assert [one["id"] for one in found["connections"]] == ["w/2", LIVING.id]
+    assert [flow["id"] for flow in found["active"]] == ["run/1", "w/2", LIVING.id]
+    assert [(flow["src"], flow["source"], flow["label"], flow["rate_bps"]) for flow in found["active"]] == [
+        ("h1", "scheduled", "shuffle", None),
+        ("h8", "watched", "", 10**9),
+        ("h1", "watched", "", LIVING.rate_bps),
+    ]
     other = client.get("/api/v1/hosts/h8").json
-    assert (other["running"], other["link"]) == ([], None)
-    assert [one["id"] for one in other["connections"]] == ["w/2"]
+    assert ([flow["id"] for flow in other["active"]], other["link"]) == (["w/2"], None)
+    for query, ids in (("", 3), ("?host=h8", 1), ("?host=h2", 1), ("?host=h9", 0)):
+        assert len(client.get(f"/api/v1/flows/active{query}").json["flows"]) == ids
+    assert client.get("/api/v1/flows/active?host=a%20b").status_code == 422
     health = client.get("/api/v1/health").json
     assert [agent["status"]["running"] for agent in health["agents"]] == [[], []]
 
@@ -67,7 +73,7 @@ def test_an_agent_that_is_away_says_nothing_of_now(
     monkeypatch.setattr(documents, "AGENT_LATE_S", -1.0)
     found = client.get("/api/v1/hosts/h1").json
     assert not found["agent"]["alive"]
-    assert (found["link"], found["running"]) == (None, [])
+    assert (found["link"], found["active"]) == (None, [])
 
 
 def test_figures_are_of_the_flows_that_the_host_sent_lately(client: Client) -> None:
