@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from sqlalchemy import Engine
 
 from policy.desired import Policy
+from policy.host_state import LinkCounters, LinkQueue
 from store.desired import mark_applied, put_policy
 from store.observed import add_event
 from store.sanctions import Sanction, put_sanction
@@ -27,11 +29,14 @@ TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
 SCORE_TYPES = WEBUI / "static/js/score-types.js"
 SCORES = {"PolicyPreview", "ScoreboardAnswer"}
+HOST_TYPES = WEBUI / "static/js/host-types.js"
+HOSTS = {"ActiveFlowsAnswer", "FlowsAnswer", "HostAnswer"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
 ]
 
+LINK = LinkCounters(12.5, 9_000, 700, 4, 3_000, 8_000_000, 90_000, (LinkQueue(5_000, 1, 0),))
 OVERRIDES = [
     {"ports": ["s1:2"], "thresholds": ["10KB", "20KB", "30KB"]},
     {"ports": ["s2:*"], "freeze": True},
@@ -53,8 +58,13 @@ def network(engine: Engine, client: Client) -> Network:
     put_sanction(
         engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
     )
-    assert client.post("/api/v1/agents/h3", json=document(watching(LIVING))).status_code == 200
-    ended = record("watched/2", source="watched", src_port=1, ideal_us=None)
+    assert (
+        client.post(
+            "/api/v1/agents/h3", json=document(replace(watching(replace(LIVING, src="h3")), link=LINK))
+        ).status_code
+        == 200
+    )
+    ended = record("watched/2", src="h3", source="watched", src_port=1, ideal_us=None)
     assert client.post("/api/v1/flows", json=[ended]).json == {"accepted": 1, "known": 0}
     return network
 
@@ -69,6 +79,9 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "PortsAnswer": "ports?since=0&port=s1:1",
         "FctAnswer": "fct?window_s=10&bin_s=2",
         "DeadlinesAnswer": "deadlines?window_s=10&bin_s=2",
+        "FlowsAnswer": "flows?limit=3",
+        "ActiveFlowsAnswer": "flows/active",
+        "HostAnswer": "hosts/h3",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
@@ -98,8 +111,16 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
-    lines = [f"import type {{ {', '.join(sorted(names - SCORES))} }} from {json.dumps(str(TYPES))};"]
-    lines.append(f"import type {{ {', '.join(sorted(SCORES))} }} from {json.dumps(str(SCORE_TYPES))};")
+    found = next(sent for name, sent in documents if name == "HostAnswer")
+    assert all(found[key] for key in ("place", "agent", "link", "active", "ended"))
+    files = {TYPES: names - SCORES - HOSTS, SCORE_TYPES: SCORES, HOST_TYPES: HOSTS}
+    lines = [
+        f"import type {{ {', '.join(sorted(those))} }} from {json.dumps(str(file))};"
+        for file, those in files.items()
+    ]
+    beat = json.dumps(found["agent"]["status"])
+    lines.append(f"import type {{ HostBeat }} from {json.dumps(str(HOST_TYPES))};")
+    lines.append(f"export const beat: HostBeat & Record<string, unknown> = {beat};")
     for number, (name, sent) in enumerate(documents):
         lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
     (tmp_path / "documents.ts").write_text("\n".join(lines))

@@ -101,6 +101,7 @@ export class TopologyView {
   node(kind, name, { x, y }, label = name) {
     const parts = kind === "switch" ? switchParts(label) : hostParts(label);
     const group = make("g", { class: kind, transform: `translate(${x} ${y})` }, ...parts);
+    if (kind === "host") group.dataset.host = name;
     this.nodes.set(name, group);
     return group;
   }

@@ -418,6 +418,7 @@ export interface EndedConnection {
   srtt_us: number | null;
   ack_wait_us: number | null;
   clock_error_us: number | null;
+  label: string | null;
   received_at: number;
 }
 

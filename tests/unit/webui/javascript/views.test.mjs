@@ -144,3 +144,17 @@ test("queuesView: also queues that carried traffic under an earlier policy", () 
   );
   assert.equal(queuesView(shown, "s9:9", colour).series.length, 1);
 });
+
+test("a held range is what all charts show, with its marks and rates alone", () => {
+  const shown = model();
+  shown.held = { from: NOW - 150, to: NOW - 100 };
+  shown.times = "relative";
+  for (const view of [fctView, missesView])
+    assert.deepEqual([view(shown, colour).from, view(shown, colour).to], [NOW - 150, NOW - 100]);
+  assert.deepEqual(fctView(shown, colour).marks, []);
+  assert.deepEqual(fctView(shown, colour).times, { now: NOW, kind: "relative" });
+  for (const ago of [200, 120, 50]) shown.addRate("s1:1", portState(NOW - ago, [1]));
+  assert.deepEqual(queuesView(shown, "s1:1", colour).x, [NOW - 120]);
+  const { x } = thresholdsView(shown, "", colour);
+  assert.deepEqual([x[0] > NOW - 150, x[x.length - 1]], [true, NOW - 100]);
+});

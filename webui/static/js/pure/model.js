@@ -2,6 +2,7 @@
 // What the page knows: history, which history.js fetches, and the snapshots that follow it.
 
 /** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate, PortState } from "../types.js" */
+/** @import { Range, Times } from "./address.js" */
 /** @import { Scheme, SizeClass, Snapshot, Source, ThresholdChange, Topology, TopologyPort } from "../types.js" */
 
 import { naturally } from "./order.js";
@@ -14,6 +15,9 @@ export const CLASSES = ["small", "medium", "large"];
 /** Bins of the snapshots; only at this width do they continue the history. */
 export const LIVE_BIN_S = 2;
 const MOST_BINS = 240;
+/** Bins of a range that is held: fewer, because it may hold few flows. */
+const HELD_BINS = 150;
+const FINEST_BIN_S = 0.5;
 const MOST_EVENTS = 100;
 /** The longest window that the page offers, and some more. */
 const RATE_MEMORY_S = 3700;
@@ -24,6 +28,10 @@ export const portId = (port) => `${port.switch}:${port.number}`;
 
 export class Model {
   windowS = 300;
+  /** The range that the charts hold; null: they follow the clock. @type {Range | null} */
+  held = null;
+  /** How times are written. @type {Times} */
+  times = "absolute";
   /** Whose flows the figures count. @type {Source} */
   source = "all";
   /** @type {Snapshot | null} */
@@ -46,6 +54,7 @@ export class Model {
   events = [];
 
   get binS() {
+    if (this.held) return Math.max(FINEST_BIN_S, (this.held.to - this.held.from) / HELD_BINS);
     return Math.max(LIVE_BIN_S, this.windowS / MOST_BINS);
   }
 
@@ -71,14 +80,14 @@ export class Model {
   /** @param {Snapshot} snapshot */
   take(snapshot) {
     this.snapshot = snapshot;
-    if (this.binS === LIVE_BIN_S) {
+    if (!this.held && this.binS === LIVE_BIN_S) {
       const { fct, deadlines } = snapshot.traffic[this.source];
       this.mergeFct(fct.series);
       this.mergeMisses(deadlines.series);
     }
     for (const change of Object.values(snapshot.thresholds)) this.addThreshold(change);
     for (const [port, state] of Object.entries(snapshot.ports)) this.addRate(port, state);
-    this.forget(snapshot.at - this.windowS - 2 * this.binS);
+    if (!this.held) this.forget(snapshot.at - this.windowS - 2 * this.binS);
   }
 
   /** @param {NetworkEvent} event */
@@ -128,9 +137,11 @@ export class Model {
     for (const list of this.thresholds.values()) while (list.length > 1 && list[1].at < before) list.shift();
   }
 
-  /** Policy changes in the window, the oldest first: when each took effect, and its scheme. */
-  marks() {
-    const from = this.now - this.windowS;
+  /**
+   * Policy changes after this time, the oldest first: when each took effect, and its scheme.
+   * @param {number} from
+   */
+  marks(from = this.now - this.windowS) {
     return this.policies
       .filter((row) => row.state !== "pending")
       .map((row) => ({ at: row.applied_at ?? row.created_at, scheme: row.policy.scheme }))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on the values that a chart draws.
 
+/** @import { Times } from "./address.js" */
+
 /** @typedef {number | null} Value  Null where there is nothing to draw. */
 
 /**
@@ -26,6 +28,7 @@
  * @property {number[]} x
  * @property {Series[]} series
  * @property {PolicyMark[]} marks
+ * @property {{ now: number, kind: Times }} times  How the axis writes times.
  * @property {string | null} [empty]  Text for a chart without values, in place of the chart's own.
  */
 

@@ -22,13 +22,14 @@ const CLASS_TITLES = { small: "Small", medium: "Medium", large: "Large" };
  * @param {Model} model
  */
 function frame(model) {
-  const marks = model.marks().map(({ at, scheme }) => ({
+  const { from, to } = model.held ?? { from: start(model), to: model.now };
+  const marks = model.marks(from).map(({ at, scheme }) => ({
     at,
     scheme,
     label: model.titleOf(scheme),
     colour: model.colourOf(scheme),
   }));
-  return { from: start(model), to: model.now, marks };
+  return { from, to, marks, times: { now: model.now, kind: model.times } };
 }
 
 /**
@@ -84,10 +85,11 @@ export function missesView(model, colour) {
 
 /** @type {(model: Model, port: string, colour: Colour) => View} An empty port means all ports. */
 export function thresholdsView(model, port, colour) {
-  const { from, to, marks } = frame(model);
+  const shown = frame(model);
+  const { from, to } = shown;
   const x = Array.from({ length: GRID_POINTS }, (_, i) => from + ((i + 1) * (to - from)) / GRID_POINTS);
   const series = port ? onePort(model, port, x, colour) : everyPort(model, x, colour);
-  return { from, to, marks, x, series, empty: emptyThresholds(model) };
+  return { ...shown, x, series, empty: emptyThresholds(model) };
 }
 
 /** @param {Model} model */
@@ -133,7 +135,9 @@ function everyPort(model, x, colour) {
 
 /** @type {(model: Model, port: string, colour: Colour) => View} */
 export function queuesView(model, port, colour) {
-  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= model.now - model.windowS);
+  const shown = frame(model);
+  const first = model.held?.from ?? model.now - model.windowS;
+  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= first && row.at <= shown.to);
   const series = usedQueues(model, run).map((queue) => ({
     label: `Queue ${queue}`,
     group: String(queue),
@@ -142,7 +146,7 @@ export function queuesView(model, port, colour) {
     fill: colour(`queue-${queue}`),
     width: 0,
   }));
-  return { ...frame(model), x: run.map((row) => row.at), series };
+  return { ...shown, x: run.map((row) => row.at), series };
 }
 
 /**
