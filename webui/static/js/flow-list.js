@@ -105,7 +105,7 @@ export class FlowList {
     const number = ++this.asked;
     this.askedAt = this.model.now;
     const { state } = this.address;
-    this.table.table.setAttribute("aria-busy", "true");
+    if (this.shown !== this.key(state)) this.table.table.setAttribute("aria-busy", "true");
     const page = await pageOf(state);
     if (number !== this.asked) return; // a later request has the answer
     this.page = page;
