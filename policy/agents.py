@@ -22,6 +22,7 @@ from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS
+from policy.validity import MachineStatus
 
 MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""
@@ -259,6 +260,11 @@ class PortHeartbeat:
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
     problems: tuple[str, ...] = entry(
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
+    )
+    machine: MachineStatus | None = entry(
+        TableOf(MachineStatus),
+        "How well the machine served the ports lately. Null: not known yet.",
+        default=None,
     )
 
 
