@@ -11,8 +11,10 @@ from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
 from webui import __version__
+from webui.alerts.settings import AlertSettings
 from webui.api import (
     agents,
+    alerts,
     description,
     enrolment,
     events,
@@ -55,6 +57,7 @@ def create_app(
     authority: Authority | None = None,
     hosts: frozenset[str] = allowed_hosts((), ()),
     most_streams: int = MOST_STREAMS,
+    alert_settings: AlertSettings | None = None,
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
@@ -70,17 +73,19 @@ def create_app(
     )
     stopping = stopping or threading.Event()
     recent = RecentFlows(engine)
+    alert_settings = alert_settings or AlertSettings()
     app.extensions[EXTENSION] = Services(
         engine,
         token,
         recent,
-        Live(engine, recent, stopping),
+        Live(engine, recent, stopping, alert_settings),
         Ingestion(engine),
         stopping,
         Refusals(write_refusal(engine)),
         authority,
         hosts,
         StreamPlaces(most_streams),
+        alert_settings,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (
@@ -91,6 +96,7 @@ def create_app(
         sanctions,
         flows,
         scoreboard,
+        alerts,
         agents,
         enrolment,
         tokens,

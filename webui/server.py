@@ -25,6 +25,8 @@ from runtime.watchdog import LIMIT_S
 from store.engine import engine_of
 from store.retention import Retention
 from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
+from webui.alerts.settings import AlertSettings
+from webui.alerts.watch import AlertWatch
 from webui.app import create_app
 from webui.authority import Authority
 from webui.event_log import EventLog
@@ -72,6 +74,7 @@ class ServerSettings:
     certificate_life_s: float = AGENT_LIFE_S
     allowed_hosts: tuple[str, ...] = ()
     """Names under which the process answers besides the loopback names and the addresses of `listen`."""
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
 
 class Overseer(Arbiter):  # type: ignore[misc]
@@ -183,6 +186,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             authority=authority,
             hosts=hosts,
             most_streams=self._settings.most_streams,
+            alert_settings=self._settings.alerts,
         )
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
         found = app.extensions[EXTENSION]
@@ -190,6 +194,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         Housekeeping(
             engine, found.tally, found.ingestion, found.stopping, self._settings.retention, event_log
         ).start()
+        AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
         _forget_garbage_so_far()
         return app
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
 
+from policy.alert_rules import DEFAULT_RULES, RULES, AlertRule, rule_problems
 from policy.enrolment import AGENT_LIFE_S
 from policy.entries import entry
 from policy.errors import EnvironmentLacking, FieldError
@@ -27,9 +29,11 @@ from runtime.settings.kinds import (
     StoreUrl,
     is_loopback,
 )
+from runtime.settings.webhook_url import WebhookUrl
 from store.retention import Retention
 
 if TYPE_CHECKING:
+    from webui.alerts.settings import AlertSettings
     from webui.event_log import EventLog
     from webui.server import ServerSettings
 
@@ -133,6 +137,21 @@ class WebOptions:
     most_flows: float = entry(
         CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
     )
+    webhook: str | None = entry(
+        WebhookUrl(),
+        "Send each alert that fires or resolves to this address, as a POST of JSON. Only this file can have it.",
+        default=None,
+    )
+    webhook_token_file: Path | None = entry(
+        SecretFile(credential="webhook-token"),
+        "File with a token that the webhook gets in the header Authorization.",
+        default=None,
+    )
+    alerts: tuple[AlertRule, ...] = entry(
+        RULES,
+        "Rules of the alerts, in place of the default ones. The API can replace them.",
+        default=DEFAULT_RULES,
+    )
 
 
 def run(options: WebOptions) -> int:
@@ -199,7 +218,17 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         authority=options.authority or default_authority_path(),
         certificate_life_s=options.certificate_life,
         allowed_hosts=options.allowed_hosts,
+        alerts=_alert_settings(options),
     )
+
+
+def _alert_settings(options: WebOptions) -> AlertSettings:
+    from webui.alerts.settings import AlertSettings
+    from webui.alerts.webhook import Webhook
+    from webui.auth import read_token
+
+    token = read_token(options.webhook_token_file) if options.webhook_token_file else None
+    return AlertSettings(options.alerts, Webhook(options.webhook, token) if options.webhook else None)
 
 
 def problems(options: WebOptions) -> Iterator[FieldError]:
@@ -209,8 +238,30 @@ def problems(options: WebOptions) -> Iterator[FieldError]:
             yield FieldError("listen", PLAINTEXT.format(address=address))
     if options.agents and options.agents in options.listen:
         yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
+    yield from rule_problems("alerts", options.alerts)
+    yield from _webhook_problems(options)
     if math.isinf(options.certificate_life):
         yield FieldError("certificate_life", 'must be a time such as "30d", because a certificate must end')
+
+
+def _webhook_problems(options: WebOptions) -> Iterator[FieldError]:
+    """A token needs a receiver, and TLS on its way to another machine."""
+    if options.webhook_token_file is None:
+        return
+    if options.webhook is None:
+        yield FieldError("webhook_token_file", "there is no webhook; set webhook, or omit this")
+        return
+    url = urlsplit(options.webhook)
+    if url.scheme == "http" and not is_loopback(_address(url)):
+        yield FieldError(
+            "webhook_token_file",
+            "anyone on the way reads the token, because webhook has no TLS; use https://",
+        )
+
+
+def _address(url: SplitResult) -> str:
+    host = url.hostname or ""
+    return f"[{host}]:0" if ":" in host else f"{host}:0"
 
 
 def retention(options: WebOptions) -> Retention:

@@ -11,6 +11,7 @@ from flask import current_app
 from sqlalchemy import Engine
 
 from store.totals import Tally
+from webui.alerts.settings import AlertSettings
 from webui.event_stream import StreamPlaces
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Services:
     hosts: frozenset[str] = frozenset()
     """The names under which this process answers."""
     streams: StreamPlaces = field(default_factory=StreamPlaces)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

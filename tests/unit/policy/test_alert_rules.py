@@ -29,7 +29,10 @@ def test_rules__units() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"limit": None}, r"alerts\[0\].limit: is missing; for deadline-misses it must be a number from 0 to 1"),
+        (
+            {"limit": None},
+            r"alerts\[0\].limit: is missing; for deadline-misses it must be a number from 0 to 1",
+        ),
         ({"limit": 5}, r"alerts\[0\].limit: must be a number from 0 to 1, not 5"),
         ({"limit": "50ms"}, r"alerts\[0\].limit: must be a number"),
         ({"limit": True}, r"alerts\[0\].limit: must be a share"),
