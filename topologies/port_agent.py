@@ -28,6 +28,7 @@ from runtime.command import CommandFailed
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 from topologies.commands import switches as commands
+from topologies.machine_watch import MachineWatch, switch_losses
 from topologies.port_channel import Channel
 from topologies.settings import (
     Settings,
@@ -71,6 +72,8 @@ class PortAgent:
     """What the operator must mend at the ports."""
     disk_problem: str = ""
     """Why the report cannot be written into its file; empty if it can."""
+    machine: MachineWatch | None = None
+    """Judges how well the machine serves the ports; None: no one does."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
 
@@ -168,17 +171,30 @@ class PortAgent:
     def report(self) -> PortHeartbeat:
         """Return the heartbeat: state, counters of each queue, and how late each port was."""
         ports = [port for port in self.graph.ports if port.interface in self.attached]
+        counters = {port.id: self.program.counters(port.interface) for port in ports}
+        late_ns = {port.id: self.program.late_ns(port.interface) for port in ports}
         return replace(
             self.state(),
             at=time.monotonic(),
-            ports={port.id: self.program.counters(port.interface) for port in ports},
-            late_ns={port.id: self.program.late_ns(port.interface) for port in ports},
+            ports=counters,
+            late_ns=late_ns,
+            machine=self.machine.look(ports, counters, late_ns) if self.machine else None,
         )
+
+    def judged_interfaces(self) -> frozenset[str]:
+        """Return the interfaces whose queues are Sluice's, where only a full buffer may lose packets."""
+        return frozenset(self.attached) - self.unqueued
+
+    def watch_machine(self) -> None:
+        """Judge from now on how well the machine serves the ports."""
+        self.machine = MachineWatch(lambda: switch_losses(self.judged_interfaces))
+        self.machine.start()
 
 
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = Channel.open(agent.settings)
+    agent.watch_machine()
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
