@@ -66,7 +66,7 @@ def flaws(status: MachineStatus, where: str) -> Iterator[Flaw]:
             CPU,
             where,
             f"the CPU was {status.cpu_busy:.0%} busy {lately}, so flows waited for it",
-            f"{REMEDY}, or stop other programs on the machine",
+            REMEDY,
         )
     for port, share in status.late.items():
         if share > LATE_LIMIT:

@@ -10,12 +10,14 @@ from pydantic import BaseModel, Field
 from policy.alert_rules import AlertRule
 from policy.entries import entries
 
+Figures = Literal["deadline-misses", "fct-p99", "slowdown-p99", "agent-down", "not-valid"]
 _HELP = {one.key: one.help for one in entries(AlertRule)}
 
 
 class AlertModel(BaseModel):
     alert: str = Field(description="name of the rule")
     subject: str = Field(description="the agent; empty if the rule has a single alert")
+    figure: Figures | None = Field(description="what the rule watches; null if the rule is gone")
     state: Literal["ok", "pending", "firing", "resolved"]
     since: float | None = Field(description="epoch seconds of the state's begin; null for ok")
     fired_at: float | None = Field(description="epoch seconds; null before it has fired")
@@ -40,9 +42,7 @@ class AlertsAnswer(BaseModel):
 
 class AlertRuleModel(BaseModel):
     name: str = Field(description=_HELP["name"])
-    figure: Literal["deadline-misses", "fct-p99", "slowdown-p99", "agent-down", "not-valid"] = Field(
-        description=_HELP["figure"]
-    )
+    figure: Figures = Field(description=_HELP["figure"])
     limit: float | str | None = Field(description=_HELP["limit"])
     size_class: Literal["all", "small", "medium", "large"] = Field(description=_HELP["size_class"])
     source: Literal["scheduled", "watched", "all"] = Field(description=_HELP["source"])

@@ -53,6 +53,7 @@ def _row(alert: Alert, rule: AlertRule | None) -> dict[str, Any]:
     return {
         "alert": alert.rule,
         "subject": alert.subject,
+        "figure": rule.figure if rule else None,
         "state": alert.state,
         "since": alert.since,
         "fired_at": alert.fired_at,
@@ -69,6 +70,7 @@ def _ok_row(rule: AlertRule) -> dict[str, Any]:
     return {
         "alert": rule.name,
         "subject": "",
+        "figure": rule.figure,
         "state": State.OK,
         **nothing,
         "reason": "",

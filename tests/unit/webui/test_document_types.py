@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from policy.alerts import Alert, Change, State
 from policy.desired import Policy
+from policy.validity import MachineStatus
+from store.alerts import put_changes
 from store.desired import mark_applied, put_policy
-from store.observed import add_event
+from store.observed import add_event, put_agent
 from store.sanctions import Sanction, put_sanction
-from tests.kit.heartbeats import LIVING, document, watching
+from tests.kit.heartbeats import LIVING, document, port_heartbeat, watching
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
@@ -26,7 +29,9 @@ WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
 SCORE_TYPES = WEBUI / "static/js/score-types.js"
+ALERT_TYPES = WEBUI / "static/js/alert-types.js"
 SCORES = {"PolicyPreview", "ScoreboardAnswer"}
+ALERTS = {"AlertsAnswer", "AlertRulesAnswer"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
@@ -48,6 +53,11 @@ def network(engine: Engine, client: Client) -> Network:
     for ago_s in (2, 1):
         network.second(time.time() - ago_s, policy, 2)
     network.heartbeats(2)
+    put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99)))
+    firing = Alert(
+        "agent-down", "h9", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
+    )
+    put_changes(engine, [Change(None, firing)], [], 1.0)
     add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
     flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
     put_sanction(
@@ -69,6 +79,8 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "PortsAnswer": "ports?since=0&port=s1:1",
         "FctAnswer": "fct?window_s=10&bin_s=2",
         "DeadlinesAnswer": "deadlines?window_s=10&bin_s=2",
+        "AlertsAnswer": "alerts",
+        "AlertRulesAnswer": "alerts/rules",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
@@ -97,9 +109,12 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     snapshot = next(sent for name, sent in documents if name == "Snapshot")
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
+    assert snapshot["validity"]["reasons"]
+    assert {row["state"] for row in snapshot["alerts"]["alerts"]} == {"firing", "ok"}
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
-    lines = [f"import type {{ {', '.join(sorted(names - SCORES))} }} from {json.dumps(str(TYPES))};"]
+    lines = [f"import type {{ {', '.join(sorted(names - SCORES - ALERTS))} }} from {json.dumps(str(TYPES))};"]
     lines.append(f"import type {{ {', '.join(sorted(SCORES))} }} from {json.dumps(str(SCORE_TYPES))};")
+    lines.append(f"import type {{ {', '.join(sorted(ALERTS))} }} from {json.dumps(str(ALERT_TYPES))};")
     for number, (name, sent) in enumerate(documents):
         lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
     (tmp_path / "documents.ts").write_text("\n".join(lines))

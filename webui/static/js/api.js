@@ -2,7 +2,7 @@
 // The REST API as functions. A refused request throws ApiError with the server's own words.
 
 /** @import { PolicyPreview } from "./score-types.js" */
-/** @import { ErrorDetail, PolicyVersion } from "./types.js" */
+/** @import { ChangedPolicy, ErrorDetail } from "./types.js" */
 
 const APPLY_WAIT_S = 5;
 
@@ -72,7 +72,7 @@ export async function previewPolicy(document) {
  * Stores the policy and waits some seconds for the controller to apply it.
  * @param {Record<string, unknown>} document
  * @param {string} token
- * @returns {Promise<PolicyVersion>}
+ * @returns {Promise<ChangedPolicy>}
  */
 export async function putPolicy(document, token) {
   const response = await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, {

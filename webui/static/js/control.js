@@ -11,6 +11,7 @@ import { Preview } from "./preview.js";
 import { policyState } from "./pure/figures.js";
 import { answerText, schemeText } from "./pure/policy-text.js";
 import { Token } from "./token.js";
+import { showWarnings } from "./warnings.js";
 
 /** @typedef {"" | "ok" | "pending" | "error"} MessageKind */
 
@@ -123,6 +124,7 @@ export class Control {
     if (!scheme) return this.say("Choose a scheme first.", "error");
     if (!token) return this.askForToken("To change the policy, enter the access token.");
     this.button.disabled = true;
+    showWarnings([]);
     this.say("Applying…", "pending");
     try {
       await this.send({ scheme, ...this.fields.values() }, token);
@@ -143,6 +145,7 @@ export class Control {
     this.touched = false;
     this.shown = "";
     this.previews.clear();
+    showWarnings(answer.warnings);
     this.waitingFor = answer.state === "pending" ? answer.version : null;
     this.say(answerText(answer), answer.state === "applied" ? "ok" : "pending");
     await this.onChange();

@@ -5,6 +5,7 @@
 /** @import { Handlers } from "./live.js" */
 /** @import { Snapshot, Source } from "./types.js" */
 
+import { showAlerts } from "./alerts.js";
 import { Chart } from "./chart.js";
 import { Control } from "./control.js";
 import { byId } from "./dom.js";
@@ -156,6 +157,7 @@ const handlers = {
     showComponents(snapshot.health);
     showWatched(snapshot);
     showSanctions(snapshot);
+    showAlerts(snapshot);
     control.follow();
     control.notice(snapshot.policy);
     redraw();

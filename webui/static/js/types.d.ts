@@ -4,6 +4,8 @@
 //
 // Times are seconds since the epoch unless the name ends in a unit; a port is named "s1:2".
 
+import type { AlertsAnswer, Validity } from "./alert-types.js";
+
 // ---- GET /api/v1/schemes
 
 export interface SchemesAnswer {
@@ -297,6 +299,8 @@ export interface Snapshot {
   ports: Record<string, PortState>;
   connections: Connections;
   sanctions: Sanction[];
+  alerts: AlertsAnswer;
+  validity: Validity;
   traffic: Record<Source, Traffic>;
 }
 

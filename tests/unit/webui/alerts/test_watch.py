@@ -19,7 +19,7 @@ from store.observed import newest_events, put_agent
 from store.schema import agents, leases
 from store.totals import Tally
 from tests.kit.heartbeats import host_heartbeat
-from tests.unit.webui.alerts.conftest import Receiver
+from tests.kit.receiver import Receiver
 from webui.alerts import courier, watch
 from webui.alerts.courier import LONGEST_WAIT_S, MOST_ATTEMPTS, wait_s
 from webui.alerts.settings import AlertSettings

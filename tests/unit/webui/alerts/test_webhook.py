@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.unit.webui.alerts.conftest import Receiver
+from tests.kit.receiver import Receiver
 from webui.alerts.webhook import NotDelivered, Webhook
 
 MESSAGE = {"id": "m//1.000/firing", "alert": "m", "state": "firing"}
