@@ -74,7 +74,9 @@ _QUERIES: Mapping[tuple[str, str], str] = {
 _BODIES: Mapping[tuple[str, str], Any] = {
     ("put", "/api/v1/policy"): {"scheme": "pias"},
     ("post", "/api/v1/policy/preview"): {"scheme": "pias"},
-    ("put", "/api/v1/alerts/rules"): {"rules": [{"name": "agent-down", "figure": "agent-down", "for": "1min"}]},
+    ("put", "/api/v1/alerts/rules"): {
+        "rules": [{"name": "agent-down", "figure": "agent-down", "for": "1min"}]
+    },
     ("post", "/api/v1/flows"): [_EXAMPLE_RECORD],
     ("post", "/api/v1/agents/{name}"): _EXAMPLE_HEARTBEAT,
 }
