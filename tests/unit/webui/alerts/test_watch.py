@@ -205,8 +205,9 @@ def test_courier__waits_longer_after_each_failure_and_keeps_the_order(world: Wor
     message = next_message(world.engine)
     assert message is not None
     assert message.problem == f"127.0.0.1:{world.receiver.port} answers 500"
-    for after_s in (0, 3.9, 0.1, 8):
+    for after_s, sent in ((0, 2), (3.9, 2), (0.1, 3), (7.9, 3), (0.1, 5)):
         world.turn(worker, after_s)
+        assert len(world.sent) == sent
     assert world.sent == ["firing"] * 4 + ["resolved"]
     assert [wait_s(attempts) for attempts in (1, 2, 3)] == [2, 4, 8]
     assert wait_s(MOST_ATTEMPTS) == LONGEST_WAIT_S
