@@ -251,17 +251,20 @@ def _webhook_problems(options: WebOptions) -> Iterator[FieldError]:
     if options.webhook is None:
         yield FieldError("webhook_token_file", "there is no webhook; set webhook, or omit this")
         return
-    url = urlsplit(options.webhook)
-    if url.scheme == "http" and not is_loopback(_address(url)):
+    if not _is_protected(urlsplit(options.webhook)):
         yield FieldError(
             "webhook_token_file",
             "anyone on the way reads the token, because webhook has no TLS; use https://",
         )
 
 
-def _address(url: SplitResult) -> str:
+def _is_protected(url: SplitResult) -> bool:
+    """Return whether no one on the way reads what goes to this address."""
     host = url.hostname or ""
-    return f"[{host}]:0" if ":" in host else f"{host}:0"
+    try:
+        return url.scheme == "https" or is_loopback(f"[{host}]:0" if ":" in host else f"{host}:0")
+    except ValueError:  # a name that only a resolver understands
+        return False
 
 
 def retention(options: WebOptions) -> Retention:
