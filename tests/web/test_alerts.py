@@ -63,26 +63,6 @@ def server(tmp_path: Path, receiver: Receiver) -> Iterator[Server]:
     server.stop()
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with these rules and without a webhook, for the tests of the page."""
-    folder = tmp_path_factory.mktemp("watched")
-    (folder / "web.toml").write_text(RULES)
-    server = Server(folder, None, "--config", str(folder / "web.toml"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def rows(watched: Server) -> Iterator[Engine]:
-    """The store of that server, with a network."""
-    engine = open_store(watched.store_url)
-    Network(engine)
-    yield engine
-    engine.dispose()
-
-
 def add_flows(engine: Engine, count: int, prefix: str, **changes: Any) -> None:
     rows = [FlowRecord.from_document(record(f"{prefix}{i}", **changes)).to_document() for i in range(count)]
     with engine.begin() as connection:
@@ -126,13 +106,13 @@ def test_webhook__killed_and_restarted_servers_report_each_change_once(
 
 
 def test_page__an_alert_appears_with_reason_and_remedy_and_goes(
-    page: Page, watched: Server, rows: Engine
+    page: Page, server: Server, engine: Engine, network: Network
 ) -> None:
-    open_dashboard(page, watched)
+    open_dashboard(page, server)
     until(page, "document.querySelector('#alerts-summary').textContent === 'All ok'")
     assert page.locator("#alert-banners").is_hidden()
     assert page.locator("#alerts-mark").is_hidden()
-    miss_deadlines(rows)
+    miss_deadlines(engine)
     page.wait_for_selector("#alert-banners:not([hidden])")
     banner = page.inner_text("#alert-banners")
     assert "deadlines-missed. The deadline was missed by 100 % of 40 flows" in banner
@@ -142,7 +122,7 @@ def test_page__an_alert_appears_with_reason_and_remedy_and_goes(
     row = page.locator('#alerts li[data-alert="deadlines-missed/"]')
     assert "Firing since" in row.inner_text()
     until(page, "document.querySelector('#events').textContent.includes('Alert firing')")
-    meet_deadlines(rows)
+    meet_deadlines(engine)
     page.wait_for_selector("#alert-banners", state="hidden")
     until(page, "document.querySelector('#alerts').textContent.includes('Resolved since')")
 
@@ -164,11 +144,13 @@ def reporting(engine: Engine, machine: MachineStatus) -> Iterator[None]:
     thread.join()
 
 
-def test_page__says_that_its_figures_are_not_valid_and_why(page: Page, watched: Server, rows: Engine) -> None:
-    open_dashboard(page, watched)
+def test_page__says_that_its_figures_are_not_valid_and_why(
+    page: Page, server: Server, engine: Engine, network: Network
+) -> None:
+    open_dashboard(page, server)
     until(page, "document.body.dataset.valid === 'null'")
     until(page, "document.querySelector('#alerts-notes').textContent.includes('sluice port-agent')")
-    with reporting(rows, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
+    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
         page.wait_for_selector("#validity-banner:not([hidden])")
         text = page.inner_text("#validity-banner")
         assert "What the page shows is not valid. The CPU was 99% busy in the last 10 s" in text
@@ -177,17 +159,17 @@ def test_page__says_that_its_figures_are_not_valid_and_why(page: Page, watched: 
         assert "Lower the rates or the load" in text
         assert page.inner_text("#validity-mark") == "Not valid"
         wait_until(
-            lambda: states(watched)["figures-not-valid"] == State.FIRING, "its alert", timeout_s=PATIENCE_S
+            lambda: states(server)["figures-not-valid"] == State.FIRING, "its alert", timeout_s=PATIENCE_S
         )
         assert page.locator("#alert-banners").is_hidden(), "the reason is shown once"
-    with reporting(rows, MachineStatus(10.0, 0.2)):
+    with reporting(engine, MachineStatus(10.0, 0.2)):
         until(page, "document.body.dataset.valid === 'true'")
         assert page.locator("#validity-banner").is_hidden()
         assert page.locator("#validity-mark").is_hidden()
 
 
-def test_page__shows_the_warnings_of_the_server(page: Page, watched: Server, rows: Engine) -> None:
-    open_dashboard(page, watched, f"#token={TOKEN}")
+def test_page__shows_the_warnings_of_the_server(page: Page, server: Server, network: Network) -> None:
+    open_dashboard(page, server, f"#token={TOKEN}")
     choose(page, "tcp")
     page.click("#control summary")
     page.fill('#parameters [name="acts_at"]', "s1:1, s9:1")
@@ -199,17 +181,17 @@ def test_page__shows_the_warnings_of_the_server(page: Page, watched: Server, row
     page.wait_for_selector("#control-warnings", state="hidden")
 
 
-def test_page__alerts_fit_each_width_and_work_with_the_keyboard(
-    page: Page, watched: Server, rows: Engine
-) -> None:
+def test_page__alerts_fit_each_width_and_work_with_the_keyboard(page: Page, shared_server: Server) -> None:
+    engine = open_store(shared_server.store_url)
+    Network(engine).heartbeats(1)
     long = "the agent has sent no heartbeat for a time, and-a-word-without-a-break" * 3
     down = [
         Alert("agent-down", f"h{i}", "firing", 1, 1e9, 1e9, None, 1, 9, None, long, long) for i in range(9)
     ]
-    with reporting(rows, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
-        open_dashboard(page, watched)
+    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
+        open_dashboard(page, shared_server)
         page.wait_for_selector("#validity-banner:not([hidden])")
-        put_changes(rows, [Change(alert, alert) for alert in down], [], 1.0)
+        put_changes(engine, [Change(alert, alert) for alert in down], [], 1.0)
         page.wait_for_selector("#alert-banners:not([hidden])")
         for width, theme in itertools.product((1440, 420), ("light", "dark")):
             page.emulate_media(color_scheme=cast(Any, theme))
@@ -230,3 +212,4 @@ def test_page__alerts_fit_each_width_and_work_with_the_keyboard(
         assert page.evaluate("location.hash") == "#alerts-title"
         page.focus("#alerts")
         assert page.evaluate("document.activeElement.id") == "alerts"
+    engine.dispose()
