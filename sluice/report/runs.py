@@ -60,6 +60,8 @@ class Run:
     """The version of the policy whose flows these are; None if all flows of the bundle lived under one."""
     planned_as: str | None = None
     """The scheme or variant that a sweep ran this as; None if the run is not part of a sweep."""
+    policy: Mapping[str, Any] | None = None
+    """The policy with all its fields; None in a bundle without policies.json."""
 
     @property
     def scheme(self) -> str:
@@ -158,9 +160,16 @@ def _read(bundle: Path) -> list[Run]:
     lacking = [key for key in FIGURES if key not in summary]
     if lacking:
         raise SluiceError(f"{bundle}: its summary.json lacks {', '.join(lacking)}; run the scenario again")
+    rows = json.loads((bundle / POLICIES).read_text()) if (bundle / POLICIES).exists() else []
+    policies = {row["version"]: row["policy"] for row in rows}
     if VERSIONS not in summary:
-        return [Run(bundle, scenario, meta, summary, planned_as=_planned_as(bundle.resolve()))]
-    policies = {row["version"]: row["policy"] for row in json.loads((bundle / POLICIES).read_text())}
+        policy = policies[min(policies)] if policies else None
+        planned_as = _planned_as(bundle.resolve())
+        return [Run(bundle, scenario, meta, summary, planned_as=planned_as, policy=policy)]
+    if not summary[VERSIONS]:
+        raise SluiceError(
+            f"{bundle}: no flow lived wholly under one version of the policy; change it less often"
+        )
     return [
         Run(
             bundle,
@@ -168,6 +177,7 @@ def _read(bundle: Path) -> list[Run]:
             meta,
             {**figures, "valid": summary["valid"]},
             version=int(version),
+            policy=policies[int(version)],
         )
         for version, figures in summary[VERSIONS].items()
     ]
@@ -210,7 +220,7 @@ def _identity(run: Run) -> str:
         return json.dumps(
             [run.on, run.planned_as, str(run.folder.resolve().parents[1 + (run.load is not None)])]
         )
-    return json.dumps([run.on, run.settings], sort_keys=True, default=str)
+    return json.dumps([run.on, run.version, run.settings], sort_keys=True, default=str)
 
 
 def _labels(groups: list[list[Run]]) -> list[str]:
@@ -231,6 +241,8 @@ def _labels(groups: list[list[Run]]) -> list[str]:
 def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
     keys = {key for rival in rivals for key in differing([run, rival])}
     values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in sorted(keys)]
+    if run.version is not None:
+        return f"{name} (version {run.version})"
     label = f"{name} ({', '.join(values)})"
     return label if keys and len(label) <= MAX_LABEL else str(run.folder)
 

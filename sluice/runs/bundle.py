@@ -116,6 +116,8 @@ VERSIONS = "versions"
 """Key of summary.json: figures by version, if flows lived under several."""
 INTERRUPTED = "interrupted"
 """Key of meta.json."""
+COMMAND = "command"
+"""Key of meta.json: the words of the command that made the bundle, if that is not `sluice run`."""
 
 
 def machine_meta(seed: int) -> dict[str, Any]:
@@ -189,7 +191,7 @@ class BundleWriter:
     def add_flows(self, rows: pa.Table) -> None:
         """Add rows of FLOWS_SCHEMA."""
         lived = self._version_of(rows)
-        self._versions.update(lived[lived > 0].tolist())
+        self._versions.update(lived.tolist())
         column = pa.array(lived, pa.int64(), mask=lived == 0)
         self._flows.write_table(rows.append_column(POLICY_VERSION, column))
 
@@ -219,8 +221,8 @@ class BundleWriter:
         valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
         figures = summarise(read_figures(self._out))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
-        if len(self._versions) > 1:
-            found = sorted(self._versions)
+        if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
+            found = sorted(self._versions - {0})
             summary[VERSIONS] = {str(one): summarise(read_figures(self._out, one)) for one in found}
         _write_json(self._out / "summary.json", summary)
         return summary

@@ -24,13 +24,17 @@ from runtime.wait import wait_until
 from sluice.runs.demo_traffic import show
 from sluice.runs.live.stack import NETWORK, SimulatedStack
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
+from sluice.runs.versions import VersionOf, by_run, replaced_by_others
 from sluice.terminal import console
 from store import desired, observed
+from store.desired import PolicyVersion
 
 SCHEMES = ("tcp", "dctcp", "pias", "mlfq-adaptive", "sluice")
 BASE = "dctcp"
 """The scheme with which the table compares the others."""
 STAGE_S = 40.0
+AUTHOR = "tour"
+"""Who puts the tour's versions of the policy in force."""
 SLOWEST = 6.0
 """A simulated stage ends at the latest after so many times its length."""
 
@@ -65,6 +69,12 @@ def _document(own: Policy, scheme: str) -> dict[str, Any]:
     return document
 
 
+def by_stage(stages: Sequence[Stage], versions: Sequence[PolicyVersion]) -> VersionOf:
+    """Each flow lived under the version of its stage, unless someone else changed the policy before it ended."""
+    own = {stage.run_id: stage.version for stage in stages}
+    return by_run(own, replaced_by_others(versions, AUTHOR))
+
+
 def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterator[Stage]:
     """Run the stages, and yield each one when its flows have ended."""
     for number, policy in enumerate(policies, start=1):
@@ -95,7 +105,7 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
 
 def _put_in_force(stack: Stack, policy: Policy) -> int:
     """Return the version once all switches and ports have followed it for SETTLE_S."""
-    version = desired.put_policy(stack.engine, policy, "tour")
+    version = desired.put_policy(stack.engine, policy, AUTHOR)
     stack.wait_applied(version)
     _wait(stack, lambda: _ports_follow(stack, version), f"the ports follow policy version {version}")
     settled = time.monotonic() + SETTLE_S
@@ -125,7 +135,7 @@ def _simulated_stage(stack: SimulatedStack, policy: Policy, run_id: str, stage_s
     stack.services.stop(NETWORK)
     stack.document = {**stack.document, "scheme": scheme_table(policy)}
     stack.run_id, stack.hold_s = run_id, stage_s
-    version = desired.put_policy(stack.engine, policy, "tour")
+    version = desired.put_policy(stack.engine, policy, AUTHOR)
     stack.start_network()
     stack.wait_applied(version)
     settled = time.monotonic() + SETTLE_S
