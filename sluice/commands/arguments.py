@@ -15,7 +15,9 @@ from sluice.cli import COMMANDS
 
 LONGEST_S = 1e7
 """Longest time that a command accepts, 116 days."""
-SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios"
+SCENARIO_HELP = (
+    "a TOML file, the scenario.json of a bundle, or the name of a scenario in experiments/scenarios"
+)
 
 
 def command_parser(

@@ -33,6 +33,7 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
+from sluice.report.page import write_report
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
@@ -307,11 +308,14 @@ def _command(demo: Demo) -> list[str]:
 
 
 def _finish_tour(bundle: Path) -> None:
-    """Print the table and the plot of a tour, and write them into its bundle."""
+    """Print the table and the plot of a tour, and write them and a report into its bundle."""
     board = bundle_scoreboard(bundle, BASE)
     (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
     write_picture(board, bundle / "scoreboard.png")
     print_scoreboard(board)
+    report = bundle / "report.html"
+    write_report([bundle], report, baseline=str(board["against"]))
+    console.print(f"report: {report}")
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from policy.desired import Policy
@@ -21,8 +22,10 @@ from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import SCHEDULED, SIZE_CLASSES
 from policy.schemes import SCHEMES
+from policy.scoreboard import ScoredFlows
 from sluice.report.keys import flat, shown
 from sluice.runs.bundle import POLICIES, POLICY_VERSION, VERSIONS
+from sluice.runs.scores import scored_columns
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""
@@ -118,6 +121,15 @@ class Run:
             column("fct_us").astype(float),
             column("slowdown").astype(float),
         )
+
+    def scored(self) -> ScoredFlows:
+        """Read the flows for a scoreboard, also the unfinished ones."""
+        table = pq.read_table(self.folder / "flows.parquet")
+        if "source" in table.column_names:
+            table = table.filter(pc.equal(table["source"], SCHEDULED))
+        if self.version is not None:
+            table = table.filter(pc.equal(table[POLICY_VERSION.name], self.version))
+        return scored_columns(table)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,11 +78,14 @@ def find_path(fabric: Fabric) -> NetworkPath:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
+    """Return the tables of a TOML file, or of the scenario.json of a bundle.
+
+    `path` can also be the bare name of a file in experiments/scenarios.
+    """
     if not path.suffix and not path.exists():
         path = SCENARIOS / f"{path.name}.toml"
     try:
-        return read_toml(path)
+        return _read_json(path) if path.suffix == ".json" else read_toml(path)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
@@ -90,6 +94,16 @@ def read_document(path: Path) -> dict[str, Any]:
         raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
     except NotToml as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SluiceError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SluiceError(f"{path}: must be an object with the tables of a scenario")
+    return found
 
 
 def scenario_from_file(
