@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import time
@@ -33,7 +32,6 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
-from sluice.report.page import write_report
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
@@ -41,12 +39,10 @@ from sluice.runs.files import scenario_from_file
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
-from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import Stack
-from sluice.runs.tour import BASE, STAGE_S, Stage, by_stage, run_tour, tour_policies
+from sluice.runs.tour import STAGE_S, Stage, by_stage, finish_tour, run_tour, tour_policies
 from sluice.runs.validity import RunWatch
 from sluice.runs.versions import by_time, policy_rows
-from sluice.scoreboard_view import print_scoreboard, write_picture
 from sluice.terminal import console, print_summary, print_validity
 from store.flows import flow_pages
 from topologies import build_topology
@@ -221,7 +217,7 @@ def run_demo(demo: Demo) -> int:
         stack.stop_agents()
         summary = _write_bundle(demo, stack, watch, stages)
     if stages:
-        _finish_tour(demo.out)
+        finish_tour(demo.out)
         print_validity(summary)
     else:
         print_summary(summary, title="the whole demonstration")
@@ -305,17 +301,6 @@ def _command(demo: Demo) -> list[str]:
     tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
     ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
     return ["sluice", "demo", "--on", demo.on, *tour, *ends]
-
-
-def _finish_tour(bundle: Path) -> None:
-    """Print the table and the plot of a tour, and write them and a report into its bundle."""
-    board = bundle_scoreboard(bundle, BASE)
-    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
-    write_picture(board, bundle / "scoreboard.png")
-    print_scoreboard(board)
-    report = bundle / "report.html"
-    write_report([bundle], report, baseline=str(board["against"]))
-    console.print(f"report: {report}")
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

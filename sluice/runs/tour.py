@@ -7,9 +7,11 @@ seed, and lets its flows end. So all flows of a stage live wholly under its vers
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,13 @@ from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_flows, traffic_of
 from policy.scoreboard import SETTLE_S
 from runtime.wait import wait_until
+from sluice.report.page import write_report
 from sluice.runs.demo_traffic import show
 from sluice.runs.live.stack import NETWORK, SimulatedStack
+from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
 from sluice.runs.versions import VersionOf, by_run, replaced_by_others
+from sluice.scoreboard_view import print_scoreboard, write_picture
 from sluice.terminal import console
 from store import desired, observed
 from store.desired import PolicyVersion
@@ -85,6 +90,18 @@ def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterat
             yield _simulated_stage(stack, policy, run_id, stage_s)
         else:
             yield _testbed_stage(stack, policy, run_id, stage_s)
+
+
+def finish_tour(bundle: Path) -> None:
+    """Print the table and the plot of a tour, and write them and a report into its bundle."""
+    board = bundle_scoreboard(bundle, BASE)
+    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
+    write_picture(board, bundle / "scoreboard.png")
+    print_scoreboard(board)
+    if board["versions"]:
+        report = bundle / "report.html"
+        write_report([bundle], report, baseline=str(board["against"]) if len(board["versions"]) > 1 else None)
+        console.print(f"report: {report}")
 
 
 # ── Testbed ─────────────────────────────────────────────────────────────────────────────────────
