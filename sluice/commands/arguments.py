@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-from policy.errors import shortened
+from policy.errors import FieldError, shortened
 from runtime import plugins
+from runtime.settings.kinds import Age
 from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
 
+DAY_S = 86_400
 LONGEST_S = 1e7
 """Longest time that a command accepts, 116 days."""
 SCENARIO_HELP = (
@@ -111,9 +114,26 @@ def seconds(text: str) -> float:
     return value
 
 
+def life(longest_s: int) -> Callable[[str], int]:
+    """Return a type that reads the lifetime of a token, such as 12h, in seconds. It must end."""
+
+    def read(text: str) -> int:
+        try:
+            life_s = Age().read("", text)
+        except FieldError as error:
+            raise argparse.ArgumentTypeError(error.problem) from None
+        if not 1 <= life_s <= longest_s:
+            raise argparse.ArgumentTypeError(
+                f"must be 1s to {longest_s // DAY_S}d, because a token must end, not {shortened(text)}"
+            )
+        return int(life_s)
+
+    return read
+
+
 def folder(text: str) -> Path:
     """Return the path of a folder that exists or can be made. Raises ArgumentTypeError before any work is done."""
-    path = Path(text)
+    path = _named(text, "a folder")
     if path.exists() and not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a file; give a folder")
     _check_writable(path, path)
@@ -122,7 +142,7 @@ def folder(text: str) -> Path:
 
 def file(text: str) -> Path:
     """Return the path of a file that can be written. Raises ArgumentTypeError before any work is done."""
-    path = Path(text)
+    path = _named(text, "a file")
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; give a file")
     _check_writable(path, path.parent)
@@ -159,6 +179,13 @@ def services_folder(text: str) -> Path:
             f"{text or 'an empty text'} is no folder: start the services there first"
         )
     return path
+
+
+def _named(text: str, kind: str) -> Path:
+    """Return the path. An empty text would be the current folder, and no one means that."""
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} names no path; give {kind}")
+    return Path(text)
 
 
 def _check_writable(path: Path, inner: Path) -> None:

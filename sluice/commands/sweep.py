@@ -72,6 +72,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if (arguments.out / "summary.json").exists():
+        raise SluiceError(
+            f"--out: {arguments.out} holds the bundle of a run: choose another folder for the sweep"
+        )
     wanted = points(
         read_document(arguments.scenario),
         schemes=arguments.schemes,

@@ -117,7 +117,7 @@ def _with_unique_ids(html: str) -> str:
 
 def _baseline(compared: Sequence[Variant], label: str | None) -> Variant:
     for variant in compared:
-        if label in (None, variant.label, variant.scheme, str(variant.runs[0].version or "")):
+        if label in (None, variant.label, variant.scheme, str(variant.runs[0].version)):
             return variant
     known = ", ".join(variant.label for variant in compared)
     raise SluiceError(f"--baseline {label}: no run has this scheme or version; the schemes are {known}")

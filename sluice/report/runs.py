@@ -23,18 +23,14 @@ from policy.fabrics import TESTBED
 from policy.records import SCHEDULED, SIZE_CLASSES
 from policy.schemes import SCHEMES
 from policy.scoreboard import ScoredFlows
+from sluice.report.bundle_files import FILES, read_bundle
 from sluice.report.keys import flat, shown
-from sluice.runs.bundle import POLICIES, POLICY_VERSION, VERSIONS
+from sluice.runs.bundle import POLICY_VERSION, VERSIONS
 from sluice.runs.scores import scored_columns
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""
 MAX_LABEL = 48
-DOCUMENTS = ("scenario", "meta", "summary")
-FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
-"""The files that make a folder a bundle."""
-FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
-"""The keys of a summary that a report needs."""
 FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source", POLICY_VERSION.name)
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
@@ -168,12 +164,8 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 
 def _read(bundle: Path) -> list[Run]:
     """Return a run, or one run for each version of the policy if flows lived under several."""
-    scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
-    lacking = [key for key in FIGURES if key not in summary]
-    if lacking:
-        raise SluiceError(f"{bundle}: its summary.json lacks {', '.join(lacking)}; run the scenario again")
-    rows = json.loads((bundle / POLICIES).read_text()) if (bundle / POLICIES).exists() else []
-    policies = {row["version"]: row["policy"] for row in rows}
+    found = read_bundle(bundle)
+    scenario, meta, summary, policies = found.scenario, found.meta, found.summary, found.policies
     if VERSIONS not in summary:
         policy = policies[min(policies)] if policies else None
         planned_as = _planned_as(bundle.resolve())

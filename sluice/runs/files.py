@@ -90,6 +90,9 @@ def read_document(path: Path) -> dict[str, Any]:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
         raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
+    except IsADirectoryError:
+        inner = path / "scenario.json"
+        raise SluiceError(f"{path}: is a folder; give {inner if inner.exists() else 'a TOML file'}") from None
     except OSError as error:
         raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
     except NotToml as error:
