@@ -101,17 +101,38 @@ def _whole(text: str, least: int) -> int:
     return int(text)
 
 
+def load_share(text: str) -> float:
+    """Return a load as a share of a link's rate. Raises ArgumentTypeError."""
+    return _number(text, lambda value: 0 < value < 1, "a load above 0 and below 1")
+
+
+def above_zero(text: str) -> float:
+    """Return a number above 0. Raises ArgumentTypeError."""
+    return _number(text, lambda value: 0 < value < math.inf, "a number above 0")
+
+
 def seconds(text: str) -> float:
     """Return a time above 0. Raises ArgumentTypeError."""
+    what = f"a number of seconds above 0 and at most {LONGEST_S:g}"
+    return _number(text, lambda value: 0 < value <= LONGEST_S, what)
+
+
+def _number(text: str, allows: Callable[[float], bool], what: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= LONGEST_S:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of seconds above 0 and at most {LONGEST_S:g}, not {shortened(text)}"
-        )
+    if not allows(value):
+        raise argparse.ArgumentTypeError(f"must be {what}, not {shortened(text)}")
     return value
+
+
+def existing_folder(text: str) -> Path:
+    """Return the path of a folder that exists. Raises ArgumentTypeError."""
+    path = _named(text, "a folder")
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder; give one that exists")
+    return path
 
 
 def life(longest_s: int) -> Callable[[str], int]:
