@@ -25,7 +25,7 @@ folder with `summary.json` is complete, because that file is written last.
 | --- | --- |
 | `scenario.json` | the scenario as it was run |
 | `policies.json` | every version of the policy, with all its fields and its times |
-| `meta.json` | versions, kernel, state of git, plugins with their SHA-256, seed, CPU load, the fabric (`on`), and the words of a demonstration's `command` |
+| `meta.json` | versions, kernel, git, plugins with SHA-256, seed, CPU load, fabric (`on`), `command` of a demo |
 | `flows.parquet` | one row for each scheduled flow |
 | `ports.parquet` | thresholds and queue counters over time |
 | `samples.parquet` | how each running flow fares over time, if the scenario has `sample` |
