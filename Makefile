@@ -12,6 +12,7 @@ NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
+STAGE ?=
 NAME ?=
 # Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +29,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help tour setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
+.PHONY: help tour runnable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
@@ -210,15 +211,17 @@ prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst 
 	@$(PYTHON) tools/prose $(ARGS)
 
 # Where the testbed cannot run, no Debian package would help: the simulator needs a C++ compiler and what pip installs.
-demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
-		else $(MAKE) --no-print-directory simulated; fi
+demo: runnable ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
 
-tour: ## five schemes one after the other with the same flows, and a table that compares them
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
+tour: runnable ## five schemes one after the other with the same flows, and a table that compares them; STAGE=20 seconds of each
+	.venv/bin/sluice demo --tour $(if $(STAGE),--tour-seconds $(STAGE)) --out results/tour
+
+# What these two need, without what only tests and checks need.
+runnable:
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then tools/install-packages --demo && \
+		$(MAKE) --no-print-directory simulated && $(PYTHON) -m dataplane.build; \
 		else $(MAKE) --no-print-directory simulated; fi
-	.venv/bin/sluice demo --tour --out results/tour
 
 doctor: setup ## what this machine can do, measured
 	.venv/bin/sluice doctor
