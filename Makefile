@@ -69,6 +69,7 @@ frontend: .setup/frontend
 simulated: .setup/simulated
 	@$(PYTHON) -m simulator.build
 .setup/simulated: pyproject.toml requirements/run.txt webui/package-lock.json
+	@[ -e .setup/venv ] || tools/check-simulated $(PYTHON3)
 	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_HASHED) requirements/run.txt && $(PIP_SLUICE); }
 	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_HASHED) requirements/node.txt
 	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
