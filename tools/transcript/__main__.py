@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -26,7 +27,9 @@ DEFAULT_FOLDER = Path("/var/tmp/sluice-transcript")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path, help="the page to follow")
     parser.add_argument("out", type=Path, help="the transcript to write")
     parser.add_argument(
@@ -34,11 +37,14 @@ def main() -> int:
     )
     given = parser.parse_args()
     commit = prepare(given.folder)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    load = os.getloadavg()[0]
     steps = follow(blocks(given.page), [str(CLEAN_ROOT), "enter", str(given.folder)])
+    cpu_s = _cpu_s(resource.getrusage(resource.RUSAGE_CHILDREN)) - _cpu_s(before)
     page = os.path.relpath(given.page, given.out.parent)
     title = given.page.read_text().splitlines()[0].removeprefix("# ")
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(markdown(title, page, machine(), commit, steps))
+    given.out.write_text(markdown(title, page, machine(load), commit, cpu_s, steps))
     failed = [step for step in steps if step.code]
     print(f"{given.out}: {len(steps)} steps, {steps[-1].at_s:.0f} s, {len(failed)} failed", file=sys.stderr)
     return 1 if failed else 0
@@ -53,12 +59,17 @@ def prepare(folder: Path) -> str:
     return subprocess.run(named, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def machine() -> str:
-    """Return what the fresh system is and runs on, in words."""
+def _cpu_s(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def machine(load: float) -> str:
+    """Return what the fresh system is and runs on, in words. `load`: of the machine, before the page begins."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return (
-        f"a fresh Debian 12 (git, make, curl and python3 installed; an empty home folder) on {os.cpu_count()} cores with "
-        f"{memory_gb:.0f} GB under Linux {platform.release().split('-')[0]}"
+        f"a fresh Debian 12 (git, make, curl and python3 installed; an empty home folder) on {os.cpu_count()} cores "
+        f"with {memory_gb:.0f} GB under Linux {platform.release().split('-')[0]}. The load average of the machine was "
+        f"{load:.1f} before"
     )
 
 

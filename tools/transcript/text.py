@@ -24,14 +24,15 @@ class Step:
     code: int = 0
 
 
-def markdown(title: str, page: str, machine: str, commit: str, steps: Sequence[Step]) -> str:
+def markdown(title: str, page: str, machine: str, commit: str, cpu_s: float, steps: Sequence[Step]) -> str:
     """Return the page of a transcript."""
-    total = steps[-1].at_s
     parts = [
         f"# Transcript: {title}",
-        f"For readers who want to know what to expect. `tools.transcript` did what [the page]({page}) says, "
-        f"and wrote this down. It began with {machine}, and with nothing of Sluice but the commit `{commit}`.",
-        f"All commands together took **{clock(total)}** (minutes:seconds). A reader's reading and typing is not in it.",
+        f"For readers who want to know what to expect. `tools.transcript` did what [the page]({page}) says, and wrote "
+        f"this down. The page began with {machine}. Nothing of Sluice was there but the commit `{commit}`.",
+        f"All commands together took **{clock(steps[-1].at_s)}** (minutes:seconds) and {cpu_s:.0f} s of CPU time. A "
+        "reader's reading and typing is not in it. If the load average is above the number of cores, other work of the "
+        "machine made it slower.",
     ]
     return "\n\n".join([*parts, *map(_step, steps)]) + "\n"
 
@@ -55,7 +56,7 @@ def _prompted(block: str) -> list[tuple[bool, str]]:
 
 def shortened(text: str) -> str:
     """Return an output without repeated lines and colours, and without the middle of a long one."""
-    lines = [line.split("\r")[-1].rstrip() for line in text.strip("\n").splitlines()]
+    lines = [line.split("\r")[-1].rstrip() for line in text.strip("\n").split("\n")]
     lines = [line for line, _ in groupby(lines)]
     if len(lines) > MOST_LINES:
         left_out = len(lines) - 2 * _KEPT_LINES
