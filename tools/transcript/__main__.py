@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do what a page says, on a fresh Debian 12, and write a transcript with times. Needs root and mmdebstrap.
 
-    python -m tools.transcript docs/tutorials/tour.md docs/transcripts/tour.md
+    python -m tools.transcript docs/tutorials/tour.md /tmp/tour.md
 
 The blocks of the page with the orders run, run: background and save are done, from top to bottom (tests/kit/pages.py).
 REPOSITORY names a bare copy of the repository's commit. The transcript is written also if a block fails.
