@@ -68,7 +68,12 @@ ACCEPTED = {
     "dqs.h: > -> >= in `return !q->waiting && now_ns > q->emptied_ns && "
     "now_ns - q->emptied_ns > set->release_ns;`": "no time has passed then, and none is above release_ns",
     "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {`": "the number of queues ends the loop before",
+    "dqs.h: 1 -> 2 in `d->queue[at].assigned = 1;`": "any number but 0 says that it is assigned",
     "dqs.h: > -> >= in `q->waiting = q->waiting > packets ? q->waiting - packets : 0;`": _SAME,
+    "dqs.h: > -> >= in `q->until_own = q->until_own > packets ? q->until_own - packets : 0;`": _SAME,
+    "dqs.h: >= -> > in `if (at >= SL_DQS_MAX_QUEUES) /* never, but BPF's verifier needs the check */`": (
+        "every sub-queue has a smaller number"
+    ),
     "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++)`": "the number of queues comes first in its body",
     "dqs.h: < -> <= in `active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);`": (
         "a sub-queue beyond the number is free"

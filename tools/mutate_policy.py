@@ -58,6 +58,10 @@ ACCEPTED = {
     "`return np.asarray(np.where(total > most, load * most / np.maximum(total, 1e-9), load))`": (
         "the same value where equal"
     ),
+    "queue_map.py: 1 -> 2 in "
+    "`found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)`": (
+        "the next tag is background, which every rule sends to the last queue"
+    ),
     "queue_rules.py: 0 -> 1 in `smallest = (0, *tags.KNOWN_SIZE_EDGES_BYTES)`": "no edge is as small as a byte",
     "sanctions.py: 0 -> 1 in `since_ns: int = 0`": "no one reads it before the first suspicion",
     "static_thresholds.py: 600 -> 601 in `GRID_POINTS = 600`": _FREE,
@@ -74,6 +78,7 @@ ACCEPTED = {
     ),
     "thresholds.py: 256 -> 257 in `_SLICES_A_WINDOW = 256`": _FREE,
     f"thresholds.py: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
+    f"thresholds.py: Lt -> LtE in `{_SLICES}`": _FREE,
     f"thresholds.py: 1 -> 2 in `{_SLICES}`": "a window keeps one slice more at its start",
     "thresholds.py: 1 -> 2 in `while len(self._times_ns) > 1 and self._times_ns[1] <= begin_ns:`": (
         "the last time is now, which is within the window"

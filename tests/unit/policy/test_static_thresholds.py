@@ -151,6 +151,8 @@ def test_pias_thresholds__scale_with_the_sizes() -> None:
 def test_pias_objective__one_threshold_by_hand() -> None:
     """80 % of 10 KB, 20 % of 1 MB, load 0.8, threshold 10 KB: 1 / (1 - 0.8 * 10/208) + 0.2 / (1 - 0.8)."""
     assert pias_objective(MIX, 0.8, [10_000]) == pytest.approx(1 / (1 - 0.8 * 10 / 208) + 1)
+    below_all = 1 / (1 - 0.8 / 208) + 1 / (1 - 0.8)
+    assert pias_objective(MIX, 0.8, [1000]) == pytest.approx(below_all, rel=1e-9)
 
 
 @pytest.mark.parametrize("load", [0, 1, -0.1, 1.5])
