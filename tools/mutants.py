@@ -91,10 +91,10 @@ def report(verdicts: Mapping[OnePlace, str], accepted: Mapping[str, str]) -> int
     survivors = [one for one, verdict in verdicts.items() if verdict == "survived"]
     for one in survivors:
         print(f"survived: {one}  {accepted.get(one.key, 'NOT ACCEPTED')}")
-    judged = count["killed"] + count["survived"]
+    total = count["killed"] + count["survived"]
     new = sum(one.key not in accepted for one in survivors)
     print(
-        f"{count['killed']} of {judged} mutants killed ({100 * count['killed'] / max(1, judged):.1f} %), "
+        f"{count['killed']} of {total} mutants killed ({100 * count['killed'] / max(1, total):.1f} %), "
         f"{count['survived'] - new} accepted survivors, {new} others; {count['equal']} change no code"
     )
     return int(new > 0)
