@@ -158,9 +158,11 @@ def _write_wrapper(place: Path) -> None:
 
 def _compiled(place: Path, mutant: Mutant | None) -> str | None:
     """Compile the laws into place/mutant.so. Returns a digest of the code; None if the compiler refuses it."""
-    laws = place / "laws"
+    laws, original = place / "laws", place / "original"
+    if not original.exists():  # an edit while the command runs would move the places of the mutants
+        shutil.copytree(build.LAWS, original)
     shutil.rmtree(laws, ignore_errors=True)
-    shutil.copytree(build.LAWS, laws)
+    shutil.copytree(original, laws)
     if mutant is not None:
         path = laws / mutant.file
         text = path.read_text()

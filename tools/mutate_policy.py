@@ -20,7 +20,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -141,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def mutants(module: str) -> Iterator[Mutant]:
     """Yield the mutants of a module."""
-    text, numbers = _path(module).read_text(), Numbers()
+    text, numbers = _text(_path(module)), Numbers()
     for place, (node, in_function) in enumerate(_nodes(ast.parse(text))):
         for part in range(_parts(node)):
             line = getattr(node, "lineno", 0)
@@ -153,6 +153,12 @@ def mutants(module: str) -> Iterator[Mutant]:
 
 def _path(module: str) -> Path:
     return POLICY / f"{module}.py"
+
+
+@cache
+def _text(path: Path) -> str:
+    """Return the file as the command found it: an edit while it runs would move the places of the mutants."""
+    return path.read_text()
 
 
 def _nodes(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.AST, bool]]:
@@ -215,7 +221,7 @@ def _change(node: ast.AST, part: int) -> str:
 
 def _compiled(module: str, mutant: Mutant | None = None) -> CodeType:
     """Return the code of a module, or of a mutant of it. No bytecode on the disk is read."""
-    tree = ast.parse(_path(module).read_text())
+    tree = ast.parse(_text(_path(module)))
     for place, (node, _) in enumerate(_nodes(tree)):
         if mutant is not None and place == mutant.place:
             _change(node, mutant.part)
