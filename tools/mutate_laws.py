@@ -74,6 +74,7 @@ ACCEPTED = {
     "dqs.h: >= -> > in `if (at >= SL_DQS_MAX_QUEUES) /* never, but BPF's verifier needs the check */`": (
         "every sub-queue has a smaller number"
     ),
+    "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++, at++) {`": "no packet waits in any of them then",
     "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++)`": "the number of queues comes first in its body",
     "dqs.h: < -> <= in `active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);`": (
         "a sub-queue beyond the number is free"

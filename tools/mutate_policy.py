@@ -76,6 +76,10 @@ ACCEPTED = {
     "tag_limits.py: 1 -> 2 in `attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)`": (
         "the next tag is one of urgency, which has no limit"
     ),
+    "thresholds.py: Lt -> LtE in "
+    "`below = np.count_nonzero(cumulative[:, None, :] < needed[:, :, None], axis=2)`": (
+        "what is needed is never a whole number of flows"
+    ),
     "thresholds.py: 256 -> 257 in `_SLICES_A_WINDOW = 256`": _FREE,
     f"thresholds.py: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
     f"thresholds.py: Lt -> LtE in `{_SLICES}`": _FREE,
