@@ -58,6 +58,8 @@ ACCEPTED = {
     "`return np.asarray(np.where(total > most, load * most / np.maximum(total, 1e-9), load))`": (
         "the same value where equal"
     ),
+    "online_thresholds.py: 0 -> 1 in "
+    "`return policy.least_threshold or 0, policy.most_threshold or np.inf`": "no edge is within the first byte",
     "queue_map.py: 1 -> 2 in "
     "`found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)`": (
         "the next tag is background, which every rule sends to the last queue"
@@ -68,6 +70,9 @@ ACCEPTED = {
     "static_thresholds.py: 2048 -> 2049 in `SAMPLES = 2048`": _FREE,
     "static_thresholds.py: 0 -> 1 in `self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])`": (
         "at a step all sizes of a piece are equal, and elsewhere the second of 2048 serves as well"
+    ),
+    "static_thresholds.py: 1 -> 2 in `self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])`": (
+        "the same for the last but one"
     ),
     "static_thresholds.py: True -> False in "
     "`return tuple(min(size, limit) for size, limit in zip(rising, most, strict=True))`": (
