@@ -98,7 +98,7 @@ export class Chart {
   plotOptions(series) {
     return {
       ...this.size(),
-      padding: [14, 12, 0, 0],
+      padding: [14, 26, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: cursors.key, setSeries: false },
@@ -158,7 +158,7 @@ export class Chart {
     return {
       stroke: colour("muted"),
       font: FONT,
-      size: 62,
+      size: 66,
       gap: 6,
       space: 26,
       grid: { stroke: colour("grid"), width: 1 },

@@ -5,7 +5,7 @@
 /** @import { PolicyVersion, Scheme } from "./types.js" */
 
 import { ApiError, putPolicy, roleOf } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setText } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
 import { Preview } from "./preview.js";
 import { policyState } from "./pure/figures.js";
@@ -79,7 +79,7 @@ export class Control {
   follow() {
     const current = this.model.snapshot?.policy;
     const state = byId("control-state", HTMLElement);
-    state.textContent = current ? policyState(current) : "No policy yet";
+    setText(state, current ? policyState(current) : "No policy yet");
     state.dataset.state = current ? current.state : "none";
     if (!this.touched && current) this.choose(current.policy.scheme);
   }

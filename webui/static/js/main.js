@@ -10,7 +10,14 @@ import { Control } from "./control.js";
 import { byId } from "./dom.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
 import { startLive } from "./live.js";
-import { showComponents, showEvents, showFabric, showFigures, showLiveState } from "./panels.js";
+import {
+  announceEvent,
+  showComponents,
+  showEvents,
+  showFabric,
+  showFigures,
+  showLiveState,
+} from "./panels.js";
 import * as format from "./pure/format.js";
 import { LIVE_BIN_S, Model } from "./pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
@@ -163,7 +170,8 @@ const handlers = {
     report(load().then(() => scoreboard.follow(snapshot.at)));
   },
   event(event) {
-    model.takeEvent(event);
+    // Events before the first snapshot are older than the page.
+    if (model.takeEvent(event) && model.snapshot) announceEvent(model, event);
     showEvents(model);
   },
   state: showLiveState,

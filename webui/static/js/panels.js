@@ -5,7 +5,8 @@
 /** @import { Model } from "./pure/model.js" */
 /** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
 
-import { byId, element, inside } from "./dom.js";
+import { announce } from "./announce.js";
+import { byId, element, inside, setText } from "./dom.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
 import { fabricNote } from "./pure/fabric.js";
 import { figures, missesNote, policyNote } from "./pure/figures.js";
@@ -22,10 +23,10 @@ const tile = (name) => inside(document, `[data-kpi="${name}"]`);
 export function showFigures(model, snapshot) {
   const traffic = snapshot.traffic[model.source];
   for (const [name, { text, unit }] of Object.entries(figures(traffic))) {
-    inside(tile(name), ".value").textContent = text;
-    inside(tile(name), ".unit").textContent = unit;
+    setText(inside(tile(name), ".value"), text);
+    setText(inside(tile(name), ".unit"), unit);
   }
-  inside(tile("misses"), "small").textContent = missesNote(traffic);
+  setText(inside(tile("misses"), "small"), missesNote(traffic));
   if (snapshot.policy) showPolicy(model, snapshot.policy);
 }
 
@@ -37,8 +38,8 @@ function showPolicy(model, policy) {
   const shown = tile("policy");
   const { scheme } = policy.policy;
   inside(shown, ".swatch").style.background = model.colourOf(scheme);
-  inside(shown, ".value").textContent = model.titleOf(scheme);
-  inside(shown, "small").textContent = policyNote(policy);
+  setText(inside(shown, ".value"), model.titleOf(scheme));
+  setText(inside(shown, "small"), policyNote(policy));
   shown.dataset.state = policy.state;
   shown.dataset.version = String(policy.version);
 }
@@ -54,7 +55,7 @@ export function showComponents({ status, store, controller, agents, problems }) 
     ...(problems.length ? [group("Problems", problems.map(problemPill))] : []),
   );
   const summary = byId("components-summary", HTMLElement);
-  summary.textContent = status === "ok" ? "All up" : "Degraded";
+  setText(summary, status === "ok" ? "All up" : "Degraded");
   summary.dataset.state = status === "ok" ? "applied" : "pending";
   summary.title = `Store: ${store.kind}`;
 }
@@ -64,7 +65,7 @@ export function showFabric(health) {
   const shown = byId("fabric", HTMLElement);
   const { text, title } = fabricNote(health);
   shown.hidden = !text;
-  shown.textContent = text;
+  setText(shown, text);
   shown.title = title;
 }
 
@@ -132,6 +133,15 @@ export function showEvents(model) {
  * @param {Model} model
  * @param {NetworkEvent} event
  */
+export function announceEvent(model, { kind, document }) {
+  const detail = eventDetail(document, (scheme) => model.titleOf(scheme));
+  announce(detail ? `${eventTitle(kind)}: ${detail}` : eventTitle(kind));
+}
+
+/**
+ * @param {Model} model
+ * @param {NetworkEvent} event
+ */
 function eventRow(model, { at, kind, document }) {
   const title = eventDetail(document, (scheme) => model.titleOf(scheme));
   const row = element(
@@ -150,7 +160,5 @@ export function showLiveState(state, lastMs) {
   document.body.dataset.live = state;
   const since = clock((lastMs ?? Date.now()) / 1000);
   const texts = { connecting: "Connecting…", live: "Live", stale: `Stale since ${since}, reconnecting…` };
-  const shown = inside(document, "#live .text");
-  // The element is a live region: the same text again would be read aloud again.
-  if (shown.textContent !== texts[state]) shown.textContent = texts[state];
+  setText(inside(document, "#live .text"), texts[state]);
 }

@@ -9,6 +9,7 @@
 import { element } from "./dom.js";
 import { HEIGHT, heat, hostLabels, layout, sideways, WIDTH } from "./pure/layout.js";
 import { portId } from "./pure/model.js";
+import { rove } from "./roving.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_GAP = 3;
@@ -66,6 +67,7 @@ export class TopologyView {
     const attributes = { role: "group", "aria-label": `${topology.kind} network` };
     const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
     root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts));
+    rove(root, links);
     this.container.replaceChildren(root);
   }
 
@@ -80,7 +82,7 @@ export class TopologyView {
     const ends = { x1: from.x + shift.x, y1: from.y + shift.y, x2: to.x + shift.x, y2: to.y + shift.y };
     const title = make("title");
     const line = make("line", { ...ends, class: "load" });
-    const attributes = { class: "link", "data-port": id, tabindex: "0", role: "button" };
+    const attributes = { class: "link", "data-port": id, tabindex: "-1", role: "button" };
     const group = make("g", attributes, title, make("line", { ...ends, class: "reach" }), line);
     group.addEventListener("click", () => this.choose(id));
     group.addEventListener("keydown", (event) => {

@@ -81,11 +81,15 @@ export class Model {
     this.forget(snapshot.at - this.windowS - 2 * this.binS);
   }
 
-  /** @param {NetworkEvent} event */
+  /**
+   * Returns whether the event is new.
+   * @param {NetworkEvent} event
+   */
   takeEvent(event) {
-    if (this.events.some((known) => known.id === event.id)) return;
+    if (this.events.some((known) => known.id === event.id)) return false;
     this.events.push(event);
     if (this.events.length > MOST_EVENTS) this.events.shift();
+    return true;
   }
 
   /** @param {FctSeries} series */
