@@ -137,10 +137,12 @@ export class TopologyView {
  * @param {number | null} load
  */
 function showLoad(id, { group, line, title, peer }, load) {
+  const text = `Port ${id} to ${peer}: ${load === null ? "load unknown" : `load ${Math.round(load * 100)} %`}`;
+  group.dataset.load = load === null ? "" : String(load);
+  // Most links of a large network have the load that they had a second ago.
+  if (title.textContent === text) return;
   line.style.strokeWidth = String(load === null ? IDLE_WIDTH : 1.4 + 3.6 * Math.min(1, load));
   line.style.stroke = load === null ? "var(--link-idle)" : heat(load);
-  group.dataset.load = load === null ? "" : String(load);
-  const text = `Port ${id} to ${peer}: ${load === null ? "load unknown" : `load ${Math.round(load * 100)} %`}`;
   title.textContent = text;
   group.setAttribute("aria-label", text);
 }

@@ -139,4 +139,8 @@ test("ports: those of the network, the samples and the thresholds, in natural or
   assert.deepEqual(model.ports(), ["s1:1", "s1:2", "s1:9", "s1:10"]);
   assert.equal(model.peer("s1:2"), "h2");
   assert.equal(model.peer("s1:10"), null);
+  const { topology: before } = model;
+  assert.ok(before);
+  model.topology = { ...before, ports: before.ports.map((port) => ({ ...port, peer: "h9" })) };
+  assert.equal(model.peer("s1:2"), "h9");
 });

@@ -114,6 +114,25 @@ test("thresholdsView: of all ports the first threshold, and the median", () => {
   );
 });
 
+test("thresholdsView: of many ports the lowest and the highest first threshold, and the median", () => {
+  const shown = model();
+  for (let port = 1; port <= 60; port++) {
+    shown.addThreshold(change(NOW - 100, `s1:${port}`, [1000 * port, 900_000]));
+  }
+  shown.addThreshold(change(NOW - 20, "s1:60", [500]));
+  const { series } = thresholdsView(shown, "", colour);
+  assert.deepEqual(
+    series.map(({ label }) => label),
+    ["Lowest of 60 ports", "Highest of 60 ports", "Median, queue 0 to 1"],
+  );
+  assert.deepEqual(
+    series.map(({ values }) => values.at(-1)),
+    [500, 59_000, 29_000],
+  );
+  const earlier = series.map(({ values }) => values.find((value) => value !== null));
+  assert.deepEqual(earlier, [1000, 60_000, 30_000]);
+});
+
 test("thresholdsView: says why a scheme has none", () => {
   assert.equal(thresholdsView(model("tcp"), "", colour).empty, "TCP has one queue and no thresholds.");
   assert.equal(thresholdsView(model("pias"), "", colour).empty, null);

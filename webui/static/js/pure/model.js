@@ -44,6 +44,8 @@ export class Model {
   rates = new Map();
   /** The oldest first. @type {NetworkEvent[]} */
   events = [];
+  /** By port, of that topology. @type {{ of: Topology | null, peers: Map<string, string> }} */
+  #peers = { of: null, peers: new Map() };
 
   get binS() {
     return Math.max(LIVE_BIN_S, this.windowS / MOST_BINS);
@@ -154,7 +156,11 @@ export class Model {
    * @param {string} id
    */
   peer(id) {
-    return this.topology?.ports.find((port) => portId(port) === id)?.peer ?? null;
+    if (this.#peers.of !== this.topology) {
+      const ports = this.topology?.ports ?? [];
+      this.#peers = { of: this.topology, peers: new Map(ports.map((port) => [portId(port), port.peer])) };
+    }
+    return this.#peers.peers.get(id) ?? null;
   }
 }
 

@@ -13,6 +13,8 @@ import { held, median } from "./series.js";
 
 const GRID_POINTS = 300;
 const QUEUES = 8;
+/** With more ports, the chart shows the range of their thresholds. */
+const MOST_LINES = 48;
 const SHORTEST_S = 60;
 const MARGIN_S = 3;
 const CLASS_TITLES = { small: "Small", medium: "Medium", large: "Large" };
@@ -113,7 +115,8 @@ function onePort(model, port, x, colour) {
 const threshold = (i) => (change) => change.thresholds_bytes[i] ?? null;
 
 /**
- * The first threshold of each port, below which flows stay in the first queue, and the median over the ports.
+ * The first threshold of each port, below which flows stay in the first queue, and the median over the ports. Of many
+ * ports, the lowest and the highest instead of each.
  * @type {(model: Model, x: number[], colour: Colour) => Series[]}
  */
 function everyPort(model, x, colour) {
@@ -126,9 +129,27 @@ function everyPort(model, x, colour) {
     legend: false,
   }));
   if (!lines.length) return [];
+  const shown = lines.length > MOST_LINES ? bounds(lines, x, colour) : lines;
   const values = x.map((_, i) => median(lines.map((line) => line.values[i])));
   const label = "Median, queue 0 to 1";
-  return [...lines, { label, group: "Median", colour: colour("accent"), values, width: 2 }];
+  return [...shown, { label, group: "Median", colour: colour("accent"), values, width: 2 }];
+}
+
+/**
+ * The lowest and the highest value of many lines. Hundreds of lines would hide each other, and take long to draw.
+ * @type {(lines: Series[], x: number[], colour: Colour) => Series[]}
+ */
+function bounds(lines, x, colour) {
+  const known = x.map((_, i) => lines.map(({ values }) => values[i]).filter((value) => value !== null));
+  /** @type {(label: string, pick: (...values: number[]) => number) => Series} */
+  const bound = (label, pick) => ({
+    label: `${label} of ${lines.length} ports`,
+    group: label,
+    colour: colour("accent-soft"),
+    values: known.map((values) => (values.length ? pick(...values) : null)),
+    width: 1.2,
+  });
+  return [bound("Lowest", Math.min), bound("Highest", Math.max)];
 }
 
 /** @type {(model: Model, port: string, colour: Colour) => View} */
