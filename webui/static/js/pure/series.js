@@ -83,7 +83,7 @@ export function held(changes, x, value) {
  * @param {Value[]} values
  */
 export function median(values) {
-  // A typed array sorts numbers without a function, which is several times faster.
+  // A typed array sorts by value, without a function that compares.
   const known = Float64Array.from(values.filter((value) => value !== null)).sort();
   return known.length ? known[Math.floor((known.length - 1) / 2)] : null;
 }
