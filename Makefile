@@ -12,6 +12,7 @@ NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
+STAGE ?=
 NAME ?=
 # Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +29,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help tour setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster venv simulated bpf fabric frontend gen fmt \
+.PHONY: help tour runnable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
@@ -68,6 +69,7 @@ frontend: .setup/frontend
 simulated: .setup/simulated
 	@$(PYTHON) -m simulator.build
 .setup/simulated: pyproject.toml requirements/run.txt webui/package-lock.json
+	@[ -e .setup/venv ] || tools/check-simulated $(PYTHON3)
 	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_HASHED) requirements/run.txt && $(PIP_SLUICE); }
 	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_HASHED) requirements/node.txt
 	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
@@ -144,6 +146,13 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest tests/kernels $(ARGS)
 
+test-go: setup ## the Go module of the socket options, with its gRPC part (fetches Go and the packages that are missing)
+	@tools/install-packages --go
+	cd hostagent/go && go vet ./... && go test ./...
+	cd hostagent/go/grpc && go vet ./... && go build -o /dev/null ./example
+	$(PYTHON) -m pytest -q -n 0 tests/unit/hostagent/test_go_module.py tests/kernel/test_grpc.py tests/kernel/test_http_sizes.py \
+		tests/kernel/test_deadline_examples.py $(ARGS)
+
 test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
 	@tools/install-packages --cluster
 	$(PIP_HASHED) requirements/cluster.txt
@@ -203,15 +212,17 @@ prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst 
 	@$(PYTHON) tools/prose $(ARGS)
 
 # Where the testbed cannot run, no Debian package would help: the simulator needs a C++ compiler and what pip installs.
-demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
-		else $(MAKE) --no-print-directory simulated; fi
+demo: runnable ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
 
-tour: ## five schemes one after the other with the same flows, and a table that compares them
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
+tour: runnable ## five schemes one after the other with the same flows, and a table that compares them; STAGE=20 seconds of each
+	.venv/bin/sluice demo --tour $(if $(STAGE),--tour-seconds $(STAGE)) --out results/tour
+
+# What these two need, without what only tests and checks need.
+runnable:
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then tools/install-packages --demo && \
+		$(MAKE) --no-print-directory simulated && $(PYTHON) -m dataplane.build; \
 		else $(MAKE) --no-print-directory simulated; fi
-	.venv/bin/sluice demo --tour --out results/tour
 
 doctor: setup ## what this machine can do, measured
 	.venv/bin/sluice doctor

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
@@ -156,6 +156,15 @@ def remove(interface: str) -> bool:
         at = [ROOT] if qdisc.parent == _ROOT else ["parent", f"{major:x}:{minor:x}"]
         run(["tc", "qdisc", "del", "dev", interface, *at])
     return bool(found)
+
+
+def link_classes(kernel: Any, index: int) -> list[Any]:
+    """Return the classes of Sluice's queues on an interface, the first queue first, as pyroute2 reads them.
+
+    `kernel` is an IPRoute. The list is empty without such queues, and for fq, which has no classes.
+    """
+    found = {one["handle"]: one for one in kernel.get_classes(index=index)}
+    return [found[handle] for handle in _CLASSES if handle in found]
 
 
 def first_kind() -> QdiscKind | None:

@@ -13,7 +13,7 @@ from experiments.kit.catalogue import README, Catalogue, catalogue, listing, wit
 from experiments.kit.experiment import Experiment
 from experiments.kit.main import main as run_by_words
 from experiments.kit.verdict import markdown, read_verdict
-from policy.errors import SluiceError
+from policy.errors import SluiceError, guess
 
 EXPERIMENTS: Mapping[str, str] = {
     "threshold_convergence": "papers.adaptive_thresholds.threshold_convergence",
@@ -97,7 +97,9 @@ def main(argv: Sequence[str]) -> int:
         case [name, *words] if name in EXPERIMENTS:
             return run_by_words(load(name), words)
         case [name, *_]:
-            raise SluiceError(f"there is no experiment {name}; the names are {', '.join(EXPERIMENTS)}")
+            raise SluiceError(
+                f"there is no experiment {name}{guess(name, EXPERIMENTS)}; the names are {', '.join(EXPERIMENTS)}"
+            )
     return 0
 
 

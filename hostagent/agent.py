@@ -20,10 +20,12 @@ from hostagent.hook import FlowHook
 from hostagent.interface import mac_address
 from hostagent.journal import Journal
 from hostagent.link import HostLink
+from hostagent.link_meter import LinkMeter
 from hostagent.loop import Loop
 from hostagent.receiver import Receiver, ReceiverStatistics
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
+from hostagent.running import running_flows
 from hostagent.sampler import Sampler
 from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
@@ -105,6 +107,7 @@ class Agent:
         self._control_settings = DEFAULT_CONTROL
         self._receiver = _receiver(self._loop, settings.schedule)
         self._link = HostLink(settings.interface, settings.queues_at)
+        self._link_meter = LinkMeter(settings.interface)
         self._tagger = HostTagger(settings.interface, settings.use_bpf, self._link)
         self._hook = FlowHook(settings.use_bpf)
         self._watch = FlowWatch(
@@ -201,6 +204,7 @@ class Agent:
         self._watch.end()
         self._tagger.detach()
         self._link.end()
+        self._link_meter.close()
         self._control.restore()
         for spool in (self._spool, self._watch.spool):
             spool.close()
@@ -283,6 +287,8 @@ class Agent:
             foreign_dscps=self._tagger.foreign(),
             link_queues=self._link.name,
             link_problem=reason(self._link.problem),
+            running=running_flows(list(self._sender.active.values())),
+            link=self._link_meter.read(),
         )
 
 

@@ -49,6 +49,7 @@ def unfinished(
         status=UNFINISHED,
         reason=reason[:MAX_REASON],
         source=BACKGROUND if flow.endless else SCHEDULED,
+        label=flow.label or None,
     )
 
 

@@ -26,8 +26,10 @@ from hostagent import declarations, tcp
 from hostagent.loop import READ, WRITE, Loop
 from hostagent.peer_clock import PeerClocks
 from hostagent.records import QUENCHED, failed, finished, with_size
+from hostagent.running import running_flow
 from hostagent.sockets import Phase
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
+from policy.host_state import RunningFlow
 from policy.records import FlowRecord
 from policy.schedule import ScheduledFlow
 from policy.units import NS_PER_MS
@@ -124,6 +126,7 @@ class OutgoingConnection:
         self._port = port
         self._active: ActiveFlow | None = None
         self._info_before = tcp.TcpInfo(0, 0, 0)
+        self._started_ns = 0
         self._connected = False
         self._declared = False
         self._sock = _open(address)
@@ -131,12 +134,12 @@ class OutgoingConnection:
 
     def begin(self, active: ActiveFlow, ends_with_fin: bool) -> None:
         """Send a flow; connect first on a new connection."""
+        self._started_ns = time.time_ns()  # before another thread can see the flow
         self._active = active
         self._sender.active[active.sequence] = self
         self._fin = ends_with_fin or active.flow.endless
         self._notice = bytearray()
         self._remaining = sys.maxsize if active.flow.endless else active.flow.bytes - HEADER_BYTES
-        self._started_ns = time.time_ns()
         self._head = self._header(active).pack()
         try:
             self._declare(active)
@@ -205,6 +208,14 @@ class OutgoingConnection:
         }
         state = declarations.state(self._sock)
         return sample if state is None else sample | dict(declarations.sample(state))
+
+    def progress(self) -> RunningFlow | None:
+        """Return the flow's state, None without one, in any thread. Raises OSError if the socket is closed."""
+        active, started_ns, before = self._active, self._started_ns, self._info_before
+        if active is None:
+            return None
+        info, control = tcp.tcp_info(self._sock), tcp.congestion_control(self._sock)
+        return running_flow(active.flow, started_ns, info, before, control)
 
     def _connect(self) -> None:
         result = self._sock.connect_ex((self.address, self._port))

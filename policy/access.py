@@ -12,6 +12,7 @@ ROLES = (READ, CHANGE)
 _ORDER = (READ, CHANGE, OWNER)
 
 TOKEN_LIFE_MAX_S = 366 * 86_400
+ENROLMENT_LIFE_MAX_S = 30 * 86_400
 
 
 def allows(role: str, needed: str) -> bool:

@@ -13,21 +13,23 @@ from typing import Any, ClassVar, TypeAlias
 
 from policy import names, reserved
 from policy.behaviour import PortBehaviour
+from policy.captures import CaptureOrder
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
+from policy.host_state import MAX_QUEUES, MAX_RUNNING, LinkCounters, RunningFlow
 from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS
+from policy.validity import MachineStatus
 
 MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""
 MAX_CONNECTIONS = 100
 MAX_PORTS = 1024
-MAX_QUEUES = 8
 LINK_QUEUES = ("prio", "htb", "fq")
 """Qdiscs with which a host can serve its own link by queues (dataplane/link_queues.py)."""
 
@@ -109,6 +111,9 @@ class AgentSettings:
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
     renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
+    capture: CaptureOrder | None = entry(
+        TableOf(CaptureOrder), "Packets that a port agent must capture now.", default=None
+    )
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:
@@ -222,6 +227,14 @@ class HostHeartbeat:
         _REASON, "Why the link has no such queues although the agent should make them.", default=""
     )
     disk_problem: str = entry(_REASON, "Why the disk takes no flow records; empty if it does.", default="")
+    running: tuple[RunningFlow, ...] = entry(
+        ListOf(TableOf(RunningFlow), longest=MAX_RUNNING),
+        "Flows of the schedule that are under way, those that began first.",
+        default=(),
+    )
+    link: LinkCounters | None = entry(
+        TableOf(LinkCounters), "Counters of the host's own link. Null: it has none.", default=None
+    )
 
 
 @dataclass(frozen=True)
@@ -259,6 +272,11 @@ class PortHeartbeat:
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
     problems: tuple[str, ...] = entry(
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
+    )
+    machine: MachineStatus | None = entry(
+        TableOf(MachineStatus),
+        "How well the machine served the ports lately. Null: not known yet.",
+        default=None,
     )
 
 

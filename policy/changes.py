@@ -7,7 +7,7 @@ that the scheme and the fields above give. So a buffer of "20 times mark_at" is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +67,30 @@ def _draft(policy: Policy) -> Draft:
     return Draft(policy.definition, {field.name: getattr(policy, field.name) for field in POLICY_FIELDS})
 
 
-# ── Frozen ports ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Overrides of ports ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def overridden(policy: Policy, port: str, rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that give one port this rule, thresholds or freeze. It replaces the port's own rule."""
+    left = _documents(_without_port(policy.overrides, port))
+    return {"overrides": [*left, {"ports": [port], **rule}]}
+
+
+def not_overridden(policy: Policy, port: str) -> dict[str, Any]:
+    """Return the settings without the port's own rule. Raises FieldError if no override names the port itself."""
+    if not any(port in override.ports for override in policy.overrides):
+        wide = policy.override_of(port)
+        rest = f"; {', '.join(wide.ports)} includes it, so change that override" if wide else ""
+        raise FieldError("overrides", f"no override names {port} itself{rest}")
+    return {"overrides": _documents(_without_port(policy.overrides, port))}
+
+
+def _without_port(overrides: Iterable[Override], port: str) -> Iterator[Override]:
+    """Yield the overrides without this name, except those that name nothing else."""
+    for override in overrides:
+        names = tuple(name for name in override.ports if name != port)
+        if names:
+            yield replace(override, ports=names)
 
 
 def frozen(policy: Policy, ports: Iterable[str]) -> dict[str, Any]:

@@ -211,20 +211,17 @@ def _best(model: DelayModel, factors: _Factors, closed: Floats | float = 0.0) ->
         through += _ORDER_COST
         came_from.append(through.argmin(axis=1))
         best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
-    return _trace(came_from), best[:, -1]
+    return _trace(came_from, len(best)), best[:, -1]
 
 
-def _trace(came_from: list[npt.NDArray[np.int64]]) -> EdgeIndices:
+def _trace(came_from: list[npt.NDArray[np.int64]], ports: int) -> EdgeIndices:
     """The thresholds on the best path, followed back from the last point."""
-    if not came_from:
-        return np.zeros((0, 0), np.int64)
-    ports = np.arange(len(came_from[0]))
-    at = np.full(len(ports), BUCKETS)
-    chosen = []
-    for choice in reversed(came_from):
-        at = choice[ports, at]
-        chosen.append(at - 1)
-    return np.stack(chosen[::-1], axis=1)
+    at = np.full(ports, BUCKETS)
+    chosen = np.zeros((ports, len(came_from)), np.int64)
+    for level, choice in reversed(list(enumerate(came_from))):
+        at = choice[np.arange(ports), at]
+        chosen[:, level] = at - 1
+    return chosen
 
 
 def cost_of(model: DelayModel, thresholds: EdgeIndices) -> Floats:

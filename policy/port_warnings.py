@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about names of ports in a policy that the network does not have.
+"""Names of ports in a policy that the network does not have.
 
-They are no errors: a switch may join later, and a policy may be stored before the network is known.
+In a running network they are no errors: a switch may join later, and a policy may be stored before the network is
+known. A scenario has its network, so there they are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from policy.desired import Policy
-from policy.errors import guess, shortened
+from policy.errors import FieldError, guess, shortened
 from policy.overrides import name_port
 
 _MOST_PORTS = 8
@@ -19,11 +20,22 @@ _MOST_PORTS = 8
 def port_warnings(policy: Policy, ports: Collection[str]) -> list[str]:
     """Return a line for each name that names none of these ports ("s1:2"). None without ports, as before a network."""
     return [
-        f"{where}: the network has no port {shortened(name)}{guess(name, ports)}; {_some(ports)}. "
-        "The name takes effect if such a port joins the network"
-        for where, name in _names(policy)
-        if ports and not any(name_port([name], port) for port in ports)
+        f"{where}: {problem}. The name takes effect if such a port joins the network"
+        for where, problem in _unknown(policy, ports)
     ]
+
+
+def check_ports(policy: Policy, ports: Collection[str]) -> None:
+    """Raise FieldError for a name that names none of these ports."""
+    for where, problem in _unknown(policy, ports):
+        raise FieldError(where, problem)
+
+
+def _unknown(policy: Policy, ports: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and problem of each name that names none of these ports; nothing without ports."""
+    for where, name in _names(policy):
+        if ports and not any(name_port([name], port) for port in ports):
+            yield where, f"the network has no port {shortened(name)}{guess(name, ports)}; {_some(ports)}"
 
 
 def _names(policy: Policy) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ ALL = "all"
 TRAFFIC = {SCHEDULED: (SCHEDULED,), WATCHED: (WATCHED,), ALL: (SCHEDULED, WATCHED)}
 """The choices of whose flows figures count, and the sources of each. No figure counts endless flows."""
 MAX_REASON = 200
+MAX_LABEL = 64
 
 _TIME_US = Number(0, 10**12, "us")
 _COUNT = Whole(0, 2**40)
@@ -106,6 +107,9 @@ class FlowRecord:
         " clocks. Null on one machine.",
         default=None,
     )
+    label: str | None = entry(
+        Line(longest=MAX_LABEL), "Label of a scheduled flow in its scenario. Null without one.", default=None
+    )
 
     @property
     def slowdown(self) -> float | None:
@@ -140,3 +144,4 @@ UNKNOWN_TO_A_RECEIVER = ("deadline_us", "timeouts", "ack_wait_us")
 """What only a sender can know, besides the retransmissions."""
 ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us", "ack_wait_us")
 ONLY_ON_TWO_MACHINES = ("clock_error_us",)
+ONLY_IF_LABELLED = ("label",)

@@ -20,7 +20,7 @@ Pure: the time is an argument, of any clock that does not jump.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, auto
 
 from policy.units import NS_PER_S
 
@@ -30,11 +30,11 @@ LONGEST_TERM_NS = 320 * NS_PER_S
 FORGET_NS = 600 * NS_PER_S
 
 
-class Treatment(IntEnum):
-    FREE = 0
-    WATCHED = 1
+class Treatment(Enum):
+    FREE = auto()
+    WATCHED = auto()
     """The switch counts its flows one by one. Its packets go to their usual queues."""
-    DEMOTED = 2
+    DEMOTED = auto()
     """As WATCHED, and all packets are background traffic, with a limit on their rate."""
 
 

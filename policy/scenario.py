@@ -17,9 +17,11 @@ from policy.desired import Policy
 from policy.entries import entries, read
 from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
+from policy.fields import POLICY_FIELDS
 from policy.fitting import NetworkPath, Surroundings, fitted
 from policy.graph import Topology
 from policy.links import Links
+from policy.port_warnings import check_ports
 from policy.random_flows import check_random, random_batches
 from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
 from policy.schedule import ScheduledFlow
@@ -30,6 +32,9 @@ from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 TABLES = ("fabric", "scheme", "transport", "simulator", "workload", "deadlines")
 """The tables of a scenario, besides the keys at its top."""
+
+SCHEME_KEYS = ("name", *(field.name for field in POLICY_FIELDS if field.name != "scheme"))
+"""The keys of [scheme]: the policy's fields, where `name` is the scheme."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,10 @@ def scheduled_flows(
 def check_topology(scenario: Scenario, topology: Topology) -> None:
     """Raise FieldError if the topology lacks something for the scenario, or if a link cannot carry its load."""
     check_hosts(scenario, topology.host_by_name)
+    try:
+        check_ports(scenario.policy, topology.port_by_id)
+    except FieldError as error:
+        raise FieldError(f"scheme.{error.field}", error.problem) from None
     if not isinstance(scenario.workload, ExplicitWorkload):
         check_random(scenario.workload, topology)
 
@@ -154,6 +163,9 @@ def _fabric(table: object) -> Fabric:
 def _policy(table: object, fabric: Fabric, workload: AnyWorkload, path: NetworkPath | None) -> Policy:
     if not isinstance(table, Mapping):
         raise FieldError("scheme", "must be a table with a name")
+    for key in table:
+        if key not in SCHEME_KEYS:
+            raise unknown_key(f"scheme.{key}", str(key), SCHEME_KEYS)
     document = {"buffer": fabric.buffer_bytes, **table}
     document["scheme"] = document.pop("name", None)
     try:

@@ -13,8 +13,8 @@ thresholds l-1 and l waits in the queues 1 ... l. Of all flows
 
 T must be minimal, and it is a sum of ratios. The load of the first queues follows from the
 distribution: rho_1 + ... + rho_l = rho E[min(S, alpha_l)] / E[S]. Then each term depends only on
-two neighbouring thresholds. Dynamic programming over a fine grid of sizes finds the global
-minimum, and a descent removes the effect of the grid.
+two neighbouring thresholds. So dynamic programming finds the global minimum over a fine grid of
+sizes, which has every step of the distribution. Between its sizes T is less than a thousandth lower.
 
 In this model a flow costs a packet's time for every queue that it enters, for any time that it
 stays there. So few queues are worth it: the other thresholds get the size of the largest flow, and
@@ -45,8 +45,6 @@ Floats = npt.NDArray[np.float64]
 GRID_POINTS = 600
 SAMPLES = 2048
 """Number of sizes that represent a piece of a distribution."""
-SWEEPS = 4
-"""Rounds of the descent. Each round moves every threshold between its neighbours."""
 
 
 class _FlowSizes:
@@ -86,8 +84,7 @@ def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) 
         return ()
     flows = _FlowSizes(sizes, scale)
     grid = _grid(flows)
-    first = grid[_best_on_grid(flows, load, queues, grid)]
-    return _whole(_descend(flows, load, first, grid))
+    return _whole(grid[_best_on_grid(flows, load, queues, grid)])
 
 
 def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float], scale: float = 1.0) -> float:
@@ -218,39 +215,6 @@ def _best_on_grid(flows: _FlowSizes, load: float, queues: int, grid: Floats) -> 
         at = int(choice[at])
         chosen.append(at)
     return chosen[::-1]
-
-
-def _descend(flows: _FlowSizes, load: float, thresholds: Floats, grid: Floats) -> Floats:
-    """Move each threshold between its neighbours while that lowers T."""
-    best = thresholds.copy()
-    for _ in range(SWEEPS):
-        for i in range(len(best)):
-            low = best[i - 1] if i else grid[0]
-            high = best[i + 1] if i + 1 < len(best) else grid[-1]
-            best = _moved(flows, load, best, i, (low, high))
-    return best
-
-
-def _moved(
-    flows: _FlowSizes, load: float, thresholds: Floats, i: int, between: tuple[float, float]
-) -> Floats:
-    """Return the thresholds with threshold i at its best place between the bounds, if that is better."""
-
-    def with_it_at(size: float) -> Floats:
-        moved = thresholds.copy()
-        moved[i] = size
-        return moved
-
-    if between[1] <= between[0]:
-        return thresholds
-    # Only few runs solve for thresholds, and scipy takes half a second to load.
-    from scipy.optimize import minimize_scalar
-
-    found = minimize_scalar(
-        lambda size: _objective(flows, load, with_it_at(size)), bounds=between, method="bounded"
-    )
-    moved = with_it_at(float(found.x))
-    return moved if _objective(flows, load, moved) < _objective(flows, load, thresholds) else thresholds
 
 
 def _whole(thresholds: Floats) -> tuple[int, ...]:

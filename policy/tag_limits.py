@@ -79,10 +79,10 @@ def limits_bytes(
         :-1
     ]  # the last bucket has no upper edge
     of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST] = tags.KNOWN_SIZE_EDGES_BYTES
-    of_flow[last_attained(reserved) : tags.ATTAINED_LAST + 1] = np.inf
+    of_flow[last_attained(reserved) : tags.ATTAINED_LAST] = np.inf
     if not set(reserved).isdisjoint(range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1)):
         # A larger flow may then carry the tag of a smaller class.
-        of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST + 1] = np.inf
+        of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST] = np.inf
     return MAX_TRANSMISSIONS * flows * (of_flow + burst_bytes)
 
 
@@ -117,7 +117,7 @@ def suspicion(
     negligible = NEGLIGIBLE_SHARE * np.asarray(rates_bps, float) / 8 * duration_s
     limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes, reserved)
     return np.asarray(
-        (_limited_bytes(payload, reserved) / np.maximum(limits, negligible[:, None])).max(axis=-1)
+        (_limited_bytes(payload, reserved) / np.maximum(limits, negligible[:, None])).max(axis=1)
     )
 
 

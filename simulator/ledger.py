@@ -38,6 +38,13 @@ class Ledger:
         self._columns = {name: column[keep] for name, column in self._columns.items()}
         return taken
 
+    def before(self, time_s: float) -> dict[str, npt.NDArray[np.generic]]:
+        """The numbers and columns of the flows that are left and start before this time, in their order."""
+        if not self._columns:
+            return {"number": self._numbers, **{name: np.empty(0) for name in COLUMNS}}
+        due = np.asarray(self._columns["start_s"], float) < time_s
+        return {"number": self._numbers[due], **{name: column[due] for name, column in self._columns.items()}}
+
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:
         """The numbers of the flows that are left."""

@@ -18,6 +18,7 @@ from policy.ingress_groups import INGRESS_GROUPS
 from policy.needs import Need
 from policy.queue_map import QueueMap, host_queue_map
 from policy.scenario import Scenario
+from policy.units import PS_PER_S
 from policy.workload import FlowBatch
 from simulator import _fabric
 from simulator.columns import fabric_columns
@@ -66,6 +67,13 @@ class LiveFabric:
     def ended(self) -> Columns:
         """Return the flows that have ended since the last call, as `Taps.flows` describes them."""
         return self._joined(self._fabric.take_results())
+
+    def under_way(self) -> Columns:
+        """Return `number` and the columns of the schedule of the flows that have started and not ended.
+
+        It has also those whose end `ended` has not returned yet.
+        """
+        return self._ledger.before(self.now_ps / PS_PER_S)
 
     def unfinished(self) -> Columns:
         """Return the flows that have not ended, and forget them. Flows that have not started are left out."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -40,9 +41,25 @@ def _say_briefly(kind: type[BaseException], error: BaseException, trace: Traceba
         sys.__excepthook__(kind, error, trace)
 
 
+PARTIAL_FROM_S = 10.0
+"""A run that lasts longer shows its figures so far."""
+
+
+class _RunBar(Progress):
+    """A bar, and below it the figures so far."""
+
+    partial: Mapping[str, Any] | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.partial:
+            yield partial_table(self.partial, "so far")
+
+
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
-    """Show a bar over the run's time. Yields the function that a run reports its progress to."""
+    """Show a bar over the run's time, and after ten seconds the figures so far. Without a terminal, the figures are
+    lines, each after twice the time of the one before. Yields the function that a run reports its progress to."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -50,15 +67,68 @@ def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+    began_s, due_s = time.monotonic(), PARTIAL_FROM_S
+    with _RunBar(*columns, console=console, transient=not console.is_terminal) as bar:
         task = bar.add_task(name, flows="starting", total=None)
 
         def report(progress: Any) -> None:
+            nonlocal due_s
             done = min(max(progress.elapsed_s, 0.0), progress.expected_s)
             flows = f"{progress.recorded}/{progress.scheduled} flows"
             bar.update(task, total=max(progress.expected_s, 0.1), completed=done, flows=flows)
+            since_s = time.monotonic() - began_s
+            if since_s < due_s or not progress.figures:
+                return
+            if console.is_terminal:
+                due_s = since_s + 1.0
+                bar.partial = progress.figures.document()
+            else:
+                due_s = 2 * since_s
+                line = partial_line(flows, progress.figures.document(), progress.remaining_s(since_s))
+                bar.console.print(f"{since_s:.0f} s: {line}", highlight=False, soft_wrap=True)
 
         yield report
+
+
+def partial_table(figures: Mapping[str, Any], title: str) -> Table:
+    """Return a table of partial figures, as `RunningFigures.document` returns them."""
+    table = Table(title=title, title_justify="left")
+    for heading in ("flows", "n", "mean ms", "p99 ms"):
+        table.add_column(heading, justify="left" if heading == "flows" else "right")
+    for name, row in figures["classes"].items():
+        table.add_row(name, str(row["n"]), _ms(row["mean_us"]), _ms(row["p99_us"]))
+    return table
+
+
+def partial_line(flows: str, figures: Mapping[str, Any], remaining_s: float | None) -> str:
+    """Return partial figures as one line."""
+    parts = [flows]
+    for name, row in figures["classes"].items():
+        if row["n"]:
+            parts.append(f"{name} mean {_ms(row['mean_us'])} ms, p99 {_ms(row['p99_us'])} ms")
+    if figures["deadlines"]:
+        parts.append(f"{figures['missed'] / figures['deadlines']:.1%} of deadlines missed")
+    if remaining_s is not None:
+        parts.append(f"{about(remaining_s)} left")
+    return "; ".join(parts)
+
+
+def about(seconds: float) -> str:
+    """Return a length in words, for example "about 5 min"."""
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"about {minutes} min"
+    hours = minutes // 60
+    return f"about {hours} h {minutes % 60} min" if hours < 48 else f"about {hours // 24} days"
+
+
+def confirmed(what: str) -> bool:
+    """Ask in the terminal whether to continue. False without a terminal, where there is no one to ask."""
+    if not (sys.stdin.isatty() and console.is_terminal):
+        return False
+    return console.input(f"{escape(what)} Start it? \\[y/N] ").strip().lower() in ("y", "yes")
 
 
 def summary_table(summary: Mapping[str, Any], title: str) -> Table:

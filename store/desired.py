@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, desc, func, select
+from sqlalchemy import Engine, Select, desc, func, select
 
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
 from store.audit import Author, note_change
 from store.dialect import insert_for
+from store.order import one_after_another
 from store.schema import applied, policies, topologies
 
 
@@ -28,23 +28,30 @@ class PolicyVersion:
     """When every connected switch had applied this version; None while pending."""
 
 
-def put_policy(engine: Engine, policy: Policy, author: str | Author) -> int:
-    """Store this as the desired policy and return its version. The change of an Author is in the audit log, too."""
+class Superseded(Exception):
+    """Another policy was stored since the version that the change was made from."""
+
+
+def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: int | None = None) -> int:
+    """Store this as the desired policy and return its version. The change of an Author is in the audit log, too.
+
+    `replaces`: the version from which the change was made. Raises Superseded if it is not the newest any more.
+    """
     name = author if isinstance(author, str) else author.name
     with engine.begin() as connection:
-        row = {"document": policy.to_document(), "author": name, "created_at": time.time()}
+        one_after_another(connection, policies.name)
+        document, now = policy.to_document(), time.time()
+        row = {"document": document, "author": name, "created_at": now}
         statement = policies.insert().values(**row).returning(policies.c.version)
         version = int(connection.execute(statement).scalar_one())
+        earlier = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
+        old = connection.execute(earlier.limit(1)).first()
+        known = (old.version, old.document) if old else None
+        if replaces is not None and (known is None or known[0] != replaces):
+            raise Superseded  # the transaction ends without the new row
         if isinstance(author, Author):
-            _note(connection, version, row, author)
+            note_change(connection, now, author, (version, document), known)
     return version
-
-
-def _note(connection: Connection, version: int, row: Mapping[str, Any], author: Author) -> None:
-    before = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
-    old = connection.execute(before.limit(1)).first()
-    known = (old.version, old.document) if old else None
-    note_change(connection, row["created_at"], author, (version, row["document"]), known)
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:

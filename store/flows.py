@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,13 +44,12 @@ from store.totals import (
     add_totals,
 )
 
-FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
-"""Columns that `find_flows` can match."""
-
 MOST_COLUMNS = 500_000
 """The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
+LATEST_RECORD_S = 60.0
+"""How long after its end a flow's record may arrive and still count in figures of the past."""
 
-_FIGURES = (
+FIGURES = (
     "sequence",
     "received_at",
     "started_at",
@@ -60,6 +60,7 @@ _FIGURES = (
     "met",
     "source",
 )
+"""The columns from which FlowColumns are made."""
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
@@ -246,8 +247,8 @@ class FlowColumns:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
-        """Return the flows of these rows, which have the columns _FIGURES."""
-        columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
+        """Return the flows of these rows, which have the columns FIGURES."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
@@ -291,11 +292,18 @@ class FlowColumns:
 _ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
 
 
-def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
-    """Return the newest `limit` flows that finished after `since` and whose record also arrived after it."""
-    query = _received_after(_figures(), since, *TRAFFIC[ALL]).limit(limit)
-    columns = FlowColumns.from_rows(_fetched(engine, query))
-    return columns.where(columns.at > since)
+def flow_columns(
+    engine: Engine, since: float, until: float = math.inf, limit: int = MOST_COLUMNS
+) -> FlowColumns:
+    """Return the newest `limit` flows that finished between these times and whose record arrived after `since`.
+
+    A record that arrived more than LATEST_RECORD_S after `until` is left out.
+    """
+    query = _received_after(_figures(), since, *TRAFFIC[ALL])
+    if until < math.inf:
+        query = query.where(flows.c.received_at < until + LATEST_RECORD_S)
+    columns = FlowColumns.from_rows(_fetched(engine, query.limit(limit)))
+    return columns.where((columns.at > since) & (columns.at <= until))
 
 
 def flow_columns_after(
@@ -312,7 +320,7 @@ def flow_columns_after(
 
 
 def _figures() -> Select[Any]:
-    return select(*(flows.c[name] for name in _FIGURES))
+    return select(*(flows.c[name] for name in FIGURES))
 
 
 def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
@@ -325,24 +333,8 @@ def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
     return rows
 
 
-def find_flows(
-    engine: Engine, matching: Mapping[str, Any], before: int | None = None, limit: int = 100
-) -> list[Mapping[str, Any]]:
-    """Return records with their `sequence` and `received_at`, newest first, older than sequence `before`.
-
-    `matching` maps some of FILTERS to the values to match.
-    """
-    query = select(flows).order_by(flows.c.sequence.desc()).limit(limit)
-    for column, value in matching.items():
-        query = query.where(flows.c[column] == value)
-    if before is not None:
-        query = query.where(flows.c.sequence < before)
-    with engine.connect() as connection:
-        return [dict(row._mapping) for row in connection.execute(query)]
-
-
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
-    """Return rows like those of `find_flows`, newest first. The cost does not grow with the number
+    """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
     query = _received_after(select(flows), received_after, source).limit(limit)
     with engine.connect() as connection:
@@ -373,6 +365,14 @@ def flow_pages(
     engine: Engine, source: str = SCHEDULED, after: int = 0, page: int = 20_000
 ) -> Iterator[list[FlowRecord]]:
     """Yield what `all_flows` returns, in parts that fit in memory."""
+    for _, records in numbered_pages(engine, source, after, page):
+        yield records
+
+
+def numbered_pages(
+    engine: Engine, source: str, after: int, page: int = 20_000
+) -> Iterator[tuple[int, list[FlowRecord]]]:
+    """Yield the parts of `flow_pages`, each with the sequence number of its last record."""
     chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
     while True:
         query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
@@ -381,7 +381,7 @@ def flow_pages(
         if not rows:
             return
         after = rows[-1][0]
-        yield [FlowRecord(*row[1:]) for row in rows]
+        yield after, [FlowRecord(*row[1:]) for row in rows]
 
 
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:

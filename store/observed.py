@@ -139,8 +139,13 @@ def _sign(connection: Connection, name: str, seen_s: float) -> None:
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
     """Store an event for operators ("switch-connected", "policy-applied", …)."""
     with engine.begin() as connection:
-        one_after_another(connection, events.name)
-        connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
+        note_event(connection, kind, document)
+
+
+def note_event(connection: Connection, kind: str, document: Mapping[str, Any]) -> None:
+    """Do `add_event` in the caller's transaction."""
+    one_after_another(connection, events.name)
+    connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
 
 
 def all_switches(engine: Engine) -> list[Mapping[str, Any]]:

@@ -2,9 +2,11 @@
 """The tables. The store is the bus: desired and observed state are rows, and processes exchange
 state only there.
 
-desired:  policies (versioned), networks (versioned), topologies
+desired:  policies (versioned), networks (versioned), topologies, captures
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          enrolments, certificates, tokens, audit
+          alerts, enrolments, certificates, tokens, audit,
+          capture_files
+both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -21,6 +23,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -256,6 +259,46 @@ sanctions = Table(
 )
 """A row for each host that is demoted now: see store/sanctions.py."""
 
+alert_rules = Table(
+    "alert_rules",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("document", JSON, nullable=False),
+    Column("author", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+"""At most one row: the rules that the API has put in place of those of the web process's configuration."""
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("rule", String, primary_key=True),
+    Column("subject", String, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("since_s", Float, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("fired_at", Float),
+    Column("turned_s", Float),
+    Column("written_s", Float, nullable=False),
+    Column("value", Float),
+    Column("flows", BigInteger),
+    Column("reason", String, nullable=False),
+    Column("remedy", String, nullable=False),
+)
+"""A row for each alert that is not ok: see policy/alerts.py."""
+
+webhook_queue = Table(
+    "webhook_queue",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("document", JSON, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_s", Float, nullable=False),
+    Column("problem", String, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""A row for each message that the receiver of alerts has not accepted yet: see store/alerts.py."""
+
 tokens = Table(
     "tokens",
     metadata,
@@ -281,6 +324,38 @@ audit = Table(
     Column("changed", JSON, nullable=False),
 )
 """A row for each change of the policy through the API: see store/audit.py."""
+
+captures = Table(
+    "captures",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("port", String, nullable=False),
+    Column("agent", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("by", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("asked_s", Float, nullable=False),
+    Column("ended_s", Float),
+    Column("problem", String, nullable=False),
+    Column("packets", BigInteger, nullable=False),
+    Column("lost", BigInteger, nullable=False),
+    Column("full", Boolean, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Index("captures_open", "agent", "ended_s"),
+)
+"""A row for each capture of a port, which is also its audit log: see store/captures.py."""
+
+capture_files = Table(
+    "capture_files",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("pcap", LargeBinary, nullable=False),
+    Column("kept_s", Float, nullable=False),
+)
+"""The files of the last captures, for some minutes."""
 
 enrolments = Table(
     "enrolments",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Break the laws of dataplane/laws in one place at a time, and see whether their tests notice.
 
-    python -m tools.mutate_laws [--share 0.25] [--seed 1] [HEADER ...]
+    python -m tools.mutate_laws [--share 0.25] [--seed 1] [--only TEXT] [HEADER ...]
 
 A mutant has another operator, comparison or constant in one place. If the compiler makes the same machine code of it,
 it is no mutant. The tests of its own law judge it, and if they pass, those of all laws. Each mutant has a process of
@@ -10,16 +10,12 @@ its own. The command prints the score and every survivor, and ends with 1 if the
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import importlib.util
 import io
-import os
-import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -30,13 +26,12 @@ from pathlib import Path
 
 import pytest
 from cffi import FFI
-from hypothesis import Phase, settings
 
 from dataplane import build, laws_cffi
+from tools.mutants import Numbers, Place, chosen, fails_in_a_child, judged, parser, report
 
 TESTS = Path("tests/unit/dataplane")
 NOT_OF_ONE_LAW = TESTS / "test_any_law.py"
-LIMIT_S = 120
 SAME = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
 SAME |= {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&"}
 SAME |= {"+=": "-=", "-=": "+=", "*=": "+=", "/=": "*=", "<<=": ">>=", ">>=": "<<="}
@@ -46,60 +41,69 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z_]\w*)|(?P<number>\d+)[uUlL]*",
     re.DOTALL | re.MULTILINE,
 )
-_CUT = "return d < SL_D2TCP_MIN_Q16 ? SL_D2TCP_MIN_Q16 : (sl_u32)d;"
 _QUEUED = "sl_u32 queued_us = s->rtt_at_quench_us > least_rtt_us ? s->rtt_at_quench_us - least_rtt_us : 0;"
-_FAR = "if (gap / 20 >= average) /* gap / R_avg >= 20, or R_avg is 0: far above G */"
+_SAME = "the same value where equal"
 ACCEPTED = {
-    f"d2tcp.h:51: < -> <= in `{_CUT}`": "the same value where equal",
-    f"datcp.h:199: > -> >= in `{_QUEUED}`": "the same value where equal",
-    "dqs.h:66: 1 -> 2 in `return 1;`": "any number but 0 says that it is free",
-    "dqs.h:88: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {`": "the number of queues ends the loop before",
-    "dqs.h:132: > -> >= in `q->waiting = q->waiting > packets ? q->waiting - packets : 0;`": "the same where equal",
-    "dqs.h:160: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++)`": "the number of queues comes first in its body",
-    "dqs.h:161: < -> <= in `active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);`": (
+    "d2tcp.h: < -> <= in `return d < SL_D2TCP_MIN_Q16 ? SL_D2TCP_MIN_Q16 : (sl_u32)d;`": _SAME,
+    "datcp.h: > -> >= in `sl_u64 gap = desired > average ? desired - average : average - desired;`": _SAME,
+    "datcp.h: 20 -> 21 in `if (gap / 20 >= average) /* gap / R_avg >= 20, or R_avg is 0: far above G */`": (
+        "the division below gives a step above its maximum, too"
+    ),
+    "datcp.h: 47 -> 48 in `while (gap >> 47) { /* so that the product fits; both lose the same bits */`": (
+        "48 bits and 16 more fit as well"
+    ),
+    "datcp.h: < -> <= in `return gap < SL_DATCP_STEP_MAX_Q16 ? (sl_u32)gap : SL_DATCP_STEP_MAX_Q16;`": _SAME,
+    "datcp.h: < -> <= in `return urgency_q16 < SL_DATCP_URGENCY_MAX_Q16 - step ? urgency_q16 + step : "
+    "SL_DATCP_URGENCY_MAX_Q16;`": _SAME,
+    "datcp.h: > -> >= in `return urgency_q16 > SL_DATCP_URGENCY_MIN_Q16 + step ? urgency_q16 - step : "
+    "SL_DATCP_URGENCY_MIN_Q16;`": _SAME,
+    "datcp.h: > -> >= in `if (p > SL_DATCP_PRECEDENCE_MAX_Q16)`": _SAME,
+    f"datcp.h: > -> >= in `{_QUEUED}`": _SAME,
+    f"datcp.h: 0 -> 1 in `{_QUEUED}`": "at least the least round trip counts, and a quarter of 1 us is 0",
+    "dctcp.h: 1 -> 2 in `return 1;`": "any number but 0 says that the window has ended",
+    "dctcp.h: < -> <= in `sl_u32 left = cut < cwnd ? cwnd - (sl_u32)cut : 0;`": _SAME,
+    "dctcp.h: 0 -> 1 in `sl_u32 left = cut < cwnd ? cwnd - (sl_u32)cut : 0;`": "SL_MIN_CWND is above both",
+    "dctcp.h: > -> >= in `return cwnd / 2 > SL_MIN_CWND ? cwnd / 2 : SL_MIN_CWND;`": _SAME,
+    "dqs.h: 1 -> 2 in `return 1;`": "any number but 0 says that it is free",
+    "dqs.h: > -> >= in `return !q->waiting && now_ns > q->emptied_ns && "
+    "now_ns - q->emptied_ns > set->release_ns;`": "no time has passed then, and none is above release_ns",
+    "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {`": "the number of queues ends the loop before",
+    "dqs.h: 1 -> 2 in `d->queue[at].assigned = 1;`": "any number but 0 says that it is assigned",
+    "dqs.h: > -> >= in `q->waiting = q->waiting > packets ? q->waiting - packets : 0;`": _SAME,
+    "dqs.h: > -> >= in `q->until_own = q->until_own > packets ? q->until_own - packets : 0;`": _SAME,
+    "dqs.h: >= -> > in `if (at >= SL_DQS_MAX_QUEUES) /* never, but BPF's verifier needs the check */`": (
+        "every sub-queue has a smaller number"
+    ),
+    "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++, at++) {`": "no packet waits in any of them then",
+    "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++)`": "the number of queues comes first in its body",
+    "dqs.h: < -> <= in `active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);`": (
         "a sub-queue beyond the number is free"
     ),
-    "drop_order.h:156: > -> >= in `return up_to > above ? up_to - above : 0;`": "the same where equal",
-    f"datcp.h:112: 20 -> 21 in `{_FAR}`": "the division below gives a step above its maximum, too",
+    "drop_order.h: > -> >= in `return up_to > above ? up_to - above : 0;`": _SAME,
 }
-"""Survivor, as it is printed → why no test can or should notice it."""
+"""Key of a survivor → why no test can or should notice it."""
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One place of a header, and what stands there instead."""
+class Mutant(Place):
+    """A token of a header, and what stands there instead."""
 
-    header: str
     start: int
     end: int
-    line: int
-    before: str
     after: str
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.header}:{self.line}: {self.before} -> {self.after} in `{self.code}`"
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("headers", nargs="*", help="file names in dataplane/laws; all unless given")
-    parser.add_argument("--share", type=float, default=1.0, help="of all mutants, chosen at random")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(argv)
-    chosen = [path for path in laws_cffi.headers() if not given.headers or path.name in given.headers]
-    all_of_them = [mutant for path in chosen for mutant in mutants(path)]
-    picked = random.Random(given.seed).sample(all_of_them, round(given.share * len(all_of_them)))
-    return _judge_all(sorted(picked, key=lambda mutant: (mutant.header, mutant.start)))
+    given = parser(__doc__, "file names in dataplane/laws; all unless given").parse_args(argv)
+    paths = [path for path in laws_cffi.headers() if not given.files or path.name in given.files]
+    return _judge_all(chosen([mutant for path in paths for mutant in mutants(path)], given))
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Yield the mutants of a header. Generated headers and declarations of types have none."""
     if path.name == "types.h" or path.name.endswith(".gen.h"):
         return
-    text = path.read_text()
+    text, numbers = path.read_text(), Numbers()
     for found in _TOKEN.finditer(text):
         token = found["operator"] or found["number"]
         if token is None or _is_of_a_type(text, found):
@@ -107,9 +111,9 @@ def mutants(path: Path) -> Iterator[Mutant]:
         after = SAME[token] if found["operator"] else str(int(token) + 1)
         start = found.start("operator" if found["operator"] else "number")
         line = text.count("\n", 0, start)
-        yield Mutant(
-            path.name, start, start + len(token), line + 1, token, after, text.splitlines()[line].strip()
-        )
+        what, code = f"{token} -> {after}", text.splitlines()[line].strip()
+        number = numbers.next(what, code)
+        yield Mutant(path.name, line + 1, what, code, number, start, start + len(token), after)
 
 
 def _is_of_a_type(text: str, found: re.Match[str]) -> bool:
@@ -131,28 +135,19 @@ def _judge_all(picked: list[Mutant]) -> int:
         pytest.main(
             ["-q", "--collect-only", *map(str, TESTS.glob("test_*law.py"))]
         )  # imports all that tests need
-        if any(_fails_in_a_child(files, place) for files in _groups("")):
+        if any(_fail(files, place) for files in _groups("")):
             sys.exit("the tests of the laws fail without a mutant: mend that first")
-        verdicts = {mutant: _verdict(mutant, place, original) for mutant in picked}
-    survivors = [mutant for mutant, verdict in verdicts.items() if verdict == "survived"]
-    killed = sum(verdict == "killed" for verdict in verdicts.values())
-    equal = sum(verdict == "equal" for verdict in verdicts.values())
-    for mutant in survivors:
-        print(f"survived: {mutant}  {ACCEPTED.get(str(mutant), '')}")
-    judged = killed + len(survivors)
-    print(
-        f"{killed} of {judged} mutants killed ({100 * killed / max(1, judged):.1f} %), {equal} without effect on code"
-    )
-    return 1 if any(str(mutant) not in ACCEPTED for mutant in survivors) else 0
+        verdicts = {mutant: judged(mutant, _verdict(mutant, place, original)) for mutant in picked}
+    return report(verdicts, ACCEPTED)
 
 
 def _verdict(mutant: Mutant, place: Path, original: str) -> str:
     digest = _compiled(place, mutant)
     if digest is None:
         return "killed"  # it does not compile
-    verdict = "equal" if digest == original else "killed" if _tests_fail(mutant, place) else "survived"
-    print(f"{verdict:9} {mutant}", file=sys.stderr, flush=True)
-    return verdict
+    if digest == original:
+        return "equal"
+    return "killed" if any(_fail(files, place) for files in _groups(mutant.file)) else "survived"
 
 
 def _write_wrapper(place: Path) -> None:
@@ -164,11 +159,13 @@ def _write_wrapper(place: Path) -> None:
 
 def _compiled(place: Path, mutant: Mutant | None) -> str | None:
     """Compile the laws into place/mutant.so. Returns a digest of the code; None if the compiler refuses it."""
-    laws = place / "laws"
+    laws, original = place / "laws", place / "original"
+    if not original.exists():  # an edit while the command runs would move the places of the mutants
+        shutil.copytree(build.LAWS, original)
     shutil.rmtree(laws, ignore_errors=True)
-    shutil.copytree(build.LAWS, laws)
+    shutil.copytree(original, laws)
     if mutant is not None:
-        path = laws / mutant.header
+        path = laws / mutant.file
         text = path.read_text()
         path.write_text(text[: mutant.start] + mutant.after + text[mutant.end :])
     argv = [
@@ -185,10 +182,6 @@ def _compiled(place: Path, mutant: Mutant | None) -> str | None:
     return hashlib.sha256((place / "mutant.so").read_bytes()).hexdigest() if done.returncode == 0 else None
 
 
-def _tests_fail(mutant: Mutant, place: Path) -> bool:
-    return any(_fails_in_a_child(files, place) for files in _groups(mutant.header))
-
-
 def _groups(header: str) -> list[list[Path]]:
     """Return the tests of a header's law, and then those of all others."""
     own = TESTS / f"test_{header.removesuffix('.h')}_law.py"
@@ -196,18 +189,8 @@ def _groups(header: str) -> list[list[Path]]:
     return [[own], others] if own.exists() else [others]
 
 
-def _fails_in_a_child(files: list[Path], place: Path) -> bool:
-    child = os.fork()
-    if child == 0:
-        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)  # of CPU time: a mutant may loop for ever
-        status = 1
-        with contextlib.suppress(BaseException):
-            _use(place / "mutant.so")
-            status = int(
-                pytest.main(["-x", "-q", "-p", "no:cacheprovider", *map(str, files)], [NoShrinking()])
-            )
-        os._exit(status)
-    return os.waitpid(child, 0)[1] != 0
+def _fail(files: list[Path], place: Path) -> bool:
+    return fails_in_a_child(files, lambda: _use(place / "mutant.so"))
 
 
 def _use(extension: Path) -> None:
@@ -218,17 +201,6 @@ def _use(extension: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     vars(laws_cffi)["load"] = lambda: module
-
-
-class NoShrinking:
-    """A pytest plugin: a failing example need not become simpler."""
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_configure(self) -> None:
-        settings.register_profile(
-            "mutants", phases=[Phase.explicit, Phase.generate], database=None, deadline=None
-        )
-        settings.load_profile("mutants")
 
 
 if __name__ == "__main__":

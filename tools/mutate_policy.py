@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Break the files of policy/ that decide, in one place at a time, and see whether their tests notice.
 
-    python -m tools.mutate_policy [--share 0.25] [--seed 1] [MODULE ...]
+    python -m tools.mutate_policy [--share 0.25] [--seed 1] [--only TEXT] [MODULE ...]
 
 A mutant has another operator, comparison, constant or choice of min and max in one place. Its module's own tests judge
 it, and if they pass, those of policy/ that import the module. Each mutant has a process of its own. The command
@@ -10,7 +10,6 @@ prints the score and every survivor, and ends with 1 if there is one that ACCEPT
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import copy
@@ -18,19 +17,17 @@ import importlib
 import importlib.machinery
 import importlib.util
 import io
-import os
-import random
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
-from tools.mutate_laws import NoShrinking
+from tools.mutants import Numbers, Place, chosen, fails_in_a_child, judged, parser, report
 
 POLICY, TESTS = Path("policy"), Path("tests/unit/policy")
 MODULES = (
@@ -43,31 +40,62 @@ MODULES = (
     "tag_limits",
     "thresholds",
 )
-LIMIT_S = 120
 _RESET = "since_reset = np.where((now >= 0) & (now < MOST_GROWN), now, 0)"
 _SLICES = "if len(self._times_ns) > 1 and now_ns - self._times_ns[-2] < self.window_ns // _SLICES_A_WINDOW:"
-_KNOWN = "known=[min(bisect_right(edges, size), queues - 1) for size in smallest],"
-_RATIO = "(_limited_bytes(payload, reserved) / np.maximum(limits, negligible[:, None])).max(axis=-1)"
 _SUM = "_sum: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))"
+_ORDER = "np.where(np.tri(len(_POINTS), dtype=bool).T & (_POINTS[:, None] > 0), 0.0, np.inf)"
+_FREE = "a bound or a fineness that is a free choice"
 ACCEPTED = {
-    f"thresholds.py:116: 0 -> 1 in `{_RESET}`": "a counter that says 0 has grown by 0 either way",
-    f"thresholds.py:80: 1 -> 2 in `{_SLICES}`": "a window keeps one slice more at its start",
-    "thresholds.py:46: 1 -> 2 in `MOST_GROWN = 1 << 48`": "any number far above what a port can count",
-    "thresholds.py:46: 48 -> 49 in `MOST_GROWN = 1 << 48`": "the same",
-    "thresholds.py:48: 256 -> 257 in `_SLICES_A_WINDOW = 256`": "how finely a window moves is a free choice",
-    f"tag_limits.py:120: USub -> UAdd in `{_RATIO}`": "the second of two axes is the last one",
-    "tag_limits.py:85: 1 -> 2 in `of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST + 1] = np.inf`": (
-        "background, the tag behind the last class, has no limit anyway"
+    "marking.py: 10 -> 11 in `MAX_BACKLOG_BYTES = 10**9`": _FREE,
+    "marking.py: 9 -> 10 in `MAX_BACKLOG_BYTES = 10**9`": _FREE,
+    "marking.py: 100 -> 101 in `MAX_MARK_FACTOR = 100`": _FREE,
+    "online_thresholds.py: 0.0 -> 1.0 in "
+    "`return np.asarray(load - (1 - part) * np.diff(load, axis=1, prepend=0.0))`": (
+        "it changes the first bucket alone, by the same amount for both ends of each lower level"
     ),
-    f"thresholds.py:65: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
-    "static_thresholds.py:46: 4 -> 5 in `SWEEPS = 4`": "one more sweep finds the same thresholds",
-    "marking.py:16: 10 -> 11 in `MAX_BACKLOG_BYTES = 10**9`": "a bound that is a free choice",
-    "static_thresholds.py:215: LtE -> Lt in `if between[1] <= between[0]:`": "between equal bounds is one place",
-    f"queue_rules.py:93: Sub -> Add in `{_KNOWN}`": "a policy has one threshold fewer than queues",
-    "marking.py:21: 100 -> 101 in `MAX_MARK_FACTOR = 100`": "a bound that is a free choice",
-    "sanctions.py:46: 0 -> 1 in `since_ns: int = 0`": "no one reads it before the first suspicion",
+    f"online_thresholds.py: 0 -> 1 in `_ORDER_COST: Floats = {_ORDER}`": "no edge is within the first byte",
+    "online_thresholds.py: Gt -> GtE in "
+    "`return np.asarray(np.where(total > most, load * most / np.maximum(total, 1e-9), load))`": (
+        "the same value where equal"
+    ),
+    "online_thresholds.py: 0 -> 1 in "
+    "`return policy.least_threshold or 0, policy.most_threshold or np.inf`": "no edge is within the first byte",
+    "queue_map.py: 1 -> 2 in "
+    "`found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)`": (
+        "the next tag is background, which every rule sends to the last queue"
+    ),
+    "queue_rules.py: 0 -> 1 in `smallest = (0, *tags.KNOWN_SIZE_EDGES_BYTES)`": "no edge is as small as a byte",
+    "sanctions.py: 0 -> 1 in `since_ns: int = 0`": "no one reads it before the first suspicion",
+    "static_thresholds.py: 600 -> 601 in `GRID_POINTS = 600`": _FREE,
+    "static_thresholds.py: 2048 -> 2049 in `SAMPLES = 2048`": _FREE,
+    "static_thresholds.py: 0 -> 1 in `self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])`": (
+        "at a step all sizes of a piece are equal, and elsewhere the second of 2048 serves as well"
+    ),
+    "static_thresholds.py: 1 -> 2 in `self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])`": (
+        "the same for the last but one"
+    ),
+    "static_thresholds.py: True -> False in "
+    "`return tuple(min(size, limit) for size, limit in zip(rising, most, strict=True))`": (
+        "both have the same length"
+    ),
+    "tag_limits.py: 1 -> 2 in `attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)`": (
+        "the next tag is one of urgency, which has no limit"
+    ),
+    "thresholds.py: Lt -> LtE in "
+    "`below = np.count_nonzero(cumulative[:, None, :] < needed[:, :, None], axis=2)`": (
+        "what is needed is never a whole number of flows"
+    ),
+    "thresholds.py: 256 -> 257 in `_SLICES_A_WINDOW = 256`": _FREE,
+    f"thresholds.py: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
+    f"thresholds.py: Lt -> LtE in `{_SLICES}`": _FREE,
+    f"thresholds.py: 1 -> 2 in `{_SLICES}`": "a window keeps one slice more at its start",
+    "thresholds.py: 1 -> 2 in `while len(self._times_ns) > 1 and self._times_ns[1] <= begin_ns:`": (
+        "the last time is now, which is within the window"
+    ),
+    f"thresholds.py: 0 -> 1 in `{_RESET}`": "a counter that says 0 has grown by 0 either way",
+    f"thresholds.py: GtE -> Gt in `{_RESET}`": "a counter that says 0 has grown by 0 either way",
 }
-"""Survivor, as it is printed → why no test can or should notice it."""
+"""Key of a survivor → why no test can or should notice it."""
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -100,8 +128,8 @@ _NO_CODE = ("annotation", "returns", "decorator_list", "defaults", "kw_defaults"
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One place of a module, and what stands there instead."""
+class Mutant(Place):
+    """A node of a module, and how it is changed."""
 
     module: str
     place: int
@@ -109,42 +137,37 @@ class Mutant:
     part: int
     """Number of the comparison within its node; 0 for other nodes."""
     in_function: bool
-    line: int
-    what: str
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.module}.py:{self.line}: {self.what} in `{self.code}`"
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("modules", nargs="*", help=f"of {', '.join(MODULES)}; all unless given")
-    parser.add_argument("--share", type=float, default=1.0, help="of all mutants, chosen at random")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(argv)
-    if unknown := set(given.modules) - set(MODULES):
-        parser.error(f"{', '.join(unknown)}: must be of {', '.join(MODULES)}")
-    every = [mutant for module in given.modules or MODULES for mutant in mutants(module)]
-    picked = random.Random(given.seed).sample(every, round(given.share * len(every)))
-    return _judge_all(picked, len(every))
+    arguments = parser(__doc__, f"of {', '.join(MODULES)}; all unless given")
+    given = arguments.parse_args(argv)
+    if unknown := set(given.files) - set(MODULES):
+        arguments.error(f"{', '.join(unknown)}: must be of {', '.join(MODULES)}")
+    every = [mutant for module in given.files or MODULES for mutant in mutants(module)]
+    return _judge_all(chosen(every, given))
 
 
 def mutants(module: str) -> Iterator[Mutant]:
     """Yield the mutants of a module."""
-    text = _path(module).read_text()
+    text, numbers = _text(_path(module)), Numbers()
     for place, (node, in_function) in enumerate(_nodes(ast.parse(text))):
         for part in range(_parts(node)):
             line = getattr(node, "lineno", 0)
             code = text.splitlines()[line - 1].strip()
             what = _change(copy.deepcopy(node), part)
-            yield Mutant(module, place, part, in_function, line, what, code)
+            number = numbers.next(what, code)
+            yield Mutant(f"{module}.py", line, what, code, number, module, place, part, in_function)
 
 
 def _path(module: str) -> Path:
     return POLICY / f"{module}.py"
+
+
+@cache
+def _text(path: Path) -> str:
+    """Return the file as the command found it: an edit while it runs would move the places of the mutants."""
+    return path.read_text()
 
 
 def _nodes(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.AST, bool]]:
@@ -205,41 +228,38 @@ def _change(node: ast.AST, part: int) -> str:
     raise AssertionError("a node that cannot be changed")
 
 
-def _compiled(mutant: Mutant) -> CodeType:
-    tree = ast.parse(_path(mutant.module).read_text())
+def _compiled(module: str, mutant: Mutant | None = None) -> CodeType:
+    """Return the code of a module, or of a mutant of it. No bytecode on the disk is read."""
+    tree = ast.parse(_text(_path(module)))
     for place, (node, _) in enumerate(_nodes(tree)):
-        if place == mutant.place:
+        if mutant is not None and place == mutant.place:
             _change(node, mutant.part)
-    return compile(ast.fix_missing_locations(tree), str(_path(mutant.module)), "exec", dont_inherit=True)
+    return compile(ast.fix_missing_locations(tree), str(_path(module)), "exec", dont_inherit=True)
 
 
 # ── Judging ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _judge_all(picked: list[Mutant], total: int) -> int:
+def _judge_all(picked: list[Mutant]) -> int:
     with contextlib.redirect_stdout(io.StringIO()):
-        modules = {mutant.module for mutant in picked}
+        modules = sorted({mutant.module for mutant in picked})
         every_file = sorted({path for module in modules for group in _groups(module) for path in group})
         pytest.main(["-q", "--collect-only", *map(str, every_file)])  # imports all that tests need
-        if _fails_in_a_child(every_file, lambda: None):
-            sys.exit("the tests of policy/ fail without a mutant: mend that first")
-        survivors = [mutant for mutant in picked if not _is_killed(mutant)]
-    for mutant in survivors:
-        print(f"survived: {mutant}  {ACCEPTED.get(str(mutant), '')}")
-    killed = len(picked) - len(survivors)
-    print(
-        f"{killed} of {len(picked)} mutants killed ({100 * killed / max(1, len(picked)):.1f} %); {total} in all"
-    )
-    return 1 if any(str(mutant) not in ACCEPTED for mutant in survivors) else 0
+        for module in modules:
+            if any(_fail(files, partial(_import_anew, module)) for files in _groups(module)):
+                sys.exit(f"the tests of {module} fail without a mutant: mend that first")
+        verdicts = {mutant: judged(mutant, _verdict(mutant)) for mutant in picked}
+    return report(verdicts, ACCEPTED)
 
 
-def _is_killed(mutant: Mutant) -> bool:
-    code = _compiled(mutant)
-    killed = any(
-        _fails_in_a_child(files, lambda: _install(mutant, code)) for files in _groups(mutant.module) if files
-    )
-    print(f"{'killed' if killed else 'survived':9} {mutant}", file=sys.stderr, flush=True)
-    return killed
+def _verdict(mutant: Mutant) -> str:
+    code = _compiled(mutant.module, mutant)
+    fail = any(_fail(files, partial(_install, mutant, code)) for files in _groups(mutant.module))
+    return "killed" if fail else "survived"
+
+
+def _fail(files: list[Path], install: Callable[[], None]) -> bool:
+    return bool(files) and fails_in_a_child(files, install)
 
 
 def _groups(module: str) -> list[list[Path]]:
@@ -254,25 +274,11 @@ def _groups(module: str) -> list[list[Path]]:
     return [[own] if own.exists() else [], others]
 
 
-def _fails_in_a_child(files: list[Path], install: Callable[[], None]) -> bool:
-    child = os.fork()
-    if child == 0:
-        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)  # of CPU time: a mutant may loop for ever
-        status = 1
-        with contextlib.suppress(BaseException):
-            install()
-            status = int(
-                pytest.main(["-x", "-q", "-p", "no:cacheprovider", *map(str, files)], [NoShrinking()])
-            )
-        os._exit(status)
-    return os.waitpid(child, 0)[1] != 0
-
-
 def _install(mutant: Mutant, code: CodeType) -> None:
     """Make the tests of this process use the mutant."""
     module = sys.modules[f"policy.{mutant.module}"]
     if not (mutant.in_function and _exchange(module, code)):
-        _import_anew(f"policy.{mutant.module}", code)
+        _import_anew(mutant.module, code)
 
 
 def _exchange(module: ModuleType, code: CodeType) -> bool:
@@ -310,8 +316,9 @@ def _functions(found: Any, module: str) -> Iterator[FunctionType]:
             yield from _functions(vars(value), module)
 
 
-def _import_anew(name: str, code: CodeType) -> None:
-    """Forget the project's modules, and import the mutant as this module. Slower, but it reaches constants, too."""
+def _import_anew(module: str, code: CodeType | None = None) -> None:
+    """Forget the project's modules, and import this code as the module. Slower, but it reaches constants, too."""
+    name, code = f"policy.{module}", code or _compiled(module)
     rooms = {"policy", "runtime", "dataplane", "store", "controller", "hostagent", "topologies", "simulator"}
     rooms |= {"webui", "sluice", "experiments", "tests"}
     for known in [known for known in sys.modules if known.partition(".")[0] in rooms]:

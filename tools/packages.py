@@ -63,7 +63,7 @@ SERVICES: Mapping[str, Sequence[str]] = {
 
 WHEEL_ROOMS = ("policy", "runtime", "topologies", "simulator", "sluice")
 """The rooms of the wheel sluice-sim. Of `topologies` it needs the networks as graphs."""
-WHEEL_LIBRARIES = ("argcomplete", "jinja2", "matplotlib", "numpy", "pyarrow", "rich", "scipy", "snakemake")
+WHEEL_LIBRARIES = ("argcomplete", "jinja2", "matplotlib", "numpy", "pyarrow", "rich", "snakemake")
 
 COMPLETIONS: Mapping[str, str] = {
     "bash": "usr/share/bash-completion/completions/sluice",

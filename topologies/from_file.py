@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network from a TOML file that lists its links.
+"""A network from a file that lists its links, in TOML or in GraphML.
 
 Hosts are h1, h2, …, and switches s1, s2, …; their addresses follow from the numbers. The ports of a switch have the
 numbers 1, 2, … in the order in which the file names its links.
@@ -19,6 +19,7 @@ from policy.errors import FieldError, shortened
 from policy.graph import Port, Topology, host, switch
 from policy.kinds import ListOf, Text
 from policy.links import DELAY, RATE, Links
+from topologies import graphml
 from topologies.wiring import core_link, host_link
 
 KIND = "file"
@@ -32,8 +33,9 @@ _LINK = Text(longest=64, what='two ends, for example "h1-s1" or "s1-s2"')
 @dataclass(frozen=True, kw_only=True)
 class Parameters(Links):
     file: str = entry(
-        Text(pattern=r"[^\x00]+", longest=4096, what="the path of a TOML file"),
-        'A TOML file with links = ["h1-s1", "s1-s2", …], and a [[link]] for each link with a rate or delay of its own.',
+        Text(pattern=r"[^\x00]+", longest=4096, what="the path of a TOML or GraphML file"),
+        'A TOML file with links = ["h1-s1", "s1-s2", …], and a [[link]] for each link with a rate or delay of its own. '
+        "Or a GraphML file (.graphml) whose edges are the links, with data rate and delay.",
     )
 
 
@@ -64,30 +66,56 @@ def build(values: Parameters) -> Topology:
     """Return the network of the file. Raises FieldError that names the file and the link."""
     path = Path(values.file)
     try:
-        return _network(read(File, tomllib.loads(path.read_text())), values)
+        text = path.read_text()
+        is_graphml = path.suffix.lower() in graphml.SUFFIXES
+        return (
+            _network("edges", _edges(text), values) if is_graphml else _network("links", _links(text), values)
+        )
     except OSError as error:
-        raise FieldError("file", f"cannot read {path} ({error.strerror}); give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FieldError("file", f"{path} is not TOML: {error}") from None
+        raise FieldError(
+            "file", f"cannot read {path} ({error.strerror}); give a TOML or GraphML file"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise FieldError("file", f"{path} is not text in UTF-8: {error.reason}") from None
+    except tomllib.TOMLDecodeError as error:
+        problem = f"{path} is not TOML: {error}; the name of a GraphML file ends with .graphml"
+        raise FieldError("file", problem) from None
     except FieldError as error:
         raise FieldError("file", f"{path}: {error}") from None
 
 
-def _network(file: File, values: Parameters) -> Topology:
-    links = [(f"links[{i}]", OwnLink(text)) for i, text in enumerate(file.links)]
-    links += [(f"link[{i}].between", link) for i, link in enumerate(file.link)]
-    ends = [_ends(where, link.between) for where, link in links]
+@dataclass(frozen=True)
+class _Placed:
+    """A link, and where in the file its ends are."""
+
+    where: str
+    link: OwnLink
+
+
+def _links(text: str) -> list[_Placed]:
+    file = read(File, tomllib.loads(text))
+    links = [_Placed(f"links[{i}]", OwnLink(text)) for i, text in enumerate(file.links)]
+    return links + [_Placed(f"link[{i}].between", link) for i, link in enumerate(file.link)]
+
+
+def _edges(text: str) -> list[_Placed]:
+    return [_Placed(where, read(OwnLink, table, where)) for where, table in graphml.tables(text)]
+
+
+def _network(what: str, links: Sequence[_Placed], values: Parameters) -> Topology:
+    """Return the network of these links, which the file calls `what`."""
+    ends = [_ends(one.where, one.link.between) for one in links]
     _check_once(links, ends)
     hosts = sorted({number for pair in ends for kind, number in pair if kind == "h"})
     switches = sorted({number for pair in ends for kind, number in pair if kind == "s"})
-    _check_numbers("h", hosts, 2, MOST_HOSTS)
-    _check_numbers("s", switches, 1, MOST_SWITCHES)
+    _check_numbers(what, "h", hosts, 2, MOST_HOSTS)
+    _check_numbers(what, "s", switches, 1, MOST_SWITCHES)
     used: Counter[int] = Counter()
     ports = [
-        port for (_, link), pair in zip(links, ends, strict=True) for port in _ports(link, pair, values, used)
+        port for one, pair in zip(links, ends, strict=True) for port in _ports(one.link, pair, values, used)
     ]
     made = Topology(KIND, tuple(map(host, hosts)), tuple(map(switch, switches)), tuple(ports), asdict(values))
-    _check_reachable(made)
+    _check_reachable(what, made)
     return made
 
 
@@ -112,12 +140,13 @@ def _ends(where: str, text: str) -> tuple[End, End]:
     return (second, first) if first[0] == "h" else (first, second)
 
 
-def _check_once(links: Sequence[tuple[str, OwnLink]], ends: Sequence[tuple[End, End]]) -> None:
+def _check_once(links: Sequence[_Placed], ends: Sequence[tuple[End, End]]) -> None:
     """Check that no link appears twice, and that each host has one link."""
     seen: dict[object, str] = {}
-    for (where, link), pair in zip(links, ends, strict=True):
+    for one, pair in zip(links, ends, strict=True):
+        where = one.where
         if before := seen.get(frozenset(pair)):
-            raise FieldError(where, f"{shortened(link.between)} is in the file already, as {before}")
+            raise FieldError(where, f"{shortened(one.link.between)} is in the file already, as {before}")
         seen[frozenset(pair)] = where
         kind, number = pair[1]
         if kind == "h":
@@ -126,16 +155,16 @@ def _check_once(links: Sequence[tuple[str, OwnLink]], ends: Sequence[tuple[End, 
             seen[number] = where
 
 
-def _check_numbers(kind: str, numbers: Sequence[int], least: int, most: int) -> None:
+def _check_numbers(where: str, kind: str, numbers: Sequence[int], least: int, most: int) -> None:
     """Check that a kind of node has the numbers 1, 2, … without a gap."""
     what = "hosts" if kind == "h" else "switches"
     if not least <= len(numbers) <= most:
         raise FieldError(
-            "links", f"must name {least} to {most} {what} ({kind}1, {kind}2, …), not {len(numbers)}"
+            where, f"must name {least} to {most} {what} ({kind}1, {kind}2, …), not {len(numbers)}"
         )
     missing = next((i for i, number in enumerate(numbers, start=1) if i != number), None)
     if missing is not None:
-        raise FieldError("links", f"must name {kind}{missing}: {what} are numbered 1, 2, … without a gap")
+        raise FieldError(where, f"must name {kind}{missing}: {what} are numbered 1, 2, … without a gap")
 
 
 def _ports(link: OwnLink, pair: tuple[End, End], values: Links, used: Counter[int]) -> Iterable[Port]:
@@ -157,8 +186,8 @@ def _ports(link: OwnLink, pair: tuple[End, End], values: Links, used: Counter[in
     ]
 
 
-def _check_reachable(network: Topology) -> None:
+def _check_reachable(where: str, network: Topology) -> None:
     edges = sorted({port.switch for port in network.ports if port.edge})
     reached = network.distances_to_switch(edges[0])
     if cut := [node.name for node in network.switches if node.name not in reached]:
-        raise FieldError("links", f"leave no path between {edges[0]} and {cut[0]}")
+        raise FieldError(where, f"leave no path between {edges[0]} and {cut[0]}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,9 +32,7 @@ def count(bed: Testbed) -> dict[str, int]:
     Each place counts from the start of the testbed, or of the process that counts there.
     """
     found = {
-        **interface_drops("switch side", bed.exec(None, ["ip", "-s", "-j", "link", "show"])),
-        **qdisc_drops("queues of", bed.exec(None, ["tc", "-s", "-j", "qdisc", "show"])),
-        **socket_drops(bed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])),
+        **switch_side(partial(bed.exec, None)),
         "upcalls of the switches": lost_upcalls(bed.ovs(["ovs-appctl", "dpctl/show"])),
     }
     for host in bed.topology.hosts:
@@ -40,6 +40,15 @@ def count(bed: Testbed) -> dict[str, int]:
         found |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
         found |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
     return {place: packets for place, packets in found.items() if packets}
+
+
+def switch_side(run: Callable[[list[str]], str]) -> dict[str, int]:
+    """Return lost packets by place in the switches' network namespace. `run` runs a command there."""
+    return {
+        **interface_drops("switch side", run(["ip", "-s", "-j", "link", "show"])),
+        **qdisc_drops("queues of", run(["tc", "-s", "-j", "qdisc", "show"])),
+        **socket_drops(run(["ss", "-0", "-H", "-n", "-m", "-O"])),
+    }
 
 
 def interface_drops(side: str, text: str) -> dict[str, int]:

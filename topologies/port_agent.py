@@ -20,6 +20,7 @@ from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
 from policy.agents import AgentSettings, PortHeartbeat
 from policy.behaviour import PortBehaviour
+from policy.captures import CaptureOrder
 from policy.entries import read, write
 from policy.errors import SluiceError
 from policy.graph import Port, Topology
@@ -28,6 +29,8 @@ from runtime.command import CommandFailed
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 from topologies.commands import switches as commands
+from topologies.machine_watch import MachineWatch, switch_losses
+from topologies.port_capture import Captures
 from topologies.port_channel import Channel
 from topologies.settings import (
     Settings,
@@ -71,8 +74,12 @@ class PortAgent:
     """What the operator must mend at the ports."""
     disk_problem: str = ""
     """Why the report cannot be written into its file; empty if it can."""
+    machine: MachineWatch | None = None
+    """Judges how well the machine serves the ports; None: no one does."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
+    capture: Callable[[CaptureOrder, Port | None], None] = lambda order, port: None
+    """Called while the web process wants a capture, with its port; None if the agent does not have the port."""
 
     def desired(self, port: Port) -> PortSettings:
         return port_settings(port, self.behaviour)
@@ -149,6 +156,8 @@ class PortAgent:
         self.policy_version = settings.policy_version
         if settings.ports is not None:
             self.set_behaviour(settings.ports)
+        if settings.capture is not None:
+            self.capture(settings.capture, self.graph.port_by_id.get(settings.capture.port))
 
     def state(self) -> PortHeartbeat:
         """Return the heartbeat without counters, which shows when a change is in effect."""
@@ -168,17 +177,32 @@ class PortAgent:
     def report(self) -> PortHeartbeat:
         """Return the heartbeat: state, counters of each queue, and how late each port was."""
         ports = [port for port in self.graph.ports if port.interface in self.attached]
+        counters = {port.id: self.program.counters(port.interface) for port in ports}
+        late_ns = {port.id: self.program.late_ns(port.interface) for port in ports}
         return replace(
             self.state(),
             at=time.monotonic(),
-            ports={port.id: self.program.counters(port.interface) for port in ports},
-            late_ns={port.id: self.program.late_ns(port.interface) for port in ports},
+            ports=counters,
+            late_ns=late_ns,
+            machine=self.machine.look(ports, counters, late_ns) if self.machine else None,
         )
+
+    def judged_interfaces(self) -> frozenset[str]:
+        """Return the interfaces whose queues are Sluice's, where only a full buffer may lose packets."""
+        return frozenset(self.attached) - self.unqueued
+
+    def watch_machine(self) -> None:
+        """Judge from now on how well the machine serves the ports."""
+        self.machine = MachineWatch(lambda: switch_losses(self.judged_interfaces))
+        self.machine.start()
 
 
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = Channel.open(agent.settings)
+    agent.watch_machine()
+    if web is not None:
+        agent.capture = Captures(web.deliver).follow
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:

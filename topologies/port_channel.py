@@ -8,7 +8,8 @@ import logging
 from dataclasses import dataclass
 
 from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
-from policy.entries import read
+from policy.captures import CaptureResult
+from policy.entries import read, write
 from policy.errors import FieldError
 from runtime.agent_identity import Identity, identity_for, problem_of
 from runtime.certificates import Holder
@@ -18,6 +19,7 @@ from topologies.settings import Settings
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 2.0
+DELIVER_S = 10.0
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Channel:
 
     name: str
     web: HttpClient
+    target: str
+    """The address of the web process."""
     identity: Identity | None = None
     problem: str = ""
     """Why the last heartbeat had no answer; empty if it had one. It is logged when it changes."""
@@ -38,7 +42,7 @@ class Channel:
         holder = Holder(settings.agent_name, PortHeartbeat.KIND)
         identity = identity_for(settings.web, settings.identity_dir, holder, settings.enrol)
         web = HttpClient(settings.web, TIMEOUT_S, tls=identity.context if identity else None)
-        return cls(settings.agent_name, web, identity)
+        return cls(settings.agent_name, web, settings.web, identity)
 
     def ask(self, report: PortHeartbeat) -> AgentSettings | None:
         """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
@@ -61,6 +65,21 @@ class Channel:
         if self.identity is not None and self.identity.renewal_due(wanted=settings.renew):
             self.identity.renew(self.web)
         return settings
+
+    def deliver(self, capture_id: str, result: CaptureResult) -> None:
+        """Deliver a capture. Any thread may call it, because it uses a connection of its own."""
+        tls = self.identity.context if self.identity else None
+        web = HttpClient(self.target, DELIVER_S, tls=tls)
+        body = json.dumps(write(result)).encode()
+        try:
+            answer = web.post(f"/api/v1/agents/{self.name}/captures/{capture_id}", body)
+        except ServerAway as away:
+            log.warning("the capture %s is lost: %s", capture_id, away)
+            return
+        finally:
+            web.close()
+        if not answer.ok:
+            log.warning("the web process refuses the capture %s: %s", capture_id, problem_of(answer))
 
     def _note(self, problem: str) -> None:
         if problem and problem != self.problem:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from flask import Response
 from flask_openapi3.models.info import Info
@@ -11,15 +12,22 @@ from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
 from webui import __version__
+from webui.alerts.settings import AlertSettings
 from webui.api import (
     agents,
+    alerts,
+    captures,
+    classes,
     description,
     enrolment,
     events,
     flows,
     network,
     observed,
+    one_host,
+    overrides,
     policies,
+    runs,
     sanctions,
     scoreboard,
     tokens,
@@ -55,10 +63,13 @@ def create_app(
     authority: Authority | None = None,
     hosts: frozenset[str] = allowed_hosts((), ()),
     most_streams: int = MOST_STREAMS,
+    run_manager: Path | None = None,
+    alert_settings: AlertSettings | None = None,
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
     `authority` certifies agents of other machines; None: there are none. `hosts`: the names under which it answers.
+    `run_manager`: the socket of the process of runs; None: there is none.
     """
     app = OpenAPI(
         __name__,
@@ -70,27 +81,36 @@ def create_app(
     )
     stopping = stopping or threading.Event()
     recent = RecentFlows(engine)
+    alert_settings = alert_settings or AlertSettings()
     app.extensions[EXTENSION] = Services(
         engine,
         token,
         recent,
-        Live(engine, recent, stopping),
+        Live(engine, recent, stopping, alert_settings),
         Ingestion(engine),
         stopping,
         Refusals(write_refusal(engine)),
         authority,
         hosts,
         StreamPlaces(most_streams),
+        run_manager,
+        alert_settings,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (
         network,
         description,
         policies,
+        overrides,
         observed,
+        captures,
+        classes,
         sanctions,
         flows,
+        one_host,
         scoreboard,
+        alerts,
+        runs,
         agents,
         enrolment,
         tokens,

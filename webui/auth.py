@@ -47,13 +47,13 @@ def find_token(token_file: Path | None) -> tuple[str, str]:
     Raises EnvironmentLacking if the named file cannot give a token.
     """
     if token_file is not None:
-        return _read(token_file), str(token_file)
+        return read_token(token_file), str(token_file)
     if os.environ.get(TOKEN_VARIABLE):
         return os.environ[TOKEN_VARIABLE], f"the environment variable {TOKEN_VARIABLE}"
     path = default_token_path()
     if not path.exists():
         write_token(path, secrets.token_urlsafe(24))
-    return _read(path), str(path)
+    return read_token(path), str(path)
 
 
 def write_token(path: Path, token: str) -> None:
@@ -65,7 +65,8 @@ def write_token(path: Path, token: str) -> None:
         file.write(token + "\n")
 
 
-def _read(path: Path) -> str:
+def read_token(path: Path) -> str:
+    """Return the token in a file. Raises EnvironmentLacking if there is none."""
     try:
         token = path.read_text().strip()
     except OSError as error:

@@ -228,21 +228,26 @@ def agent_document(row: AgentRow, age_s: float) -> dict[str, Any]:
 def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
     """Return the heartbeat without its long parts, because every dashboard gets it each second.
 
-    connections_document shows the connections of all agents together, /metrics the ports' counters, and `problems`
-    what a port agent reports.
+    connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
+    the ports' counters, and `problems` what a port agent reports.
     """
     if isinstance(heartbeat, HostHeartbeat):
-        heartbeat = replace(heartbeat, watch=replace(heartbeat.watch, connections=()))
+        watch = replace(heartbeat.watch, connections=())
+        heartbeat = replace(heartbeat, watch=watch, running=(), link=None)
     if isinstance(heartbeat, PortHeartbeat):
         heartbeat = replace(heartbeat, attached={}, ports={}, late_ns={}, problems=())
     return write(heartbeat)
 
 
+def living_hosts(rows: Iterable[AgentRow], age_s: float) -> dict[str, HostHeartbeat]:
+    """Return the heartbeats of the host agents that are alive, by host. `age_s` is the reading of the store's clock."""
+    alive = ((row.name, row.heartbeat) for row in rows if is_alive(row, age_s))
+    return {name: beat for name, beat in alive if isinstance(beat, HostHeartbeat)}
+
+
 def connections_document(engine: Engine, now: float) -> dict[str, Any]:
     """Return the TCP connections of programs that are not part of a schedule."""
-    age_s = ages.age_s(engine)
-    alive = [row.heartbeat for row in all_agents(engine) if is_alive(row, age_s)]
-    beats = [beat for beat in alive if isinstance(beat, HostHeartbeat)]
+    beats = living_hosts(all_agents(engine), ages.age_s(engine)).values()
     return {
         "living": living_connections(beats),
         "ended": ended_connections(engine, now),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy import names
-from policy.access import ROLES, TOKEN_LIFE_MAX_S
+from policy.access import ENROLMENT_LIFE_MAX_S, ROLES, TOKEN_LIFE_MAX_S
 from policy.enrolment import KINDS
 from policy.entries import entry
 from policy.kinds import Choice, Text, Whole
@@ -20,7 +20,9 @@ class NewToken:
 
     name: str = entry(names.AGENT, "Name of the agent.")
     kind: str = entry(Choice(KINDS), "Kind of the agent.", default="host")
-    valid_s: int = entry(Whole(1, 30 * 86_400, "s"), "The token expires after this time.", default=3600)
+    valid_s: int = entry(
+        Whole(1, ENROLMENT_LIFE_MAX_S, "s"), "The token expires after this time.", default=3600
+    )
 
 
 @dataclass(frozen=True)

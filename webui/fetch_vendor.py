@@ -2,7 +2,8 @@
 """Install the dashboard's JavaScript libraries into static/vendor/, in the versions of package-lock.json.
 
 It needs npm, and no Python package: `python3 webui/fetch_vendor.py`. With `--tools` it also
-installs biome and TypeScript, with which `make check` checks the dashboard's code.
+installs biome and TypeScript, with which `make check` checks the dashboard's code, and axe-core,
+with which the tests look for barriers in the page.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias
 
 from flask import Flask
 
+from policy.captures import MAX_RESULT_BYTES
 from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from webui.channel import CHANNEL, Channel
 from webui.errors import BUSY, RETRY_AFTER_S
@@ -33,6 +35,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 FLOWS_PATH = "/api/v1/flows"
+_CAPTURE = re.compile(r"/api/v1/agents/[^/]+/captures/[^/]+")
 BODY_S = 10.0
 """Time for a body, and one second more for each BODY_RATE_BYTES that have come."""
 BODY_RATE_BYTES = 100_000
@@ -54,6 +57,13 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, problem: str) -> None:
         super().__init__(problem)
         self.status, self.code, self.problem = status, code, problem
+
+
+def most_body_bytes(path: str) -> int:
+    """Return the length of the longest body that a view reads."""
+    if path == FLOWS_PATH:
+        return MAX_FLOWS_BODY_BYTES
+    return MAX_RESULT_BYTES if _CAPTURE.fullmatch(path) else MAX_BODY_BYTES
 
 
 class Gateway:
@@ -119,7 +129,7 @@ class Gateway:
 
     async def _body(self, scope: Scope, receive: Receive, is_trusted: bool) -> bytes | None:
         """Return the whole body; None if the client has gone. Raises Refused: too long, too slow, too many."""
-        limit = MAX_FLOWS_BODY_BYTES if scope["path"] == FLOWS_PATH else MAX_BODY_BYTES
+        limit = most_body_bytes(scope["path"])
         body = bytearray()
         held = 0
         try:

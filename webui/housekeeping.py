@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from store import ages
+from store.captures import forget_files
 from store.failures import probe
 from store.retention import Retention, forget_some
 from store.totals import Tally, flush
@@ -82,6 +83,7 @@ class Housekeeping(threading.Thread):
             self._away = False
 
     def _forget(self) -> None:
+        forget_files(self._engine, ages.age_s(self._engine))
         while self._forget_some() and not self._stopping.wait(REST_S):
             pass
 

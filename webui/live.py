@@ -20,6 +20,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store.observed import events_after, newest_events
 from store.sanctions import Sanction, all_sanctions
+from webui.alerts.settings import AlertSettings
+from webui.attention import attention
 from webui.documents import event_document, snapshot
 from webui.event_stream import EventStream
 from webui.recent import RecentFlows
@@ -39,8 +41,15 @@ _LINGER_S = 10.0
 class Live:
     """The live picture, shared by all clients. Its thread runs while there are clients."""
 
-    def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        recent: RecentFlows,
+        stopping: threading.Event,
+        alert_settings: AlertSettings | None = None,
+    ) -> None:
         self._engine = engine
+        self._alert_settings = alert_settings or AlertSettings()
         self._recent = recent
         self._stopping = stopping
         self._condition = threading.Condition()
@@ -154,7 +163,8 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            frame = sse_frame("snapshot", snapshot(self._engine, self._recent))
+            picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
+            frame = sse_frame("snapshot", picture)
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)

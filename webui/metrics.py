@@ -23,7 +23,9 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
 from policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
+from policy.alerts import State
 from store import ages
+from store.alerts import all_alerts, waiting_messages
 from store.desired import current_topology, policy_in_force
 from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
 from store.sanctions import Sanction, all_sanctions
@@ -31,6 +33,7 @@ from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from webui import __version__
 from webui.documents import capacities_bps, controller_document, is_alive
 from webui.services import services
+from webui.validity import validity_document
 
 metrics = Blueprint("metrics", __name__)
 
@@ -60,6 +63,7 @@ class StoreCollector(Collector):
         yield from _port_families(self._engine)
         yield from _agent_families(all_agents(self._engine), ages.age_s(self._engine))
         yield _sanction_family(all_sanctions(self._engine))
+        yield from _alert_families(self._engine)
 
 
 def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
@@ -204,3 +208,27 @@ def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
     for sanction in sanctions:
         demoted.add_metric([sanction.host, sanction.port], 1)
     return demoted
+
+
+def _alert_families(engine: Engine) -> Iterator[Family]:
+    alerts = all_alerts(engine).values()
+    states = GaugeMetricFamily(
+        "sluice_alert",
+        "1 for an alert that is pending, firing or resolved",
+        labels=["alert", "subject", "state"],
+    )
+    for alert in alerts:
+        states.add_metric([alert.rule, alert.subject, alert.state], 1)
+    yield states
+    firing = sum(alert.state == State.FIRING for alert in alerts)
+    yield _gauge("sluice_alerts_firing", "Alerts that are firing", firing)
+    yield _gauge("sluice_webhook_waiting", "Messages that wait for the webhook", waiting_messages(engine))
+    validity = validity_document(engine, all_agents(engine), ages.age_s(engine))
+    valid = GaugeMetricFamily(
+        "sluice_figures_valid",
+        "1 if the figures show the network and not the machine; absent if unknown",
+        labels=[],
+    )
+    if validity["valid"] is not None:
+        valid.add_metric([], validity["valid"])
+    yield valid

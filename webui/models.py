@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from policy.agents import AgentSettings, LivingConnection
 from policy.fields import PolicyFields
 from policy.records import FlowRecord
+from webui.capture_models import CaptureModel, CaptureOrderModel
 from webui.contracts import model_of
 from webui.network_models import ProblemModel
 
@@ -228,7 +229,10 @@ class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
 
 class FlowsAnswer(BaseModel):
     flows: list[FlowModel]
-    next: int | None
+    next: int | None = Field(description="`before` of the following page; null if there are no older records")
+    searched_to: float | None = Field(
+        description="when the oldest record that this page looked at arrived; null if it looked at none"
+    )
 
 
 class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
@@ -314,6 +318,10 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
     """The settings that the current policy needs from an agent. Before the first policy, `host`
     and `ports` are null."""
 
+    capture: CaptureOrderModel | None = Field(
+        None, description="packets that a port agent must capture now; omitted if there are none"
+    )
+
 
 class TokenAnswer(BaseModel):
     token: str = Field(
@@ -333,6 +341,7 @@ class AuditedChange(BaseModel):
 
 class AuditAnswer(BaseModel):
     changes: list[AuditedChange]
+    captures: list[CaptureModel]
 
 
 class AccessAnswer(BaseModel):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard's page. All its live data comes through the API."""
+"""The pages: the dashboard and the runs. All their data comes through the API."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ pages = Blueprint("pages", __name__)
 @pages.get("/")
 def dashboard() -> str:
     return render_template("dashboard.html", version=__version__)
+
+
+@pages.get("/runs")
+def runs() -> str:
+    return render_template("runs.html", version=__version__)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from policy import names
+from policy.captures import CAPTURE_ID
+from policy.records import MAX_LABEL
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
@@ -16,7 +18,10 @@ PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
 
 class WindowQuery(BaseModel):
     window_s: float = Field(
-        60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds; it ends now"
+        60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
+    )
+    until: Since | None = Field(
+        None, description="end of the window, in seconds since the epoch; by default now"
     )
     bin_s: float | None = Field(
         None,
@@ -70,12 +75,37 @@ class FlowQuery(BaseModel):
     status: Literal["finished", "unfinished"] | None = None
     src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
     dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
+    host: str | None = Field(
+        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
+    label: str | None = Field(
+        None,
+        max_length=MAX_LABEL,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="only flows with this label in their scenario",
+    )
     source: Literal["scheduled", "watched", "background"] | None = Field(
         None,
         description="only flows of a run's schedule, its endless flows, or connections of other programs",
     )
     met: Literal["true", "false"] | None = Field(
         None, description="only flows that met their deadline, or that missed it"
+    )
+
+
+class ActiveFlowsQuery(BaseModel):
+    host: str | None = Field(
+        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
+
+
+class HostQuery(BaseModel):
+    window_s: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="count the flows whose records arrived within this many seconds",
     )
 
 
@@ -93,6 +123,15 @@ class PutPolicyQuery(BaseModel):
     )
 
 
+class ReportQuery(BaseModel):
+    run: list[str] = Field(min_length=1, max_length=50, description="names of runs or sweeps")
+    baseline: str | None = Field(
+        None,
+        pattern=f"^{names.SCHEME.pattern}$",
+        description="the scheme that the others are compared with; by default the first",
+    )
+
+
 class EventsQuery(BaseModel):
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="end the stream after this many snapshots"
@@ -105,3 +144,15 @@ class TokenPath(BaseModel):
 
 class AgentPath(BaseModel):
     name: str = Field(pattern=f"^{names.AGENT.pattern}$")
+
+
+class PortPath(BaseModel):
+    port: PortId
+
+
+class CapturePath(BaseModel):
+    capture: str = Field(pattern=f"^{CAPTURE_ID.pattern}$")
+
+
+class DeliveryPath(AgentPath, CapturePath):
+    """The agent that delivers, and the capture."""

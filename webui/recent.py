@@ -4,6 +4,7 @@ all clients."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -38,16 +39,16 @@ class RecentFlows:
         self._sequence = 0
         self._covered_from: float | None = None
 
-    def since(self, at: float) -> FlowColumns:
+    def since(self, at: float, until: float = math.inf) -> FlowColumns:
         """Return the scheduled and watched flows that finished after `at`, as store.flows.flow_columns does."""
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from
             chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
         if not covered:
-            return flow_columns(self._engine, at)
+            return flow_columns(self._engine, at, until)
         columns = FlowColumns.joined([FlowColumns.from_rows([]), *chunks])
-        return columns.where(columns.at > at)
+        return columns.where((columns.at > at) & (columns.at <= until))
 
     def _catch_up(self) -> None:
         now = time.time()

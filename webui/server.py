@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from runtime.watchdog import LIMIT_S
 from store.engine import engine_of
 from store.retention import Retention
 from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
+from webui.alerts.settings import AlertSettings
+from webui.alerts.watch import AlertWatch
 from webui.app import create_app
 from webui.authority import Authority
 from webui.event_log import EventLog
@@ -70,22 +73,26 @@ class ServerSettings:
     authority: Path | None = None
     """Folder of the agents' certificate authority; needed with `agents`."""
     certificate_life_s: float = AGENT_LIFE_S
+    run_manager: Path | None = None
+    """The socket of the process of runs."""
     allowed_hosts: tuple[str, ...] = ()
     """Names under which the process answers besides the loopback names and the addresses of `listen`."""
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
 
 class Overseer(Arbiter):  # type: ignore[misc]
     """gunicorn's first process. It restarts workers that hang, and reports to systemd what the workers do."""
 
-    def __init__(self, app: Server, notifier: Notifier, serving: int) -> None:
-        """`serving` is an event file descriptor, which a worker sets once it serves."""
-        self._notifier, self._serving = notifier, serving
+    def __init__(self, app: Server, notifier: Notifier, serving: int, look_after: Callable[[], None]) -> None:
+        """`serving` is an event file descriptor, which a worker sets once it serves. `look_after` runs each second."""
+        self._notifier, self._serving, self._look_after = notifier, serving, look_after
         self._is_ready = False
         super().__init__(app)
 
     def murder_workers(self) -> None:
         """Look after the workers, once in each round of the loop."""
         super().murder_workers()
+        self._look_after()
         if not self._is_ready and self._has_served():
             self._notifier.ready("serves the API and the dashboard")
             self._is_ready = True
@@ -111,15 +118,21 @@ class Overseer(Arbiter):  # type: ignore[misc]
 class Server(BaseApplication):  # type: ignore[misc]
     """`run()` serves until a signal ends it."""
 
-    def __init__(self, settings: ServerSettings, notifier: Notifier | None = None) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        notifier: Notifier | None = None,
+        look_after: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
+        self._look_after = look_after
         self._notifier = notifier or Notifier({})
         self._serving = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         super().__init__()
 
     def run(self) -> None:
         _allow_descriptors()
-        Overseer(self, self._notifier, self._serving).run()
+        Overseer(self, self._notifier, self._serving, self._look_after).run()
 
     @property
     def threads(self) -> int:
@@ -183,6 +196,8 @@ class Server(BaseApplication):  # type: ignore[misc]
             authority=authority,
             hosts=hosts,
             most_streams=self._settings.most_streams,
+            run_manager=self._settings.run_manager,
+            alert_settings=self._settings.alerts,
         )
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
         found = app.extensions[EXTENSION]
@@ -190,6 +205,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         Housekeeping(
             engine, found.tally, found.ingestion, found.stopping, self._settings.retention, event_log
         ).start()
+        AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
         _forget_garbage_so_far()
         return app
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
 
+from policy.alert_rules import DEFAULT_RULES, RULES, AlertRule, rule_problems
 from policy.enrolment import AGENT_LIFE_S
 from policy.entries import entry
 from policy.errors import EnvironmentLacking, FieldError
@@ -27,9 +29,11 @@ from runtime.settings.kinds import (
     StoreUrl,
     is_loopback,
 )
+from runtime.settings.webhook_url import WebhookUrl
 from store.retention import Retention
 
 if TYPE_CHECKING:
+    from webui.alerts.settings import AlertSettings
     from webui.event_log import EventLog
     from webui.server import ServerSettings
 
@@ -112,6 +116,14 @@ class WebOptions:
         default=1000,
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
+    runs: Path | None = entry(
+        Folder(),
+        "Folder of runs that the page /runs shows, and in which it starts runs. Without it, there are none.",
+        default=None,
+    )
+    simulations: int = entry(
+        Whole(1, 64), "Simulations that may run at a time, started from the page /runs.", default=2
+    )
     fsync: bool = entry(
         Flag(),
         "Write every delivery to the device before its answer, so that it survives a power failure.",
@@ -133,6 +145,21 @@ class WebOptions:
     most_flows: float = entry(
         CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
     )
+    webhook: str | None = entry(
+        WebhookUrl(),
+        "Send each alert that fires or resolves to this address, as a POST of JSON. Only this file can have it.",
+        default=None,
+    )
+    webhook_token_file: Path | None = entry(
+        SecretFile(credential="webhook-token"),
+        "File with a token that the webhook gets in the header Authorization.",
+        default=None,
+    )
+    alerts: tuple[AlertRule, ...] = entry(
+        RULES,
+        "Rules of the alerts, in place of the default ones. The API can replace them.",
+        default=DEFAULT_RULES,
+    )
 
 
 def run(options: WebOptions) -> int:
@@ -144,7 +171,6 @@ def run(options: WebOptions) -> int:
     from webui.auth import find_token
     from webui.authority import Authority
     from webui.event_log import EventLog
-    from webui.server import Server
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     store_url = with_password(options.store, options.store_password_file)
@@ -169,8 +195,24 @@ def run(options: WebOptions) -> int:
         if not is_loopback(address):
             log.warning("%s has no TLS: anyone on the way reads tokens and all answers", address)
     print(f"a policy change needs the token in {source}", flush=True)
-    Server(settings, Notifier()).run()
+    _serve(settings, options)
     return 0
+
+
+def _serve(settings: ServerSettings, options: WebOptions) -> None:
+    """Serve until a signal, and end the runs of the page /runs with the server."""
+    from webui.run_manager import ManagerProcess
+    from webui.server import Server
+
+    if options.runs is None:
+        Server(settings, Notifier()).run()
+        return
+    manager = ManagerProcess(options.runs, options.simulations)
+    manager.start()
+    try:
+        Server(replace(settings, run_manager=manager.socket), Notifier(), manager.check).run()
+    finally:
+        manager.stop()
 
 
 def _check_event_log(event_log: EventLog) -> None:
@@ -199,7 +241,17 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         authority=options.authority or default_authority_path(),
         certificate_life_s=options.certificate_life,
         allowed_hosts=options.allowed_hosts,
+        alerts=_alert_settings(options),
     )
+
+
+def _alert_settings(options: WebOptions) -> AlertSettings:
+    from webui.alerts.settings import AlertSettings
+    from webui.alerts.webhook import Webhook
+    from webui.auth import read_token
+
+    token = read_token(options.webhook_token_file) if options.webhook_token_file else None
+    return AlertSettings(options.alerts, Webhook(options.webhook, token) if options.webhook else None)
 
 
 def problems(options: WebOptions) -> Iterator[FieldError]:
@@ -209,8 +261,33 @@ def problems(options: WebOptions) -> Iterator[FieldError]:
             yield FieldError("listen", PLAINTEXT.format(address=address))
     if options.agents and options.agents in options.listen:
         yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
+    yield from rule_problems("alerts", options.alerts)
+    yield from _webhook_problems(options)
     if math.isinf(options.certificate_life):
         yield FieldError("certificate_life", 'must be a time such as "30d", because a certificate must end')
+
+
+def _webhook_problems(options: WebOptions) -> Iterator[FieldError]:
+    """A token needs a receiver, and TLS on its way to another machine."""
+    if options.webhook_token_file is None:
+        return
+    if options.webhook is None:
+        yield FieldError("webhook_token_file", "there is no webhook; set webhook, or omit this")
+        return
+    if not _is_protected(urlsplit(options.webhook)):
+        yield FieldError(
+            "webhook_token_file",
+            "anyone on the way reads the token, because webhook has no TLS; use https://",
+        )
+
+
+def _is_protected(url: SplitResult) -> bool:
+    """Return whether no one on the way reads what goes to this address."""
+    host = url.hostname or ""
+    try:
+        return url.scheme == "https" or is_loopback(f"[{host}]:0" if ":" in host else f"{host}:0")
+    except ValueError:  # a name that only a resolver understands
+        return False
 
 
 def retention(options: WebOptions) -> Retention:

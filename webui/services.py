@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flask import current_app
 from sqlalchemy import Engine
 
 from store.totals import Tally
+from webui.alerts.settings import AlertSettings
 from webui.event_stream import StreamPlaces
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ class Services:
     hosts: frozenset[str] = frozenset()
     """The names under which this process answers."""
     streams: StreamPlaces = field(default_factory=StreamPlaces)
+    run_manager: Path | None = None
+    """The socket of the process that starts and lists runs. None: this web process has no folder of runs."""
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

@@ -15,7 +15,7 @@ from experiments.kit.verdict import conclude
 from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from runtime.command import CommandFailed
-from sluice.commands.arguments import at_least_one
+from sluice.commands.arguments import at_least_one, folder, load_share, seed
 from sluice.terminal import end_in_order
 
 FIELDS = ("out", "on", "seeds", "loads", "flows", "jobs", "quick")
@@ -86,7 +86,7 @@ def parser(experiment: Experiment[Any]) -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--out",
-        type=Path,
+        type=folder,
         default=experiment.default_out,
         help="folder for bundles, plot and verdict.json (default: %(default)s)",
     )
@@ -126,14 +126,14 @@ def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> Non
     elif experiment.seeds:
         made.add_argument(
             "--seeds",
-            type=int,
+            type=seed,
             nargs="+",
             default=list(experiment.seeds),
             help="seeds; each is one run (default: %(default)s)",
         )
     if experiment.loads:
         made.add_argument(
-            "--loads", type=float, nargs="+", default=list(experiment.loads), help="default: %(default)s"
+            "--loads", type=load_share, nargs="+", default=list(experiment.loads), help="default: %(default)s"
         )
     if experiment.flows:
         made.add_argument(

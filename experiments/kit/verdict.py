@@ -58,8 +58,12 @@ def read_verdict(folder: Path) -> dict[str, Any]:
     """Return the verdict of a finished experiment. SluiceError: the folder has none."""
     try:
         document: dict[str, Any] = json.loads((folder / FILE).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SluiceError(f"{folder} has no {FILE}; give the --out folder of a finished experiment") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise SluiceError(f"{folder / FILE}: cannot be used: {error}; run the experiment again") from None
+    if not isinstance(document, dict) or not {"experiment", "claims"} <= document.keys():
+        raise SluiceError(f"{folder / FILE}: is no verdict; run the experiment again")
     return document
 
 

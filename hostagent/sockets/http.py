@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from hostagent.sockets.options import declare
+from hostagent.sockets.options import declare, undeclare
+from hostagent.sockets.tls import tls_bytes
 from policy.errors import SluiceError
 
 __all__ = ["MessageSizes", "Piece", "declaring", "start_server"]
@@ -193,6 +194,10 @@ class _Transport:
             return
         with suppress(SluiceError, OSError):  # no agent, or the connection has just ended
             if size_bytes == UNKNOWN:
-                declare(self._sock)
+                undeclare(self._sock)
             else:
-                declare(self._sock, size_bytes=size_bytes)
+                declare(self._sock, size_bytes=self._wire_bytes(size_bytes))
+
+    def _wire_bytes(self, size_bytes: int) -> int:
+        secured = self._inner.get_extra_info("ssl_object")
+        return size_bytes if secured is None else tls_bytes(secured.version(), size_bytes)

@@ -10,12 +10,14 @@ from typing import Any
 from policy.entries import Entry, entries
 from policy.errors import FieldError
 from policy.kinds import Choice, Flag, Kind, ListOf
-from runtime.settings.layers import flag_of, typed
+from runtime.settings.layers import flag_of, only_in_file, typed
 
 
 def add_flags(parser: argparse._ActionsContainer, table: type) -> None:
     """Add a flag for each entry. Their values are texts, and None if the user gave none."""
     for one in entries(table):
+        if only_in_file(one):
+            continue
         if isinstance(one.kind, Flag):
             parser.add_argument(
                 flag_of(one), dest=one.name, action=argparse.BooleanOptionalAction, help=help_of(one)

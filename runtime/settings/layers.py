@@ -50,6 +50,12 @@ def flag_of(one: Entry) -> str:
     return "--" + one.key.replace("_", "-")
 
 
+def only_in_file(one: Entry) -> bool:
+    """Return whether no flag and no variable can give the setting: tables, and addresses that are secrets."""
+    kind = one.kind.item if isinstance(one.kind, ListOf) else one.kind
+    return kind.is_table or getattr(kind, "only_in_file", False)
+
+
 def from_credentials(table: type, environ: Mapping[str, str]) -> Layer:
     """Return the secrets that systemd passes to the service."""
     folder = environ.get(CREDENTIALS_VARIABLE)
@@ -80,7 +86,7 @@ def from_file(table: type, path: Path) -> tuple[Layer, list[FieldError]]:
 
 def from_environment(table: type, prefix: str, environ: Mapping[str, str]) -> tuple[Layer, list[FieldError]]:
     """Return what the variables with a prefix give, and which of them are unknown."""
-    variables = {prefix + one.key.upper(): one.key for one in entries(table)}
+    variables = {prefix + one.key.upper(): one.key for one in entries(table) if not only_in_file(one)}
     given = {name: value for name, value in environ.items() if name.startswith(prefix)}
     wrong = [unknown_key(name, name, list(variables)) for name in given if name not in variables]
     known = {variables[name]: Given(name, given[name], is_text=True) for name in given if name in variables}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from runtime.settings.layers import (
     from_file,
     from_flags,
     merge,
+    only_in_file,
 )
 
 FOLDER = Path("/etc/sluice")
@@ -75,11 +77,17 @@ class Service(Generic[SettingsT]):
         first = entries(self.table)[0]
         return f"{self.prefix}{first.key.upper()} for {flag_of(first)}"
 
+    @property
+    def _file_only(self) -> str:
+        """The settings without a flag, for the help."""
+        keys = ", ".join(one.key for one in entries(self.table) if only_in_file(one))
+        return f"\nOnly the file can have: {keys}." if keys else ""
+
     def parser(self) -> argparse.ArgumentParser:
         made = argparse.ArgumentParser(
             prog=f"sluice {self.name}",
             description=f"{self.what}\n\nA setting comes from, in rising priority: its default, the file "
-            f"{self.file},\nan environment variable ({self._first_variable}), a flag.",
+            f"{self.file},\nan environment variable ({self._first_variable}), a flag.{self._file_only}",
             epilog=f"examples:\n{self.examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -170,4 +178,6 @@ def _exists(path: Path) -> bool:
 
 def _found_at(problem: FieldError, sources: Mapping[str, str]) -> FieldError:
     """The error with its key as the user wrote it."""
-    return FieldError(sources.get(problem.field, problem.field), problem.problem)
+    key = re.split(r"[\[.]", problem.field, maxsplit=1)[0]
+    within = problem.field.removeprefix(key)
+    return FieldError(f"{sources.get(key, key)}{within}", problem.problem)

@@ -6,16 +6,21 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-from policy.errors import shortened
+from policy.errors import FieldError, shortened
 from runtime import plugins
+from runtime.settings.kinds import Age
 from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
 
+DAY_S = 86_400
 LONGEST_S = 1e7
 """Longest time that a command accepts, 116 days."""
-SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios"
+SCENARIO_HELP = (
+    "a TOML file, the scenario.json of a bundle, or the name of a scenario in experiments/scenarios"
+)
 
 
 def command_parser(
@@ -57,6 +62,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add --yes, which answers the question before a long run."""
+    parser.add_argument("--yes", action="store_true", help="start also what takes hours, without a question")
+
+
 def add_plugin(parser: argparse.ArgumentParser) -> None:
     """Add --plugin, which loads a part from outside the tree as soon as it is read."""
     parser.add_argument(
@@ -96,22 +106,60 @@ def _whole(text: str, least: int) -> int:
     return int(text)
 
 
+def load_share(text: str) -> float:
+    """Return a load as a share of a link's rate. Raises ArgumentTypeError."""
+    return _number(text, lambda value: 0 < value < 1, "a load above 0 and below 1")
+
+
+def above_zero(text: str) -> float:
+    """Return a number above 0. Raises ArgumentTypeError."""
+    return _number(text, lambda value: 0 < value < math.inf, "a number above 0")
+
+
 def seconds(text: str) -> float:
     """Return a time above 0. Raises ArgumentTypeError."""
+    what = f"a number of seconds above 0 and at most {LONGEST_S:g}"
+    return _number(text, lambda value: 0 < value <= LONGEST_S, what)
+
+
+def _number(text: str, allows: Callable[[float], bool], what: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= LONGEST_S:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of seconds above 0 and at most {LONGEST_S:g}, not {shortened(text)}"
-        )
+    if not allows(value):
+        raise argparse.ArgumentTypeError(f"must be {what}, not {shortened(text)}")
     return value
+
+
+def existing_folder(text: str) -> Path:
+    """Return the path of a folder that exists. Raises ArgumentTypeError."""
+    path = _named(text, "a folder")
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder; give one that exists")
+    return path
+
+
+def life(longest_s: int) -> Callable[[str], int]:
+    """Return a type that reads the lifetime of a token, such as 12h, in seconds. It must end."""
+
+    def read(text: str) -> int:
+        try:
+            life_s = Age().read("", text)
+        except FieldError as error:
+            raise argparse.ArgumentTypeError(error.problem) from None
+        if not 1 <= life_s <= longest_s:
+            raise argparse.ArgumentTypeError(
+                f"must be 1s to {longest_s // DAY_S}d, because a token must end, not {shortened(text)}"
+            )
+        return int(life_s)
+
+    return read
 
 
 def folder(text: str) -> Path:
     """Return the path of a folder that exists or can be made. Raises ArgumentTypeError before any work is done."""
-    path = Path(text)
+    path = _named(text, "a folder")
     if path.exists() and not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a file; give a folder")
     _check_writable(path, path)
@@ -120,7 +168,7 @@ def folder(text: str) -> Path:
 
 def file(text: str) -> Path:
     """Return the path of a file that can be written. Raises ArgumentTypeError before any work is done."""
-    path = Path(text)
+    path = _named(text, "a file")
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; give a file")
     _check_writable(path, path.parent)
@@ -157,6 +205,13 @@ def services_folder(text: str) -> Path:
             f"{text or 'an empty text'} is no folder: start the services there first"
         )
     return path
+
+
+def _named(text: str, kind: str) -> Path:
+    """Return the path. An empty text would be the current folder, and no one means that."""
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} names no path; give {kind}")
+    return Path(text)
 
 
 def _check_writable(path: Path, inner: Path) -> None:

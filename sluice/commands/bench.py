@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from sluice.bench.parts import PARTS, run_benchmarks
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, file
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--out",
-        type=Path,
+        type=file,
         default=Path("results/bench.json"),
         help="file for the figures (default: %(default)s)",
     )

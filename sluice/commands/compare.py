@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from sluice.commands.arguments import add_plugin, command_parser, file
+from sluice.commands.arguments import add_plugin, command_parser, file, folder
 from sluice.report.page import write_report
 
 
@@ -19,13 +19,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--out", type=file, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
     )
-    made.add_argument("--baseline", help="the scheme that the others are compared with (default: the first)")
+    made.add_argument(
+        "--baseline",
+        help="the scheme, or version of the policy, that the others are compared with (default: the first)",
+    )
+    made.add_argument(
+        "--figures",
+        type=folder,
+        metavar="FOLDER",
+        help="also write every picture as PNG and PDF, and its data as CSV, into FOLDER",
+    )
     add_plugin(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    for notice in write_report(arguments.folders, arguments.out, baseline=arguments.baseline):
+    out, figures = arguments.out, arguments.figures
+    for notice in write_report(arguments.folders, out, baseline=arguments.baseline, figures=figures):
         print(f"note: {notice}", file=sys.stderr)
-    print(f"report: {arguments.out}")
+    print(f"report: {out}")
+    if figures is not None:
+        print(f"figures: {figures}")
     return 0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import time
@@ -33,19 +32,17 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
-from sluice.runs.bundle import BundleWriter, machine_meta
+from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import scenario_from_file
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
-from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import Stack
-from sluice.runs.tour import BASE, STAGE_S, Stage, run_tour, tour_policies
+from sluice.runs.tour import STAGE_S, Stage, by_stage, finish_tour, run_tour, tour_policies
 from sluice.runs.validity import RunWatch
-from sluice.runs.versions import by_run, by_time, policy_rows
-from sluice.scoreboard_view import print_scoreboard, write_picture
+from sluice.runs.versions import by_time, policy_rows
 from sluice.terminal import console, print_summary, print_validity
 from store.flows import flow_pages
 from topologies import build_topology
@@ -220,7 +217,7 @@ def run_demo(demo: Demo) -> int:
         stack.stop_agents()
         summary = _write_bundle(demo, stack, watch, stages)
     if stages:
-        _finish_tour(demo.out)
+        finish_tour(demo.out)
         print_validity(summary)
     else:
         print_summary(summary, title="the whole demonstration")
@@ -278,12 +275,14 @@ def _write_bundle(
     demo: Demo, stack: Stack, watch: RunWatch | None, stages: Sequence[Stage]
 ) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
-    meta = machine_meta(demo.scenario.seed)
+    meta = machine_meta(demo.scenario.seed) | {"on": demo.on, COMMAND: _command(demo)}
+    dilation = 1.0
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
-        meta |= {"on": SIMULATOR, "simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
+        meta |= {"simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
+        dilation = max(1.0, beat.dilation)
     versions = stack.policies()
-    lived = by_run({stage.run_id: stage.version for stage in stages}) if stages else by_time(versions)
+    lived = by_stage(stages, versions) if stages else by_time(versions, dilation)
     policies = policy_rows(versions)
     with BundleWriter(demo.out, scenario=demo.document, policies=policies, version_of=lived) as bundle:
         for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
@@ -297,12 +296,11 @@ def _write_bundle(
         )
 
 
-def _finish_tour(bundle: Path) -> None:
-    """Print the table and the plot of a tour, and write them into its bundle."""
-    board = bundle_scoreboard(bundle, BASE)
-    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
-    write_picture(board, bundle / "scoreboard.png")
-    print_scoreboard(board)
+def _command(demo: Demo) -> list[str]:
+    """Return the command that repeats the demonstration, without its scenario and its folder."""
+    tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
+    ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
+    return ["sluice", "demo", "--on", demo.on, *tour, *ends]
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from policy.access import ENROLMENT_LIFE_MAX_S
 from policy.enrolment import KINDS
-from runtime.settings.flags import checked
-from runtime.settings.kinds import Age
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, life
 from sluice.remote import Remote, add_remote
 
 
@@ -24,17 +23,17 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--valid",
-        type=checked(Age()),
-        default=3600.0,
+        type=life(ENROLMENT_LIFE_MAX_S),
+        default=3600,
         metavar="TIME",
-        help="how long the token can be used: 10min, 12h, 7d … (default: 1h)",
+        help="how long the token can be used: 10min, 12h, 7d …, at most 30d (default: 1h)",
     )
     add_remote(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    wanted = {"name": arguments.name, "kind": arguments.kind, "valid_s": int(arguments.valid)}
+    wanted = {"name": arguments.name, "kind": arguments.kind, "valid_s": arguments.valid}
     answer = Remote.of(arguments).change("POST", "enrolments", wanted)
     print(answer["token"])
     print(f"works once, for {arguments.name}, until it expires", file=sys.stderr)

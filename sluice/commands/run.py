@@ -13,6 +13,7 @@ from sluice.commands.arguments import (
     add_plugin,
     add_settings,
     add_store,
+    add_yes,
     at_least_one,
     command_parser,
     folder,
@@ -20,6 +21,9 @@ from sluice.commands.arguments import (
 from sluice.completion import completed, scenarios
 from sluice.runs.fabrics import FABRICS, runner
 from sluice.runs.files import scenario_from_file
+from sluice.runs.prediction import check_length, predicted_s
+from sluice.runs.progress import Progress
+from sluice.runs.progress_file import progress_file
 from sluice.runs.settings import setting
 from sluice.terminal import print_summary, progress_bar
 
@@ -34,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
     made.add_argument("--out", type=folder, required=True, help="folder for the bundle")
     made.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
+    add_yes(made)
     add_store(made)
     return made
 
@@ -49,7 +54,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.on == SIMULATOR and any(keeping.values()):
         raise SluiceError("a simulated run has no store and no events: omit --store and --event-log")
     more = keeping if arguments.on == TESTBED else {}
-    with progress_bar(scenario.name) as report:
+    check_length(predicted_s(document, arguments.on), arguments.yes)
+    names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
+    with progress_file(arguments.out, **names) as file, progress_bar(scenario.name) as show:
+
+        def report(progress: Progress) -> None:
+            show(progress)
+            file.report(progress)
+
         summary = run_scenario(scenario, document, arguments.out, report, **more)
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")

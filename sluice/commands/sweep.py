@@ -12,6 +12,7 @@ from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
     add_settings,
+    add_yes,
     at_least_one,
     command_parser,
     folder,
@@ -21,12 +22,13 @@ from sluice.commands.arguments import (
 from sluice.completion import completed, scenarios, schemes
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import read_document
+from sluice.runs.prediction import check_length, predicted_total_s
 from sluice.runs.settings import setting
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
 from sluice.sweep.display import print_outcome, sweep_display
 from sluice.sweep.points import points
-from sluice.sweep.run import run_points
+from sluice.sweep.run import is_finished, jobs_here, run_points
 
 _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and settings of one scheme or load:
   [sweep.scheme.pias.0.8]
@@ -68,10 +70,15 @@ def parser() -> argparse.ArgumentParser:
         help="points share a job until it takes about this long (default: 5)",
     )
     made.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
+    add_yes(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if (arguments.out / "summary.json").exists():
+        raise SluiceError(
+            f"--out: {arguments.out} holds the bundle of a run: choose another folder for the sweep"
+        )
     wanted = points(
         read_document(arguments.scenario),
         schemes=arguments.schemes,
@@ -80,6 +87,10 @@ def execute(arguments: argparse.Namespace) -> int:
         settings=dict(setting(text) for text in arguments.settings),
     )
     cluster = _cluster(arguments)
+    if cluster is None:  # how many nodes of a cluster are free is unknown
+        waiting = [point.document for point in wanted if not is_finished(arguments.out, point)]
+        jobs = jobs_here(arguments.on, arguments.jobs)
+        check_length(predicted_total_s(waiting, arguments.on, min(jobs, len(waiting) or 1)), arguments.yes)
     with sweep_display() as report:
         outcome = run_points(
             wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, cluster=cluster, report=report

@@ -10,9 +10,7 @@ import time
 from rich.table import Table
 
 from policy.access import ROLES, TOKEN_LIFE_MAX_S
-from policy.errors import FieldError
-from runtime.settings.kinds import Age
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, life
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
 
@@ -36,7 +34,11 @@ def parser() -> argparse.ArgumentParser:
     create = actions.add_parser("create", help="make a token and write it to the standard output, once")
     create.add_argument("--role", choices=ROLES, required=True, help="what it allows")
     create.add_argument(
-        "--expires", type=_life_s, required=True, metavar="TIME", help="12h, 30d … at most 366d"
+        "--expires",
+        type=life(TOKEN_LIFE_MAX_S),
+        required=True,
+        metavar="TIME",
+        help="12h, 30d … at most 366d",
     )
     create.add_argument("--name", required=True, help="who uses it; the log of changes shows this name")
     actions.add_parser("list", help="list the tokens, without their secrets")
@@ -55,17 +57,6 @@ def execute(arguments: argparse.Namespace) -> int:
             remote.change("POST", f"tokens/{arguments.name}/revocation")
             console.print(f"{arguments.name}: the token no longer works")
     return 0
-
-
-def _life_s(text: str) -> int:
-    """Return a lifetime in seconds. Raises ArgumentTypeError."""
-    try:
-        life_s = Age().read("--expires", text)
-    except FieldError as error:
-        raise argparse.ArgumentTypeError(error.problem) from None
-    if not 1 <= life_s <= TOKEN_LIFE_MAX_S:
-        raise argparse.ArgumentTypeError(f"must be 1s to 366d, because a token must end, not {text!r}")
-    return int(life_s)
 
 
 def _create(remote: Remote, arguments: argparse.Namespace) -> None:

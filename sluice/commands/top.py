@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice top`: the live picture in the terminal, from the REST API's stream of snapshots."""
+"""`sluice top`: the live picture in the terminal, from the REST API's stream of snapshots, or from folders of runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 import json
 import time
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -21,6 +22,7 @@ from policy.records import ALL
 from policy.units import format_bytes
 from sluice.commands.arguments import command_parser
 from sluice.terminal import console
+from sluice.top_runs import watch_runs
 
 TIMEOUT_S = 10.0
 RETRY_S = 1.0
@@ -34,11 +36,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
     )
+    made.add_argument(
+        "folders",
+        type=Path,
+        nargs="*",
+        metavar="DIR",
+        help="show the runs in these folders, of the simulator, too, instead of a web process",
+    )
     made.add_argument("--once", action="store_true", help="print one picture and end, for scripts")
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.folders:
+        return watch_runs(arguments.folders, once=arguments.once)
     return run_top(arguments.url, once=arguments.once)
 
 
@@ -49,7 +60,8 @@ def run_top(url: str, *, once: bool) -> int:
         first = next(stream)
     except (requests.RequestException, StopIteration, ValueError) as error:
         raise SluiceError(
-            f"no Sluice answers at {url} ({_reason(error)}): start `sluice demo`, or give --url"
+            f"no Sluice answers at {url} ({_reason(error)}): start `sluice demo`, or give --url; "
+            "for a run of the simulator, give its folder"
         ) from None
     if once:
         target = console if console.is_terminal else Console(width=WIDTH_IN_SCRIPTS)
@@ -106,6 +118,8 @@ def picture(snapshot: Snapshot) -> Group:
     return Group(
         _head(snapshot),
         *map(_problem, snapshot["health"]["problems"]),
+        *_not_valid(snapshot["validity"]),
+        *_alerts(snapshot["alerts"]["alerts"]),
         *map(_demoted, snapshot["sanctions"]),
         _fct_table(traffic["fct"]),
         _misses(traffic["deadlines"]),
@@ -132,6 +146,19 @@ def _head(snapshot: Snapshot) -> Text:
 
 def _problem(found: Mapping[str, Any]) -> Text:
     return Text(f"{found['where']}: {found['problem']}", style="bold red")
+
+
+def _not_valid(validity: Mapping[str, Any]) -> Iterator[Text]:
+    for flaw in validity["reasons"]:
+        yield Text(f"the figures are not valid: {flaw['problem']}; {flaw['remedy']}", style="bold yellow")
+
+
+def _alerts(alerts: list[Mapping[str, Any]]) -> Iterator[Text]:
+    """Yield the alerts that are firing. Those about validity have their reasons already."""
+    for alert in alerts:
+        if alert["state"] == "firing" and alert["figure"] != "not-valid":
+            name = f"{alert['alert']} {alert['subject']}".strip()
+            yield Text(f"alert {name}: {alert['reason']}; {alert['remedy']}", style="bold red")
 
 
 def _fct_table(fct: Mapping[str, Any]) -> Table:

@@ -5,18 +5,13 @@ below one another."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from policy.metrics import cdf
 from sluice.report.figures import (
@@ -29,8 +24,9 @@ from sluice.report.figures import (
     slowdown_by_size,
 )
 from sluice.report.numbers import factor_text, percent, size_text, time_text
+from sluice.report.panel import Drawing, Panel, logarithmic, panel
 from sluice.report.runs import Flows, Run, Variant
-from sluice.report.svg import FAINT, INK, MUTED, inline
+from sluice.report.svg import MUTED
 
 DASHES: tuple[tuple[float, ...] | None, ...] = (None, (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3))
 """For the first, second … variant of one scheme. None is a solid line."""
@@ -41,59 +37,14 @@ would form one line."""
 MAX_TICKS = 8
 CDF_POINTS = 240
 
-_STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "sluice",  # equal figures give equal bytes
-    "svg.fonttype": "none",  # text stays text, with the page's colours and font
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10.5,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 4.5,
-    "figure.subplot.left": 0.165,  # room for labels, equal in all panels, so that neighbouring panels align
-    "figure.subplot.right": 0.97,
-    "figure.subplot.bottom": 0.17,
-    "figure.subplot.top": 0.89,
-}
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A picture as SVG, for inlining."""
-
-    title: str
-    svg: str
-
-
-@contextmanager
-def _panel(title: str, into: list[Panel], height: float = 2.9) -> Iterator[Axes]:
-    """Yield the axes of a new picture 4.4 inches wide, where 10-point text is 11 pixels on a phone."""
-    with mpl.rc_context(_STYLE):
-        figure, axes = plt.subplots(figsize=(4.4, height))
-        axes.set_title(title)
-        yield axes
-        into.append(Panel(title, inline(figure, title)))
-        plt.close(figure)
-
 
 def _line(variant: Variant) -> dict[str, Any]:
     dashes = DASHES[variant.style % len(DASHES)]
-    return {"color": variant.colour, **({"dashes": dashes} if dashes else {"linestyle": "-"})}
+    return {
+        "color": variant.colour,
+        "label": variant.label,
+        **({"dashes": dashes} if dashes else {"linestyle": "-"}),
+    }
 
 
 def distributions(
@@ -104,12 +55,13 @@ def distributions(
     for group in classes:
         curves = {v: flows[v.label].fct_us[flows[v.label].size_class == group] for v in variants}
         curves = {variant: values for variant, values in curves.items() if len(values)}
-        with _panel(f"{group} flows", panels) as axes:
+        with panel(f"{group} flows", panels, "fct_us", "share", x_format="time", steps=True) as drawing:
             for variant, values in curves.items():
                 x, share = cdf(values, CDF_POINTS)
-                axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
-            axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
-            _logarithmic(axes, "x", time_text)
+                drawing.axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
+                drawing.add(variant.label, variant.colour, x.tolist(), share.tolist())
+            drawing.axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
+            logarithmic(drawing.axes, "x", time_text)
     return panels
 
 
@@ -120,20 +72,22 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
     for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
         if not any(np.isfinite(getattr(found, name)).any() for found in bins.values()):
             continue
-        with _panel(title, panels) as axes:
+        with panel(title, panels, "size_bytes", "slowdown", x_format="size") as drawing:
             for variant, found in bins.items():
-                _size_curve(axes, variant, found, name)
+                _size_curve(drawing, variant, found, name)
+            axes = drawing.axes
             axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
-            _logarithmic(axes, "x", size_text)
+            logarithmic(axes, "x", size_text)
             axes.set_ylim(bottom=1, top=1.2 * axes.get_ylim()[1])
-            _logarithmic(axes, "y", factor_text)
+            logarithmic(axes, "y", factor_text)
     return panels
 
 
-def _size_curve(axes: Axes, variant: Variant, bins: SizeBins, name: str) -> None:
+def _size_curve(drawing: Drawing, variant: Variant, bins: SizeBins, name: str) -> None:
     values = getattr(bins, name)
     drawn = np.isfinite(values)
-    axes.plot(bins.size_bytes[drawn], values[drawn], marker="o", **_line(variant))
+    drawing.axes.plot(bins.size_bytes[drawn], values[drawn], marker="o", **_line(variant))
+    drawing.add(variant.label, variant.colour, bins.size_bytes[drawn].tolist(), values[drawn].tolist())
 
 
 @dataclass(frozen=True)
@@ -165,10 +119,11 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
     """Draw the FCT as a ratio to the baseline's at the same load."""
     panels: list[Panel] = []
     for figure in load_figures(classes):
-        with _panel(figure.title, panels) as axes:
+        with panel(figure.title, panels, "load", "fct_ratio") as drawing:
+            axes = drawing.axes
             for variant in variants:
                 _load_curve(
-                    axes,
+                    drawing,
                     variant,
                     {
                         load: ratio(variant.at(load), baseline.at(load), figure.of)
@@ -179,7 +134,7 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
             axes.set(xlabel="load", ylabel=f"FCT ÷ {baseline.label}")
             axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
             if axes.get_ylim()[1] > WIDE_RATIO:
-                _logarithmic(axes, "y", factor_text)
+                logarithmic(axes, "y", factor_text)
             else:
                 axes.set_ylim(bottom=0)
     return panels
@@ -188,10 +143,11 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
 def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
     """Draw the share of missed deadlines."""
     panels: list[Panel] = []
-    with _panel("deadlines missed", panels) as axes:
+    with panel("deadlines missed", panels, "load", "share_missed") as drawing:
+        axes = drawing.axes
         for variant in variants:
             shares = {load: miss_ratio(variant.at(load)) for load in loads_of([variant]) if load is not None}
-            _load_curve(axes, variant, shares)
+            _load_curve(drawing, variant, shares)
         axes.set(xlabel="load", ylabel="share missed")
         axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
         axes.set_ylim(bottom=0)
@@ -199,11 +155,13 @@ def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
     return panels
 
 
-def _load_curve(axes: Axes, variant: Variant, values: Mapping[float, Estimate | None]) -> None:
+def _load_curve(drawing: Drawing, variant: Variant, values: Mapping[float, Estimate | None]) -> None:
     known = {load: value for load, value in values.items() if value is not None}
     spread = [value.deviation or 0.0 for value in known.values()]
     means = [value.mean for value in known.values()]
-    axes.errorbar(list(known), means, yerr=spread, marker="o", capsize=2, elinewidth=0.9, **_line(variant))
+    style = {"marker": "o", "capsize": 2, "elinewidth": 0.9, **_line(variant)}
+    drawing.axes.errorbar(list(known), means, yerr=spread, **style)
+    drawing.add(variant.label, variant.colour, list(known), means)
 
 
 def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
@@ -212,41 +170,33 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
     known = {variant: share for variant, share in shares.items() if share is not None}
     panels: list[Panel] = []
     height = 0.45 + 0.32 * len(known)
-    with _panel("deadlines missed", panels, height) as axes:
+    with panel("deadlines missed", panels, "variant", "share_missed", height) as drawing:
         for row, (variant, share) in enumerate(known.items()):
-            axes.barh(
-                row, share.mean, height=0.6, color=variant.colour, xerr=share.deviation or 0.0, ecolor=MUTED
-            )
-            axes.annotate(
-                f"{variant.label}: {percent(share)}",
-                (share.mean + (share.deviation or 0), row),
-                (5, 0),
-                textcoords="offset points",
-                va="center",
-            )
-        axes.invert_yaxis()
-        axes.grid(visible=False)
-        axes.spines["bottom"].set_visible(False)
-        axes.xaxis.set_major_locator(NullLocator())
-        axes.yaxis.set_major_locator(NullLocator())
-        longest = max((share.mean + (share.deviation or 0) for share in known.values()), default=0)
-        axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
-        axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
+            _miss_bar(drawing.axes, row, variant, share)
+            drawing.add(variant.label, variant.colour, [row], [share.mean])
+        _bars_alone(drawing.axes, list(known.values()), height)
     return panels
+
+
+def _miss_bar(axes: Axes, row: int, variant: Variant, share: Estimate) -> None:
+    spread = share.deviation or 0.0
+    axes.barh(row, share.mean, height=0.6, color=variant.colour, xerr=spread, ecolor=MUTED)
+    text, right_of_it = f"{variant.label}: {percent(share)}", (share.mean + spread, row)
+    axes.annotate(text, right_of_it, (5, 0), textcoords="offset points", va="center")
+
+
+def _bars_alone(axes: Axes, shares: Sequence[Estimate], height: float) -> None:
+    """Remove what a plot of labelled bars does not need."""
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+    axes.xaxis.set_major_locator(NullLocator())
+    axes.yaxis.set_major_locator(NullLocator())
+    longest = max((share.mean + (share.deviation or 0) for share in shares), default=0)
+    axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
+    axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
 
 
 def _some(loads: Sequence[float]) -> Sequence[float]:
     """Return as many of the loads as fit below an axis."""
     return loads[:: math.ceil(len(loads) / MAX_TICKS)]
-
-
-def _logarithmic(axes: Axes, which: str, text: Callable[[float], str]) -> None:
-    """Make an axis logarithmic, with as many labels as fit, as values instead of powers."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axes.set(**{f"{which}scale": "log"})
-    low, high = axis.get_view_interval()
-    decades = math.log10(max(high, 1e-12) / max(low, 1e-12))
-    steps = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
-    axis.set_minor_locator(NullLocator())

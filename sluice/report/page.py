@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,26 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from policy.errors import SluiceError
+from policy.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
-from sluice.report.charts import DASHES, Panel
+from sluice.report.board import Board, board
+from sluice.report.charts import DASHES
 from sluice.report.figures import MIN_FOR_MEAN, MIN_FOR_P99, loads_of, pooled
 from sluice.report.notices import invalid_runs, notices
 from sluice.report.numbers import count
+from sluice.report.panel import Panel, file_stem
+from sluice.report.repeat import repeat_report, repeat_runs
 from sluice.report.runs import Run, Variant, classes_present, find_runs, variants
 from sluice.report.svg import ID_PREFIX, colour_variable
+from sluice.report.thresholds import HIGH_PERCENT, LOW_PERCENT, threshold_panels
 
 HERE = Path(__file__).parent
+SCHEME_TABLE = ("scheme.",)
+"""Keys of a scenario that the table of policies has already."""
+_MOVES = (
+    "Demotion thresholds since the first one, of the run with the lowest seed. Line: the median port. "
+    f"Band: {LOW_PERCENT} to {HIGH_PERCENT} % of the ports."
+)
 
 
 @dataclass(frozen=True)
@@ -41,28 +54,43 @@ class LoadPart:
 
     title: str
     open: bool
+    board: Board
     sections: Sequence[tables.Section]
     completeness: Sequence[tables.Row]
     applications: Sequence[tables.Row]
     blocks: Sequence[Block]
 
 
-def write_report(folders: Iterable[Path], out: Path, *, baseline: str | None = None) -> list[str]:
+def write_report(
+    folders: Sequence[Path], out: Path, *, baseline: str | None = None, figures: Path | None = None
+) -> list[str]:
     """Compare the bundles in these folders on one HTML page. Returns the warnings for its reader (`notices`).
 
-    `baseline` is the label of the scheme that ratios refer to; None means the first one.
+    `baseline` is the label of the scheme, or the number of the policy's version, that ratios refer to; None means the
+    first one. `figures` is a folder for every picture as PNG and PDF, and its data as CSV.
     """
     runs = find_runs(folders)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render(runs, baseline=baseline))
+    context = _context(runs, baseline) | {"command": repeat_report(folders, baseline, out)}
+    out.write_text(_render(context))
+    if figures is not None:
+        _save(context["over_loads"], context["parts"], figures)
     invalid = sum(not run.summary["valid"]["ok"] for run in runs)
     return [*([f"{invalid} of {len(runs)} runs are not valid"] if invalid else []), *notices(variants(runs))]
 
 
-def render(runs: Sequence[Run], *, baseline: str | None = None) -> str:
-    """Return the page of these runs."""
-    compared = variants(runs)
-    base = _baseline(compared, baseline)
+def _save(over_loads: Sequence[Block], parts: Sequence[LoadPart], folder: Path) -> None:
+    """Write every picture into files. A name begins with the load, if there is one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = [("", over_loads), *((f"{file_stem(part.title)}-", part.blocks) for part in parts)]
+    for prefix, blocks in groups:
+        for block in blocks:
+            for panel in block.panels:
+                panel.save(folder, f"{prefix}{file_stem(block.heading)}-{file_stem(panel.title)}")
+
+
+def _render(context: Mapping[str, Any]) -> str:
+    """Return the page. It may run its own script, and nothing else: it can load nothing."""
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -71,14 +99,16 @@ def render(runs: Sequence[Run], *, baseline: str | None = None) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("page.html.j2")
-    css = (HERE / "page.css").read_text()
-    return _with_unique_ids(template.render(**_context(runs, compared, base), css=css).lstrip())
+    script = "/*<![CDATA[*/\n" + (HERE / "page.js").read_text() + "/*]]>*/"
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    parts = {"css": (HERE / "page.css").read_text(), "script": script, "script_sha256": digest}
+    return _with_unique_ids(template.render(**context, **parts).lstrip())
 
 
 def _with_unique_ids(html: str) -> str:
     figures = itertools.count(1)
     return re.sub(
-        r"<figure>.*?</figure>",
+        r"<figure\b.*?</figure>",
         lambda found: found[0].replace(ID_PREFIX, f"figure{next(figures)}-"),
         html,
         flags=re.DOTALL,
@@ -87,15 +117,20 @@ def _with_unique_ids(html: str) -> str:
 
 def _baseline(compared: Sequence[Variant], label: str | None) -> Variant:
     for variant in compared:
-        if label in (None, variant.label, variant.scheme):
+        if label in (None, variant.label, variant.scheme, str(variant.runs[0].version)):
             return variant
     known = ", ".join(variant.label for variant in compared)
-    raise SluiceError(f"--baseline {label}: no run has this scheme; the schemes are {known}")
+    raise SluiceError(f"--baseline {label}: no run has this scheme or version; the schemes are {known}")
 
 
-def _context(runs: Sequence[Run], compared: Sequence[Variant], base: Variant) -> dict[str, Any]:
+def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
+    """Return what the template needs, but the command of the report."""
+    compared = variants(runs)
+    base = _baseline(compared, baseline)
     loads = loads_of(compared)
-    keys, different = tables.differences(compared)
+    parameters = tables.parameters(compared)
+    besides = SCHEME_TABLE if parameters else ()
+    keys, different = tables.differences(compared, besides)
     return {
         "title": _title(runs),
         "subtitle": _subtitle(runs, compared, loads),
@@ -107,11 +142,14 @@ def _context(runs: Sequence[Run], compared: Sequence[Variant], base: Variant) ->
         "legend": [(variant, _dasharray(variant)) for variant in compared],
         "baseline": base,
         "several": len(compared) > 1,
+        "confidence": CONFIDENCE_PERCENT,
         "colours": {colour_variable(v.colour): (v.colour, _lighter(v.colour)) for v in compared},
-        "common": tables.common(compared),
+        "common": tables.common(compared, besides),
         "difference_keys": keys,
         "differences": different,
+        "parameters": parameters,
         "versions": _versions(runs),
+        "repeats": repeat_runs(compared),
         "over_loads": _over_loads(compared, base, loads),
         "parts": [_part(compared, base, load, load == loads[-1]) for load in loads],
     }
@@ -177,6 +215,7 @@ def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfold
     return LoadPart(
         "All figures" if load is None else f"Load {load:g}",
         unfolded,
+        board(present, base, load, classes_present(runs)),
         tables.fct_sections(present, base, load, classes_present(runs)),
         tables.completeness(present, load),
         tables.applications(present, load),
@@ -200,6 +239,8 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
             f"{counted}. A mean needs {MIN_FOR_MEAN} flows, a 99th percentile {MIN_FOR_P99}.",
         ),
     ]
+    firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]
+    blocks.append(Block("Thresholds over time", threshold_panels(firsts), _MOVES, legend=False))
     deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
     if deadlines:
         caption = (

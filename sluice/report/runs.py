@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from policy.desired import Policy
@@ -21,17 +22,15 @@ from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import SCHEDULED, SIZE_CLASSES
 from policy.schemes import SCHEMES
+from policy.scoreboard import ScoredFlows
+from sluice.report.bundle_files import FILES, read_bundle
 from sluice.report.keys import flat, shown
-from sluice.runs.bundle import POLICIES, POLICY_VERSION, VERSIONS
+from sluice.runs.bundle import POLICY_VERSION, VERSIONS
+from sluice.runs.scores import scored_columns
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""
 MAX_LABEL = 48
-DOCUMENTS = ("scenario", "meta", "summary")
-FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
-"""The files that make a folder a bundle."""
-FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
-"""The keys of a summary that a report needs."""
 FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source", POLICY_VERSION.name)
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
@@ -60,6 +59,8 @@ class Run:
     """The version of the policy whose flows these are; None if all flows of the bundle lived under one."""
     planned_as: str | None = None
     """The scheme or variant that a sweep ran this as; None if the run is not part of a sweep."""
+    policy: Mapping[str, Any] | None = None
+    """The policy with all its fields; None in a bundle without policies.json."""
 
     @property
     def scheme(self) -> str:
@@ -117,6 +118,15 @@ class Run:
             column("slowdown").astype(float),
         )
 
+    def scored(self) -> ScoredFlows:
+        """Read the flows for a scoreboard, also the unfinished ones."""
+        table = pq.read_table(self.folder / "flows.parquet")
+        if "source" in table.column_names:
+            table = table.filter(pc.equal(table["source"], SCHEDULED))
+        if self.version is not None:
+            table = table.filter(pc.equal(table[POLICY_VERSION.name], self.version))
+        return scored_columns(table)
+
 
 @dataclass(frozen=True, eq=False)
 class Variant:
@@ -154,13 +164,16 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 
 def _read(bundle: Path) -> list[Run]:
     """Return a run, or one run for each version of the policy if flows lived under several."""
-    scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
-    lacking = [key for key in FIGURES if key not in summary]
-    if lacking:
-        raise SluiceError(f"{bundle}: its summary.json lacks {', '.join(lacking)}; run the scenario again")
+    found = read_bundle(bundle)
+    scenario, meta, summary, policies = found.scenario, found.meta, found.summary, found.policies
     if VERSIONS not in summary:
-        return [Run(bundle, scenario, meta, summary, planned_as=_planned_as(bundle.resolve()))]
-    policies = {row["version"]: row["policy"] for row in json.loads((bundle / POLICIES).read_text())}
+        policy = policies[min(policies)] if policies else None
+        planned_as = _planned_as(bundle.resolve())
+        return [Run(bundle, scenario, meta, summary, planned_as=planned_as, policy=policy)]
+    if not summary[VERSIONS]:
+        raise SluiceError(
+            f"{bundle}: no flow lived wholly under one version of the policy; change it less often"
+        )
     return [
         Run(
             bundle,
@@ -168,6 +181,7 @@ def _read(bundle: Path) -> list[Run]:
             meta,
             {**figures, "valid": summary["valid"]},
             version=int(version),
+            policy=policies[int(version)],
         )
         for version, figures in summary[VERSIONS].items()
     ]
@@ -210,7 +224,7 @@ def _identity(run: Run) -> str:
         return json.dumps(
             [run.on, run.planned_as, str(run.folder.resolve().parents[1 + (run.load is not None)])]
         )
-    return json.dumps([run.on, run.settings], sort_keys=True, default=str)
+    return json.dumps([run.on, run.version, run.settings], sort_keys=True, default=str)
 
 
 def _labels(groups: list[list[Run]]) -> list[str]:
@@ -231,6 +245,8 @@ def _labels(groups: list[list[Run]]) -> list[str]:
 def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
     keys = {key for rival in rivals for key in differing([run, rival])}
     values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in sorted(keys)]
+    if run.version is not None:
+        return f"{name} (version {run.version})"
     label = f"{name} ({', '.join(values)})"
     return label if keys and len(label) <= MAX_LABEL else str(run.folder)
 

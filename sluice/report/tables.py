@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from policy.fields import POLICY_FIELDS
 from policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
+from policy.schemes import SCHEMES
+from sluice.field_text import field_text
 from sluice.report.figures import Estimate, estimate, miss_ratio, of_class, ratio
 from sluice.report.keys import shown
 from sluice.report.numbers import NOTHING, PLAIN, count, percent, size_text, time_scale
@@ -130,30 +134,66 @@ def _retransmissions(runs: Sequence[Run]) -> str:
     return NOTHING if found is None else count(round(found.mean))
 
 
-def differences(variants: Sequence[Variant]) -> tuple[list[str], list[Row]]:
+def differences(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> tuple[list[str], list[Row]]:
     """Return the keys in which the variants' scenarios differ, and each variant's values, over all
-    loads and seeds."""
+    loads and seeds. Keys that begin as one of `besides` are left out."""
     keys = differing([run for variant in variants for run in variant.runs])
+    keys = [key for key in keys if not key.startswith(besides)]
     if all(variant.label == variant.scheme for variant in variants):
         keys = [key for key in keys if key != "scheme.name"]  # the label has it
     return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
 
 
 def _value(variant: Variant, key: str) -> str:
-    values = list(dict.fromkeys(shown(run.settings.get(key)) for run in variant.runs))
+    return _by_load(variant, lambda run: shown(run.settings.get(key)))
+
+
+def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:
+    """Return the value that all runs of a variant share, or its value at each load."""
+    values = list(dict.fromkeys(map(value_of, variant.runs)))
     if len(values) == 1:
         return values[0]
-    by_load = {f"{run.load:g}": shown(run.settings.get(key)) for run in variant.runs if run.load is not None}
+    by_load = {f"{run.load:g}": value_of(run) for run in variant.runs if run.load is not None}
     return "; ".join(f"at {load}: {value}" for load, value in sorted(by_load.items())) or "differs"
 
 
-def common(variants: Sequence[Variant]) -> list[tuple[str, str]]:
-    """Return the scenario's tables with the values that all runs share."""
+@dataclass(frozen=True)
+class Parameter:
+    """A field of the policy, with its value under each variant."""
+
+    name: str
+    title: str
+    values: tuple[str, ...]
+    differs: bool
+
+
+def parameters(variants: Sequence[Variant]) -> list[Parameter]:
+    """Return the fields of the policies as they ran, without the scheme's name and fields that no variant has."""
+    if all(run.policy is None for variant in variants for run in variant.runs):
+        return []
+    found = []
+    for field in (field for field in POLICY_FIELDS if field.name != "scheme"):
+        values = tuple(_by_load(variant, partial(_in_policy, field.name)) for variant in variants)
+        if any(value != NOTHING for value in values):
+            found.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
+    return found
+
+
+def _in_policy(name: str, run: Run) -> str:
+    if run.policy is None:
+        return NOTHING
+    value = run.policy.get(name)
+    text = field_text(run.scheme, name, value) if run.scheme in SCHEMES else shown(value)
+    return text.replace('"', "").strip("[]")
+
+
+def common(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return the scenario's tables with the values that all runs share, without keys that begin as in `besides`."""
     runs = [run for variant in variants for run in variant.runs]
     different = set(differing(runs))
     tables: dict[str, list[str]] = {}
     for key, value in runs[0].settings.items():
-        if key not in different:
+        if key not in different and not key.startswith(besides):
             table, _, name = key.rpartition(".")
             tables.setdefault(table or "scenario", []).append(f"{name} {shown(value)}")
     return [(table, ", ".join(values)) for table, values in tables.items()]

@@ -16,7 +16,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import ONLY_IF_WATCHED, ONLY_ON_TWO_MACHINES, SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.records import (
+    ONLY_IF_LABELLED,
+    ONLY_IF_WATCHED,
+    ONLY_ON_TWO_MACHINES,
+    SCHEDULED,
+    SIZE_CLASSES,
+    FlowRecord,
+)
 from policy.version import VERSION
 from runtime import plugins
 from sluice.runs.versions import VersionOf, always
@@ -74,7 +82,7 @@ FLOWS_SCHEMA = pa.schema(
         *(
             (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
             for field in entries(FlowRecord)
-            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES)
+            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES, *ONLY_IF_LABELLED)
         ),
         ("slowdown", pa.float64()),
     ]
@@ -116,6 +124,8 @@ VERSIONS = "versions"
 """Key of summary.json: figures by version, if flows lived under several."""
 INTERRUPTED = "interrupted"
 """Key of meta.json."""
+COMMAND = "command"
+"""Key of meta.json: the words of the command that made the bundle, if that is not `sluice run`."""
 
 
 def machine_meta(seed: int) -> dict[str, Any]:
@@ -189,7 +199,7 @@ class BundleWriter:
     def add_flows(self, rows: pa.Table) -> None:
         """Add rows of FLOWS_SCHEMA."""
         lived = self._version_of(rows)
-        self._versions.update(lived[lived > 0].tolist())
+        self._versions.update(lived.tolist())
         column = pa.array(lived, pa.int64(), mask=lived == 0)
         self._flows.write_table(rows.append_column(POLICY_VERSION, column))
 
@@ -219,8 +229,8 @@ class BundleWriter:
         valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
         figures = summarise(read_figures(self._out))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
-        if len(self._versions) > 1:
-            found = sorted(self._versions)
+        if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
+            found = sorted(self._versions - {0})
             summary[VERSIONS] = {str(one): summarise(read_figures(self._out, one)) for one in found}
         _write_json(self._out / "summary.json", summary)
         return summary
@@ -258,11 +268,17 @@ def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:
     scheduled = _column(path, "source") == SCHEDULED
     if version is not None:
         scheduled &= np.equal(_column(path, POLICY_VERSION.name), version)
+    return _figures(lambda name: _column(path, name)[scheduled])
 
-    def of(name: str) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = _column(path, name)[scheduled]
-        return values
 
+def row_figures(rows: pa.Table) -> FlowFigures:
+    """Return the figures of the scheduled flows among rows of FLOWS_SCHEMA."""
+    scheduled = rows.filter(pc.equal(rows.column("source"), SCHEDULED))
+    return _figures(lambda name: scheduled.column(name).to_numpy())
+
+
+def _figures(of: Callable[[str], npt.NDArray[Any]]) -> FlowFigures:
+    """Return figures from columns by name."""
     classes = of("size_class")
     return FlowFigures(
         fct_us=of("fct_us"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,13 +35,18 @@ def load_cdf(name: str) -> SizeCdf:
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") else named
     if not is_file(path):
-        known = sorted({*plugins.WORKLOADS, *(p.stem for p in WORKLOADS.glob("*.cdf"))})
+        known = known_workloads()
         raise FieldError(
             "workload.sizes",
             f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "
             "otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
+
+
+def known_workloads() -> list[str]:
+    """Return the names of the distributions that Sluice and its plugins include."""
+    return sorted({*plugins.WORKLOADS, *(path.stem for path in WORKLOADS.glob("*.cdf"))})
 
 
 def load_trace(name: str) -> Trace | FlowTable:
@@ -78,19 +84,35 @@ def find_path(fabric: Fabric) -> NetworkPath:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
+    """Return the tables of a TOML file, or of the scenario.json of a bundle.
+
+    `path` can also be the bare name of a file in experiments/scenarios.
+    """
     if not path.suffix and not exists(path):
         path = SCENARIOS / f"{path.name}.toml"
     try:
-        return read_toml(path)
+        return _read_json(path) if path.suffix == ".json" else read_toml(path)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
         raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
+    except IsADirectoryError:
+        inner = path / "scenario.json"
+        raise SluiceError(f"{path}: is a folder; give {inner if inner.exists() else 'a TOML file'}") from None
     except OSError as error:
         raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
     except NotToml as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SluiceError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SluiceError(f"{path}: must be an object with the tables of a scenario")
+    return found
 
 
 def scenario_from_file(

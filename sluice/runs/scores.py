@@ -39,7 +39,7 @@ def bundle_scores(bundle: Path) -> list[Score]:
     """Return the scores of the versions under which any scheduled flow lived."""
     table = pq.read_table(bundle / "flows.parquet", filters=[("source", "=", SCHEDULED)])
     rows = json.loads((bundle / POLICIES).read_text())
-    flows, lived = _columns(table), table[POLICY_VERSION.name].to_numpy()
+    flows, lived = scored_columns(table), table[POLICY_VERSION.name].to_numpy()
     scores = []
     for row in rows:
         own = flows.where(np.equal(lived, row["version"]))
@@ -49,7 +49,8 @@ def bundle_scores(bundle: Path) -> list[Score]:
     return scores
 
 
-def _columns(table: pa.Table) -> ScoredFlows:
+def scored_columns(table: pa.Table) -> ScoredFlows:
+    """Return rows of flows.parquet as the columns of a scoreboard."""
     began_s, fct_us = table["started_at"].to_numpy(), table["fct_us"].to_numpy().astype(float)
     met = np.asarray([value is not False for value in table["met"].to_pylist()])
     return ScoredFlows(

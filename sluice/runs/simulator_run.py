@@ -15,7 +15,8 @@ from policy.scenario import Scenario
 from policy.workload import Workload
 from simulator import build as extension
 from simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
-from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta
+from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta, row_figures
+from sluice.runs.partial import RunningFigures
 from sluice.runs.progress import Progress, Report, flow_count
 from sluice.runs.simulated_flows import flow_rows
 from sluice.runs.versions import policy_row
@@ -39,7 +40,7 @@ def run_on_simulator(
     run_id = f"{scenario.name}-{scenario.seed}"
     with BundleWriter(out, scenario=document, policies=[policy_row(1, scenario.policy)]) as bundle:
         labels: dict[int, str] = {}
-        timeouts = 0
+        timeouts, figures = 0, RunningFigures()
 
         def add_flows(columns: Mapping[str, Any]) -> None:
             nonlocal timeouts
@@ -54,12 +55,13 @@ def run_on_simulator(
                 controls=np.full(count, policy.definition.congestion_control),
             )
             bundle.add_flows(rows)
+            figures.add(row_figures(rows))
 
         taps = Taps(
             flows=add_flows,
             thresholds=lambda moved: bundle.add_thresholds([_threshold_row(moved)]),
             senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
-            report=lambda progress: report(_in_flows(progress, flow_count(scenario))),
+            report=lambda progress: report(_in_flows(progress, flow_count(scenario), figures)),
         )
         simulation = Simulation(scenario, topology, taps, labels)
         interruption = ""
@@ -82,9 +84,9 @@ def run_on_simulator(
     return summary
 
 
-def _in_flows(progress: SimulationProgress, total: int) -> Progress:
+def _in_flows(progress: SimulationProgress, total: int, figures: RunningFigures) -> Progress:
     """Return the progress for a bar over flows: the time left follows from how fast flows have ended so far."""
-    return Progress(progress.ended, total, progress.ended, total)
+    return Progress(progress.ended, total, progress.ended, total, figures)
 
 
 def _scale(scenario: Scenario) -> float:

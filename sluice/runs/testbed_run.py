@@ -15,10 +15,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from hostagent.records import unfinished
 from policy.fabrics import TESTBED, check_fabric
-from policy.records import BACKGROUND, WATCHED, FlowRecord
+from policy.metrics import FlowFigures
+from policy.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.schedule import ScheduledFlow
 from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
+from sluice.runs.partial import RunningFigures
 from sluice.runs.process_input import WebSettings
 from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack
@@ -26,9 +28,11 @@ from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
 from sluice.runs.versions import by_time, policy_rows
 from store import observed
+from store.flows import numbered_pages
 from topologies import build_topology
 
 CHECK_S = 0.2
+FIGURES_S = 2.0
 UNREPORTED = "no record was delivered"
 
 
@@ -106,15 +110,34 @@ def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Re
     """Wait until every flow is recorded, or until the grace period after the last start ends."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     recorded, begin_s = 0, time.monotonic() + start_at - time.time()  # the wall clock may step
+    figures = _RecordedFigures(stack)
     while True:
         stack.check()
         with suppress(SQLAlchemyError):  # the disk of the store is full
             recorded = stack.recorded() + stack.recorded(BACKGROUND)
         elapsed_s = time.monotonic() - begin_s
-        report(Progress(elapsed_s, last_s, recorded, len(flows)))
+        report(Progress(elapsed_s, last_s, recorded, len(flows), figures.now()))
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
             return
         time.sleep(CHECK_S)
+
+
+class _RecordedFigures:
+    """The figures of the records in the store. Reading them costs CPU time, so this happens every two seconds."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._figures = RunningFigures()
+        self._read_s, self._after = time.monotonic(), stack.began_after
+
+    def now(self) -> RunningFigures:
+        if time.monotonic() >= self._read_s + FIGURES_S:
+            self._read_s = time.monotonic()
+            with suppress(SQLAlchemyError):
+                for after, records in numbered_pages(self._stack.engine, SCHEDULED, self._after):
+                    self._figures.add(FlowFigures.of(records))
+                    self._after = after
+        return self._figures
 
 
 def _records(stack: Stack) -> list[FlowRecord]:

@@ -7,9 +7,11 @@ seed, and lets its flows end. So all flows of a stage live wholly under its vers
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,23 @@ from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_flows, traffic_of
 from policy.scoreboard import SETTLE_S
 from runtime.wait import wait_until
+from sluice.report.page import write_report
 from sluice.runs.demo_traffic import show
 from sluice.runs.live.stack import NETWORK, SimulatedStack
+from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
+from sluice.runs.versions import VersionOf, by_run, replaced_by_others
+from sluice.scoreboard_view import print_scoreboard, write_picture
 from sluice.terminal import console
 from store import desired, observed
+from store.desired import PolicyVersion
 
 SCHEMES = ("tcp", "dctcp", "pias", "mlfq-adaptive", "sluice")
 BASE = "dctcp"
 """The scheme with which the table compares the others."""
 STAGE_S = 40.0
+AUTHOR = "tour"
+"""Who puts the tour's versions of the policy in force."""
 SLOWEST = 6.0
 """A simulated stage ends at the latest after so many times its length."""
 
@@ -65,6 +74,12 @@ def _document(own: Policy, scheme: str) -> dict[str, Any]:
     return document
 
 
+def by_stage(stages: Sequence[Stage], versions: Sequence[PolicyVersion]) -> VersionOf:
+    """Each flow lived under the version of its stage, unless someone else changed the policy before it ended."""
+    own = {stage.run_id: stage.version for stage in stages}
+    return by_run(own, replaced_by_others(versions, AUTHOR))
+
+
 def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterator[Stage]:
     """Run the stages, and yield each one when its flows have ended."""
     for number, policy in enumerate(policies, start=1):
@@ -75,6 +90,18 @@ def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterat
             yield _simulated_stage(stack, policy, run_id, stage_s)
         else:
             yield _testbed_stage(stack, policy, run_id, stage_s)
+
+
+def finish_tour(bundle: Path) -> None:
+    """Print the table and the plot of a tour, and write them and a report into its bundle."""
+    board = bundle_scoreboard(bundle, BASE)
+    (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
+    write_picture(board, bundle / "scoreboard.png")
+    print_scoreboard(board)
+    if board["versions"]:
+        report = bundle / "report.html"
+        write_report([bundle], report, baseline=str(board["against"]) if len(board["versions"]) > 1 else None)
+        console.print(f"report: {report}")
 
 
 # ── Testbed ─────────────────────────────────────────────────────────────────────────────────────
@@ -95,7 +122,7 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
 
 def _put_in_force(stack: Stack, policy: Policy) -> int:
     """Return the version once all switches and ports have followed it for SETTLE_S."""
-    version = desired.put_policy(stack.engine, policy, "tour")
+    version = desired.put_policy(stack.engine, policy, AUTHOR)
     stack.wait_applied(version)
     _wait(stack, lambda: _ports_follow(stack, version), f"the ports follow policy version {version}")
     settled = time.monotonic() + SETTLE_S
@@ -125,7 +152,7 @@ def _simulated_stage(stack: SimulatedStack, policy: Policy, run_id: str, stage_s
     stack.services.stop(NETWORK)
     stack.document = {**stack.document, "scheme": scheme_table(policy)}
     stack.run_id, stack.hold_s = run_id, stage_s
-    version = desired.put_policy(stack.engine, policy, "tour")
+    version = desired.put_policy(stack.engine, policy, AUTHOR)
     stack.start_network()
     stack.wait_applied(version)
     settled = time.monotonic() + SETTLE_S

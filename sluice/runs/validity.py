@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from policy.validity import CPU_LIMIT, LATE_LIMIT, LEAST_BUSY_S, REMEDY
+from runtime.machine_load import machine_ticks
 from topologies.testbed import PortService, Testbed
 
 CPU_SAMPLE_S = 0.5
-CPU_LIMIT = 0.97
-"""Share of all cores' time. Above it, processes wait for the CPU, and the FCT measures that wait."""
 WAITING_SAMPLE_S = 0.02
 WAITING_LIMIT_BYTES = 65_536
 """Limit of the memory of packets that wait for ovs-vswitchd. Its one thread moves every packet of
@@ -27,11 +27,6 @@ waits (p99: 4 packets). If packets come in batches, it moves many more.
 """
 EXCEEDED_SHARE_LIMIT = 0.05
 """The greatest share of the samples that may exceed a limit."""
-LATE_LIMIT = 0.05
-"""Limit of a port's lateness as a share of its sending time. Flows through the port take longer by
-at least this share."""
-LEAST_BUSY_S = 1.0
-"""A port that sent for less time than this is not judged."""
 
 
 @dataclass
@@ -81,25 +76,22 @@ class RunWatch:
                 last = now
 
     def _cpu(self) -> tuple[float, int, int, int]:
-        return (time.monotonic(), *_machine_ticks(), _process_ticks(self.switch_pid))
+        return (time.monotonic(), *machine_ticks(), _process_ticks(self.switch_pid))
 
     def reasons(self) -> list[str]:
         """Return why the run is not valid; empty if it is valid."""
         found = []
         busy = _share_above(self.machine, CPU_LIMIT)
         if busy > EXCEEDED_SHARE_LIMIT:
-            found.append(
-                f"the CPU was saturated (above {CPU_LIMIT:.0%}) in {busy:.0%} of the run; lower the rates or the load"
-            )
+            found.append(f"the CPU was saturated (above {CPU_LIMIT:.0%}) in {busy:.0%} of the run; {REMEDY}")
         behind = _share_above(self.waiting_bytes, WAITING_LIMIT_BYTES)
         if behind > EXCEEDED_SHARE_LIMIT:
             found.append(
                 f"ovs-vswitchd fell behind (more than {WAITING_LIMIT_BYTES} bytes of packets waited for it) in "
-                f"{behind:.0%} of the run; lower the rates or the load"
+                f"{behind:.0%} of the run; {REMEDY}"
             )
         found += [
-            f"the machine served port {port} late, by {share:.0%} of the port's sending time; "
-            "lower the rates or the load"
+            f"the machine served port {port} late, by {share:.0%} of the port's sending time; {REMEDY}"
             for port, share in self.late.items()
             if share > LATE_LIMIT
         ]
@@ -148,17 +140,6 @@ def _waiting_bytes(pid: int) -> int:
     except OSError:  # the process has ended
         return 0
     return sum(int(line.split()[6]) for line in lines)
-
-
-def _machine_ticks() -> tuple[int, int]:
-    """Return the busy ticks and all ticks of all cores.
-
-    Time that a hypervisor took counts as busy, because the run could not use it. Time of processes
-    with a lower priority ("nice") does not, because the run could have used it.
-    """
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    _, nice, _, idle, waiting, *_ = ticks
-    return sum(ticks) - idle - waiting - nice, sum(ticks)
 
 
 def _process_ticks(pid: int) -> int:

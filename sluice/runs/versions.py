@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # an installation of the simulator alone has no store
     from store.desired import PolicyVersion
 
 Versions: TypeAlias = npt.NDArray[np.int64]
+Times: TypeAlias = npt.NDArray[np.float64]
 VersionOf: TypeAlias = Callable[[pa.Table], Versions]
 """Returns the version of each row of flows.parquet; 0 for a flow that lived under several."""
 
@@ -27,19 +29,18 @@ def always(version: int) -> VersionOf:
     return lambda rows: np.full(rows.num_rows, version, np.int64)
 
 
-def by_time(versions: Sequence[PolicyVersion]) -> VersionOf:
+def by_time(versions: Sequence[PolicyVersion], dilation: float = 1.0) -> VersionOf:
     """Flows lived under the versions as the scoreboard says. `versions` are in the order of their numbers.
 
     An unfinished flow may have lived through each later change. So it counts only for the last version.
+    `dilation`: seconds of the wall clock for each second of the FCTs, 1 except in a slow simulation.
     """
     if len(versions) == 1:
         return always(versions[0].version)
     found = periods([Applied(v.version, v.policy.scheme, v.created_at, v.applied_at) for v in versions])
 
     def version_of(rows: pa.Table) -> Versions:
-        began_s = rows["started_at"].to_numpy()
-        lasted_s = rows["fct_us"].to_numpy().astype(float) / US_PER_S
-        ended_s = began_s + np.where(np.isnan(lasted_s), np.inf, lasted_s)
+        began_s, ended_s = _times_s(rows, dilation)
         schemes, lived = rows["scheme"].to_numpy().astype(str), np.zeros(rows.num_rows, np.int64)
         for period in found:
             inside = (began_s >= period.since_s) & (ended_s <= period.until_s) & (schemes == period.scheme)
@@ -49,14 +50,39 @@ def by_time(versions: Sequence[PolicyVersion]) -> VersionOf:
     return version_of
 
 
-def by_run(versions: dict[str, int]) -> VersionOf:
-    """Flows lived under the version of the run that their ids begin with."""
+def by_run(versions: Mapping[str, int], changed_s: Mapping[int, float] | None = None) -> VersionOf:
+    """Flows lived under the version of the run that their ids begin with.
+
+    `changed_s`: version → when someone else replaced it during its run (`replaced_by_others`). A flow that ended later,
+    or not at all, lived under several versions.
+    """
+    ends_s = changed_s or {}
 
     def version_of(rows: pa.Table) -> Versions:
         runs = [flow.rpartition("/")[0] for flow in rows["id"].to_pylist()]
-        return np.asarray([versions.get(run, 0) for run in runs], np.int64)
+        lived = np.asarray([versions.get(run, 0) for run in runs], np.int64)
+        _, ended_s = _times_s(rows)
+        until_s = np.asarray([ends_s.get(version, np.inf) for version in lived.tolist()])
+        return np.where(ended_s <= until_s, lived, 0)
 
     return version_of
+
+
+def replaced_by_others(versions: Sequence[PolicyVersion], author: str) -> dict[int, float]:
+    """Return when each version was replaced, if its successor is not of this author."""
+    return {one.version: after.created_at for one, after in pairwise(versions) if after.author != author}
+
+
+def _times_s(rows: pa.Table, dilation: float = 1.0) -> tuple[Times, Times]:
+    """Return when each flow began and ended, in seconds of the Unix epoch. An unfinished flow ends never.
+
+    A record of a slow simulation says that its flow began one FCT before its end, but it began earlier.
+    """
+    started_s = rows["started_at"].to_numpy()
+    lasted_s = rows["fct_us"].to_numpy().astype(float) / US_PER_S
+    finished = ~np.isnan(lasted_s)
+    ended_s = started_s + np.where(finished, lasted_s, np.inf)
+    return np.where(finished, ended_s - dilation * lasted_s, started_s), ended_s
 
 
 def policy_rows(versions: Sequence[PolicyVersion]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR
 from policy.framing import FRAME_BYTES
 from runtime.command import CommandFailed, run
+from sluice.runs.work import predicted_work
 from sluice.sweep.points import Point
-from sluice.sweep.work import predicted_work
 
 HOPS_PER_S = 5e6
 """Packet-hops that one core simulates in a second, at least. Measured: 6.8 and 11.7 million on two kinds of machine."""

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sluice.sweep.run import Outcome, Report, SweepProgress
 from sluice.sweep.table import Row, terminal_table, write
-from sluice.terminal import console
+from sluice.terminal import about, console
 
 MAX_WIDTH = 300
 
@@ -50,7 +50,7 @@ def headline(progress: SweepProgress) -> str:
     if progress.remaining_s is None:
         parts.append("time left still unknown")
     elif progress.remaining_s > 0:
-        parts.append(f"{_about(progress.remaining_s)} left")
+        parts.append(f"{about(progress.remaining_s)} left")
     return ", ".join(parts)
 
 
@@ -79,10 +79,3 @@ def _lines() -> Report:
         last = ended
 
     return report
-
-
-def _about(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

@@ -22,10 +22,10 @@ from policy.fabrics import SIMULATOR
 from runtime.process import spawn
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
+from sluice.runs.work import Work, predicted_work
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point
 from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
-from sluice.sweep.work import Work, predicted_work
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 CONFIG = "sweep.json"
@@ -130,10 +130,15 @@ class _Engine:
 
 
 def _jobs(on: str, jobs: int | None, cluster: Cluster | None) -> int:
-    if cluster:
-        if on != SIMULATOR:
-            raise SluiceError("--cluster: only points of the simulator can run on a cluster")
-        return jobs or DEFAULT_JOBS
+    if cluster is None:
+        return jobs_here(on, jobs)
+    if on != SIMULATOR:
+        raise SluiceError("--cluster: only points of the simulator can run on a cluster")
+    return jobs or DEFAULT_JOBS
+
+
+def jobs_here(on: str, jobs: int | None) -> int:
+    """Return how many points run at a time on this machine. Raises SluiceError for several on the testbed."""
     if on == SIMULATOR:
         return jobs or len(os.sched_getaffinity(0))
     if jobs not in (None, 1):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sluice.sweep.work import Work
+from sluice.runs.work import Work
 
 FOLDER = ".status"
 RUNNING, DONE, FAILED = "running", "done", "failed"

@@ -27,20 +27,30 @@ EXAMPLES = 20
 
 def configuration() -> schemathesis.Config:
     """Return all checks, with the rules that JSON Schema cannot express: thresholds increase, one
-    fewer than the queues; names in a description of the network are unique, and links name each other.
+    fewer than the queues; the limit of an alert's rule has the form of its figure; names in a description of the
+    network are unique, and links name each other.
 
     So only there a document that the schema allows may be refused with a 422. This application has no address for
-    agents, and no agent is enrolled.
+    agents and no folder of runs, and no agent is enrolled. A made-up name is of no port and of no capture.
     """
     refusals = {
         ("PUT", "policy"): "422",
         ("POST", "policy/preview"): "422",
+        ("PUT", "alerts/rules"): "422",
         ("PUT", "network"): "422",
         ("POST", "network/check"): "422",
+        ("POST", "runs"): "404",
+        ("POST", "runs/check"): "404",
+        ("POST", "runs/cancellation"): "404",
+        ("GET", "runs/report"): "404",
         ("POST", "enrolments"): "409",
         ("POST", "enrolment"): "403",
         ("POST", "agents/{name}/certificate"): "403",
         ("POST", "agents/{name}/revocation"): "404",
+        ("POST", "captures"): "404",
+        ("POST", "agents/{name}/captures/{capture}"): "404",
+        ("PUT", "ports/{port}/override"): "404",
+        ("DELETE", "ports/{port}/override"): "404",
     }
     return schemathesis.Config.from_dict(
         {

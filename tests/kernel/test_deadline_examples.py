@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import shutil
 import socket
@@ -21,6 +23,8 @@ from hostagent.sockets import (
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import listen
 from tests.kernel.sending import reading
+from tests.kernel.test_deadline import KILLED, set_phase
+from tests.kit import go
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 
@@ -28,6 +32,8 @@ EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 # -- the examples and their README
 
 SIZE, DEADLINE_MS = 2_000_000, 30_000
+PIDFD_GETFD = 438
+"""The number of this system call."""
 
 
 def run_example(pair: Pair, argv: list[str], flows: Map, *, sized: bool = True) -> tuple[int, str, int]:
@@ -56,28 +62,68 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(program)]
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
-def test_example__sends_and_reports(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
-    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
-    code, output, arrived = run_example(pair, argv, flows)
+@pytest.fixture(params=["c", "python", "go"])
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, list[str]]:
+    """A language, and the command of the example in it."""
+    match request.param:
+        case "c":
+            return "c", list(request.getfixturevalue("compiled"))
+        case "go":
+            return "go", [str(go.program("./examples/deadline", tmp_path / "deadline"))]
+    return "python", [sys.executable, str(EXAMPLES / "deadline.py")]
+
+
+def test_example__sends_and_reports(flows: Map, pair: Pair, example: tuple[str, list[str]]) -> None:
+    code, output, arrived = run_example(pair, example[1], flows)
     assert (code, output) == (0, f"{SIZE} bytes acknowledged, done\n")
     assert arrived == SIZE
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
-def test_example__names_the_wrong_field(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
-    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
+REFUSALS = {
+    "c": "Invalid argument",
+    "python": "deadline_s: must be in the future",
+    "go": "Deadline must be in the future, not -5ms from now",
+}
+
+
+def test_example__names_the_wrong_field(flows: Map, pair: Pair, example: tuple[str, list[str]]) -> None:
+    language, argv = example
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
         done = subprocess.run(
             [*argv, host, str(port), "1000", "-5"], capture_output=True, text=True, check=False
         )
     assert done.returncode == 1
-    assert (
-        "Invalid argument" in done.stderr
-        if language == "c"
-        else "deadline_s: must be in the future" in done.stderr
-    )
+    assert REFUSALS[language] in done.stderr
+
+
+def connection_of(pid: int) -> socket.socket:
+    """Return a duplicate of the connected socket of another process."""
+    libc, pidfd = ctypes.CDLL(None, use_errno=True), os.pidfd_open(pid)
+    try:
+        links = Path(f"/proc/{pid}/fd")
+        sockets = [int(path.name) for path in links.iterdir() if str(path.readlink()).startswith("socket:")]
+        [ours] = [libc.syscall(PIDFD_GETFD, pidfd, number, 0) for number in sockets]
+        return socket.socket(fileno=ours)
+    finally:
+        os.close(pidfd)
+
+
+def test_go__a_killed_flow_ends_a_write(flows: Map, pair: Pair, tmp_path: Path) -> None:
+    """The receiver does not read, so the write blocks until the kernel's state says killed."""
+    argv = [str(go.program("./examples/deadline", tmp_path / "deadline"))]
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        host, port = listener.getsockname()
+        with pair.a:
+            child = subprocess.Popen(
+                [*argv, host, str(port), "50000000", "30000"], stderr=subprocess.PIPE, text=True
+            )
+        server, _ = listener.accept()
+        with server, connection_of(child.pid) as sender:
+            set_phase(flows, sender, KILLED)
+            _, errors = child.communicate(timeout=30)
+    assert child.returncode == 1
+    assert "the kernel killed the flow after" in errors
 
 
 def code_blocks(language: str) -> list[str]:
@@ -89,16 +135,6 @@ def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair) -
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
         subprocess.run(["/usr/bin/python3", "-c", code, host, str(port)], check=True)
-
-
-def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("needs Go")
-    [code] = code_blocks("go")
-    (tmp_path / "main.go").write_text(code)
-    subprocess.run(["go", "build", "-o", "tell", "main.go"], cwd=tmp_path, check=True)
-    code_, output, arrived = run_example(pair, [str(tmp_path / "tell")], flows, sized=False)
-    assert (code_, output, arrived) == (0, "", 20_000)
 
 
 def test_readme__has_the_layouts(tmp_path: Path) -> None:

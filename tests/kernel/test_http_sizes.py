@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import http.client
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from policy.tags import known_size_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
+from tests.kit import go
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 PORT = 8080
@@ -31,18 +30,8 @@ def server(request: pytest.FixtureRequest, hook: Attachment, pair: Pair, tmp_pat
     """The example server on host a, whose tagger shows sizes."""
     if request.param == "python":
         argv = [sys.executable, str(EXAMPLES / "http_sizes.py"), V4["a"], str(PORT)]
-    elif shutil.which("go") is None:
-        pytest.skip("needs Go")
     else:
-        program, cache = (
-            tmp_path / "http_sizes",
-            os.environ.get("GOCACHE", str(Path.home() / ".cache/go-build")),
-        )
-        source = str(EXAMPLES / "http_sizes.go")
-        subprocess.run(
-            ["go", "build", "-o", program, source], check=True, env={**os.environ, "GOCACHE": cache}
-        )
-        argv = [str(program), f"{V4['a']}:{PORT}"]
+        argv = [str(go.program("./examples/http", tmp_path / "http_sizes")), f"{V4['a']}:{PORT}"]
     with pair.a, Tagger(TagSettings(60_000_000_000, sizes=True)) as tagger:
         tagger.attach("eth0")
         process = subprocess.Popen(argv)

@@ -22,6 +22,7 @@ SKIPPED = {
     "test_flow_queues.py::test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue": "the sender must outrun the link",
     "test_flow_queues.py::test_priorities_stay_strict_above_flow_queues": "the sender must outrun the link",
     "test_dctcp.py": "windows and rates over many round trips; registering is in test_loader.py",
+    "test_grpc.py": "runs the examples in Python and Go",
     "test_http_sizes.py": "runs the examples in Python and Go",
     "test_loader.py::test_load__again_and_again_leaves_nothing": "twenty times the same",
     "test_loader.py::test_register__again_and_again_leaves_nothing": "twenty times the same",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice capture` on a real testbed."""
+"""`sluice capture`, and a capture through the API, on a real testbed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 import topologies
 from policy.errors import FieldError, SluiceError
 from runtime.command import run
+from runtime.wait import wait_until
 from sluice.commands.capture import capture
 from sluice.testbeds import running_testbeds
+from store.desired import put_topology
+from store.engine import open_store
+from tests.web.conftest import TOKEN, Server
 from topologies.testbed import Testbed
 
 pytestmark = pytest.mark.net
@@ -29,6 +34,48 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
             bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
         yield bed
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_api__the_port_agent_captures_and_delivers(web: Server, tmp_path: Path) -> None:
+    """The request, the agent with tcpdump in the switches' namespace, and the file."""
+    graph, folder = topologies.build("single", hosts=2), tmp_path / "bed"
+    folder.mkdir()
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    captures = f"{web.url}/api/v1/captures"
+    with Testbed.start(graph, folder, controller=None, web=f"unix:{web.socket_path}") as bed:
+        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
+            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
+        engine = open_store(web.store_url)
+        put_topology(engine, graph)
+        engine.dispose()
+
+        def begun() -> str:
+            answer = requests.post(captures, json={"port": "s1:2", "seconds": 3}, headers=bearer, timeout=30)
+            return str(answer.json().get("id", ""))
+
+        capture = wait_until(begun, "the port agent reports its ports", timeout_s=30)
+
+        def state() -> str:
+            bed.exec("h1", ["ping", "-c", "3", "-i", "0.2", "10.0.0.2"])
+            return str(requests.get(f"{captures}/{capture}", headers=bearer, timeout=30).json()["state"])
+
+        wait_until(lambda: state() != "running", "the capture is delivered", timeout_s=40)
+        found = requests.get(f"{captures}/{capture}", headers=bearer, timeout=30).json()
+    assert (found["state"], found["problem"], found["full"]) == ("done", "", False)
+    out = tmp_path / "x.pcap"
+    out.write_bytes(requests.get(f"{captures}/{capture}/pcap", headers=bearer, timeout=30).content)
+    read = run(["tcpdump", "-n", "-r", str(out), "icmp"]).splitlines()
+    assert any("10.0.0.1 > 10.0.0.2: ICMP echo request" in line for line in read)
+    assert any("10.0.0.2 > 10.0.0.1: ICMP echo reply" in line for line in read)
+    assert found["packets"] >= len(read)
 
 
 def pid_of(bed: Testbed) -> int:

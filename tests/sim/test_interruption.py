@@ -37,7 +37,7 @@ def test_an_interrupted_run_has_a_bundle_that_says_interrupted(tmp_path: Path, n
     (tmp_path / "long.toml").write_text(SCENARIO)
     out = tmp_path / "out"
     argv = ["env", "--default-signal=HUP", sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml")]
-    argv += ["--on", "simulator", "--out", str(out)]
+    argv += ["--on", "simulator", "--yes", "--out", str(out)]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         flows = out / "flows.parquet"
         wait_until(

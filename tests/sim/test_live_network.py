@@ -239,6 +239,26 @@ def test_policy__that_the_scenario_excludes_is_refused_and_the_one_before_stays(
     assert {record.scheme for record in all_flows(engine)} == {"mlfq-adaptive"}
 
 
+def test_heartbeats__list_the_flows_under_way_of_their_host(driven: Driven, engine: Engine) -> None:
+    driven.run(1.05)
+    ended = {record.id for record in all_flows(engine)}
+    beats = observed.host_heartbeats(engine)
+    running = [(name, flow) for name, beat in beats.items() for flow in beat.running]
+    assert running
+    assert not ended & {flow.id for _, flow in running}
+    assert all(len(beat.running) <= beat.flows_active for beat in beats.values())
+    assert all(EPOCH_S <= flow.started_at - 100.0 <= EPOCH_S + driven.now_s for _, flow in running)
+    driven.network.finish(driven.instant)
+    recorded = {record.id: record for record in all_flows(engine)}
+    for name, flow in running:
+        record = recorded[flow.id]
+        assert (record.src, record.dst, record.bytes) == (name, flow.dst, flow.bytes)
+        assert record.deadline_us == pytest.approx(
+            None if flow.deadline_at is None else (flow.deadline_at - flow.started_at) * 1e6, abs=1.0
+        )
+    assert not any(beat.running for beat in observed.host_heartbeats(engine).values())
+
+
 def test_end_traffic__flows_under_way_end_and_no_new_one_starts(driven: Driven, engine: Engine) -> None:
     driven.run(1.0)
     driven.network.end_traffic()

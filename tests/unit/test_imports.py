@@ -15,7 +15,7 @@ ROOMS = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
 NO_ROOMS = {"tests", "tools"}
 """Packages that may import every room."""
 IMPURE = {"socket", "subprocess", "os", "time", "random", "pathlib", "io", "asyncio", "threading", "logging"}
-LIBRARIES_OF_POLICY = {"numpy", "scipy"}
+LIBRARIES_OF_POLICY = {"numpy"}
 
 
 def packages() -> set[str]:

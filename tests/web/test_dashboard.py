@@ -104,6 +104,8 @@ def test_the_scoreboard_compares_the_versions_with_the_chosen_one(page: Page, bu
     assert "×" in rows.nth(1).inner_text()
     assert page.locator("#scoreboard-plot path").count() >= 3
     second = attribute(page, "#scoreboard tr:nth-child(2)", "data-version")
+    page.select_option("#scoreboard-class", "large")
+    until(page, "document.querySelector('#scoreboard-plot').textContent.includes('FCT of large flows')")
     page.select_option("#scoreboard-against", second)
     until(page, "document.querySelector('#scoreboard tr:nth-child(2)').dataset.base === 'true'")
     assert "×" in rows.nth(0).inner_text()

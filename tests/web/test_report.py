@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from sluice.report.page import write_report
+from tests.kit.known import known
 from tests.unit.sluice.bundles import sweep
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.web
 
@@ -54,6 +58,57 @@ def test_report__fits_and_is_legible(
     assert requests == [report.as_uri()]
     assert errors == []
     context.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(report.as_uri())
+    yield page
+    context.close()
+
+
+def test_report__the_pointer_shows_the_values_of_every_scheme(opened: Page) -> None:
+    picture = opened.locator("details[open] figure[data-hover] svg").first
+    picture.scroll_into_view_if_needed()
+    tip = opened.locator(".tip:visible")
+    assert tip.count() == 0
+    box = known(picture.bounding_box())
+    opened.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.5 * box["height"])
+    where, *values = tip.inner_text().splitlines()
+    assert where.endswith(("µs", "ms", "s"))
+    assert [value.partition(": ")[0] for value in values] == ["dctcp", "pias"]
+    faster, slower = (float(value.partition(": ")[2]) for value in values)
+    assert 0 < slower < faster <= 1  # pias is twice as slow, so a smaller share has ended
+    opened.mouse.move(5, 5)
+    assert tip.count() == 0
+
+
+def test_report__the_arrow_keys_do_the_same(opened: Page) -> None:
+    opened.locator("details[open] figure[data-hover] svg").first.focus()
+    opened.keyboard.press("ArrowRight")
+    tip = opened.locator(".tip:visible")
+    first = tip.inner_text()
+    opened.keyboard.press("ArrowRight")
+    assert tip.inner_text() != first
+    opened.keyboard.press("Escape")
+    assert tip.count() == 0
+
+
+def test_report__a_picture_and_its_data_can_be_saved(opened: Page, tmp_path: Path) -> None:
+    figure = opened.locator("details[open] figure").first
+    saved = {}
+    for word in ("PNG", "CSV"):
+        with opened.expect_download() as download:
+            figure.get_by_text(word, exact=True).click()
+        saved[download.value.suggested_filename] = tmp_path / word
+        download.value.save_as(tmp_path / word)
+    assert list(saved) == ["small-flows.png", "small-flows.csv"]
+    assert saved["small-flows.csv"].read_text().startswith("series,fct_us,share\ndctcp,")
+    pixels = plt.imread(saved["small-flows.png"])
+    assert pixels.shape[1] > 900
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20  # drawn, not one colour
 
 
 def contrast(one: str, two: str) -> float:

@@ -19,17 +19,21 @@ COLUMN_HEADINGS = ("column", "type", "meaning")
 
 _INTRODUCTION = """\
 `sluice run FILE --out DIR` writes a bundle: a folder with the scenario, the versions that ran it, and the results. A
-folder with `summary.json` is complete, because that file is written last.
+folder with `summary.json` is complete, because that file is written last. While the run lasts, `progress.json` has its
+state and its figures so far.
 
 | file | content |
 | --- | --- |
 | `scenario.json` | the scenario as it was run |
 | `policies.json` | every version of the policy, with all its fields and its times |
-| `meta.json` | versions, kernel, state of git, plugins with their SHA-256, seed, CPU load, and the fabric (`on`) |
+| `meta.json` | versions, kernel, git, plugins with SHA-256, seed, CPU load, fabric (`on`), `command` of a demo |
 | `flows.parquet` | one row for each scheduled flow |
 | `ports.parquet` | thresholds and queue counters over time |
 | `samples.parquet` | how each running flow fares over time, if the scenario has `sample` |
 | `summary.json` | FCT, slowdown, deadlines, validity |
+
+The bundle of a tour also has `scoreboard.json`, `scoreboard.png` and `report.html`.
+`sluice run BUNDLE/scenario.json --out NEW` repeats a run.
 
 A bundle of the simulator has the same files, with `"on": "simulator"` in `meta.json`. Its times count from the start of
 the run, and its rows stand in the order in which the flows ended."""

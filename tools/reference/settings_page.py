@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from policy.entries import Entry, entries
-from policy.kinds import Kind
+from policy.entries import Entry, TableOf, entries
+from policy.kinds import Kind, ListOf
 from runtime.settings import Service
 from runtime.settings.example import example
 from runtime.settings.flags import metavar
 from runtime.settings.kinds import SecretFile
-from runtime.settings.layers import flag_of
+from runtime.settings.layers import flag_of, only_in_file
 from sluice.cli import SERVICES, service
 from tools.reference import documents
 from tools.reference.markdown import code, fence, page, sentence, table
@@ -70,6 +70,10 @@ def _section(one: Service[object]) -> Iterator[str]:
     headings = ("key", "flag", "allowed", "default", "meaning")
     yield table(headings, [_row(each) for each in entries(one.table)])
     yield fence(one.examples)
+    for each in entries(one.table):
+        if isinstance(each.kind, ListOf) and isinstance(each.kind.item, TableOf):
+            yield f"### Each of `{each.key}`"
+            yield documents.keys_of(each.kind.item.cls)
 
 
 def _row(one: Entry) -> tuple[str, ...]:
@@ -79,14 +83,20 @@ def _row(one: Entry) -> tuple[str, ...]:
         help += f" systemd credential: `{one.kind.credential}`."
     return (
         code(one.key),
-        code(flag_of(one) + value),
+        "–" if only_in_file(one) else code(flag_of(one) + value),
         _allowed(one.kind),
-        documents.default(one),
+        "in the example" if _is_list_of_tables(one.kind) and one.default else documents.default(one),
         help,
     )
 
 
+def _is_list_of_tables(kind: Kind) -> bool:
+    return isinstance(kind, ListOf) and kind.is_list_of_tables
+
+
 def _allowed(kind: Kind) -> str:
     """What is allowed; a code span where Markdown would read an address or a pattern as its own signs."""
+    if _is_list_of_tables(kind):
+        return "tables, see below"
     text = documents.allowed(kind)
     return code(text) if any(sign in text for sign in ("://", "*", "[", " _ ")) else text

@@ -14,6 +14,7 @@ from policy.agents import (
     AgentSettings,
     Heartbeat,
     HostHeartbeat,
+    PortHeartbeat,
     heartbeat_from,
 )
 from policy.entries import write
@@ -21,6 +22,7 @@ from policy.errors import FieldError
 from policy.foreign import new_uses
 from policy.lines import visible
 from policy.version import VERSION
+from store.captures import order_for
 from store.desired import policy_in_force
 from store.observed import MOST_AGENTS, add_event, find_agent, may_add_agent, put_agent
 from webui.api import blueprint
@@ -70,7 +72,10 @@ def heartbeat(path: AgentPath) -> Response:
     put_agent(engine, path.name, beat)
     current = policy_in_force(engine)
     settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
-    return jsonify(write(replace(settings, renew=must_renew())))
+    order = order_for(engine, path.name) if isinstance(beat, PortHeartbeat) else None
+    document = write(replace(settings, renew=must_renew(), capture=order))
+    # An agent of a version without captures refuses keys that it does not know.
+    return jsonify({key: value for key, value in document.items() if key != "capture" or value is not None})
 
 
 def _heartbeat(name: str, document: Any) -> Heartbeat:

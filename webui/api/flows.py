@@ -10,13 +10,18 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
-from store.flows import FILTERS, MOST_COLUMNS, FlowColumns, find_flows
+from store import ages
+from store.flow_list import FILTERS, find_flows
+from store.flows import MOST_COLUMNS, FlowColumns
+from store.observed import all_agents
 from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures
+from webui.active_flows import active_flows
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
-from webui.documents import connections_document
+from webui.documents import connections_document, living_hosts
 from webui.errors import ApiError
+from webui.host_models import ActiveFlowsAnswer
 from webui.identity import own_records, refuse_conflict
 from webui.models import (
     ConnectionsAnswer,
@@ -26,7 +31,7 @@ from webui.models import (
     FlowsAccepted,
     FlowsAnswer,
 )
-from webui.queries import FiguresQuery, FlowQuery, WindowQuery
+from webui.queries import ActiveFlowsQuery, FiguresQuery, FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 
@@ -75,13 +80,28 @@ def _records(body: object) -> list[FlowRecord]:
 
 @api.get("/flows", responses={200: FlowsAnswer})
 def list_flows(query: FlowQuery) -> Response:
-    """Records, newest first. `next` is the start of the following page."""
+    """Records, newest first. `next` is the `before` of the following page.
+
+    A page looks at a limited number of records, so it may have fewer rows than `limit` although older ones match.
+    `next` is null only if there are no older records.
+    """
     asked = query.model_dump(exclude_none=True)
     matching = {name: asked[name] for name in FILTERS if name in asked}
     if query.met is not None:
         matching["met"] = query.met == "true"
-    rows = find_flows(services().engine, matching, query.before, query.limit)
-    return jsonify(flows=rows, next=rows[-1]["sequence"] if len(rows) == query.limit else None)
+    page = find_flows(services().engine, matching, query.before, query.limit)
+    return jsonify(flows=page.rows, next=page.next, searched_to=page.searched_to)
+
+
+@api.get("/flows/active", responses={200: ActiveFlowsAnswer})
+def list_active_flows(query: ActiveFlowsQuery) -> Response:
+    """Flows under way, of schedules and of other programs, as the agents report them each second.
+
+    A heartbeat holds some twenty flows of each kind, so a busy host has more flows than it names.
+    """
+    engine = services().engine
+    beats = living_hosts(all_agents(engine), ages.age_s(engine))
+    return jsonify(flows=active_flows(beats, query.host))
 
 
 @api.get("/connections", responses={200: ConnectionsAnswer})
@@ -96,42 +116,45 @@ def list_connections() -> Response:
 @api.get("/fct", responses={200: FctAnswer})
 def fct(query: FiguresQuery) -> Response:
     """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
-    now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s, query.source)
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
     return jsonify(
-        window_s=round(now - since, 3),
+        window_s=round(until - since, 3),
         source=query.source,
-        flows_per_s=len(flows) / (now - since),
+        flows_per_s=len(flows) / (until - since) if until > since else 0.0,
         classes=figures.fct_by_class(flows),
         slowdown=figures.slowdown_by_class(flows),
         schemes=figures.fct_by_scheme(flows),
         bin_s=bin_s,
-        series=figures.fct_series(flows, since, now, bin_s) if bin_s else None,
+        series=figures.fct_series(flows, since, until, bin_s) if bin_s else None,
     )
 
 
 @api.get("/deadlines", responses={200: DeadlinesAnswer})
 def deadlines(query: FiguresQuery) -> Response:
     """How many flows with a deadline missed it, in total and over time."""
-    now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s, query.source)
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
     return jsonify(
-        window_s=round(now - since, 3),
+        window_s=round(until - since, 3),
         source=query.source,
         **figures.deadline_totals(flows),
         bin_s=bin_s,
-        series=figures.deadline_series(flows, since, now, bin_s) if bin_s else None,
+        series=figures.deadline_series(flows, since, until, bin_s) if bin_s else None,
     )
 
 
-def _covered(since: float, source: str) -> tuple[float, FlowColumns]:
-    """Return (start, flows): the source's flows that finished after the start, which is `since` or later.
+def _covered(query: FiguresQuery) -> tuple[float, float, FlowColumns]:
+    """Return (start, end, flows): the source's flows that finished in the window.
 
-    It is later if more than MOST_COLUMNS flows finished after `since`.
+    It starts later than requested if more than MOST_COLUMNS flows finished after its start.
     """
-    flows = services().recent.since(since)
+    now = time.time()
+    until = now if query.until is None else min(query.until, now)
+    since = until - query.window_s
+    flows = services().recent.since(since, until)
     start = float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since
-    return start, flows.of_traffic(source)
+    return start, until, flows.of_traffic(query.source)
 
 
 def _checked_bin_s(query: WindowQuery) -> float | None:

@@ -11,9 +11,12 @@ from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
 from policy.access import READ
+from policy.desired import Policy
 from policy.fabrics import check_fabric
 from policy.port_warnings import port_warnings
+from store.ages import age_s
 from store.audit import Author, policy_changes
+from store.captures import captures
 from store.desired import (
     PolicyVersion,
     current_topology,
@@ -24,8 +27,9 @@ from store.desired import (
 )
 from store.observed import add_event
 from webui.api import blueprint
-from webui.auth import require_token
+from webui.auth import Caller, require_token
 from webui.bodies import read_json
+from webui.capture_documents import capture_document
 from webui.documents import fabric_of, policy_document
 from webui.fitting import fitted_here, preview_document
 from webui.models import AuditAnswer, ChangedPolicyModel, Error, PolicyAnswer, PolicyPreview
@@ -49,9 +53,16 @@ def read_policy(query: HistoryQuery) -> Response:
 
 @api.get("/audit", responses={200: AuditAnswer, 401: Error, 403: Error}, security=[{"bearer": []}])
 def read_audit(query: HistoryQuery) -> Response:
-    """Who changed the policy, newest first. Needs a token of any role, because it shows names and addresses."""
+    """Who changed the policy, and who captured packets, newest first.
+
+    Needs a token of any role, because it shows names and addresses.
+    """
     require_token(services().token, READ)
-    return jsonify(changes=[asdict(change) for change in policy_changes(services().engine, query.limit)])
+    engine = services().engine
+    return jsonify(
+        changes=[asdict(change) for change in policy_changes(engine, query.limit)],
+        captures=[capture_document(capture, age_s(engine)) for capture in captures(engine, query.limit)],
+    )
 
 
 @api.put(
@@ -79,9 +90,15 @@ def change_policy(query: PutPolicyQuery) -> Response:
     engine = services().engine
     policy = fitted_here(engine, read_json()).policy
     check_fabric(policy, fabric_of(engine))
-    version = put_policy(engine, policy, author=Author(caller.name, caller.address))
+    return put_and_wait(policy, caller, query.wait_s)
+
+
+def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | None = None) -> Response:
+    """Store a policy, and answer as `PUT /policy` does. Raises Superseded (store.desired)."""
+    engine = services().engine
+    version = put_policy(engine, policy, Author(caller.name, caller.address), replaces)
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
-    reached = wait_applied(engine, version, query.wait_s, services().stopping)
+    reached = wait_applied(engine, version, wait_s, services().stopping)
     network = current_topology(engine)
     warnings = port_warnings(policy, network.port_by_id if network else ())
     document = policy_document(reached, current_version(engine)) | {"warnings": warnings}

@@ -39,6 +39,7 @@ from experiments.papers.adaptive_thresholds import mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
 from policy.fabrics import TESTBED
 from policy.schemes import SCHEMES
+from sluice.commands.arguments import folder
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.sweep.points import Point
 from sluice.terminal import console
@@ -154,7 +155,7 @@ EXPERIMENT = Experiment(
     options=(
         option(
             "--testbed",
-            type=Path,
+            type=folder,
             default=mismatch_fct.EXPERIMENT.default_out,
             help="folder of mismatch_fct (default: %(default)s)",
         ),

@@ -26,6 +26,7 @@ from policy import tags
 from policy.fabrics import TESTBED
 from policy.scenario import scheduled_flows
 from runtime.process import stop
+from sluice.commands.arguments import above_zero, seconds
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -234,8 +235,8 @@ EXPERIMENT = Experiment(
             default=false_ends.KINDS,
             help="attacks (default: all)",
         ),
-        option("--phase", type=float, default=6.0, help="seconds of each attack (default: %(default)s)"),
-        option("--rate", type=float, default=60.0, help="false ends in a second (default: %(default)s)"),
+        option("--phase", type=seconds, default=6.0, help="seconds of each attack (default: %(default)s)"),
+        option("--rate", type=above_zero, default=60.0, help="false ends in a second (default: %(default)s)"),
     ),
     quick={"schemes": ["mlfq-adaptive"], "kinds": ["small-fins", "large-fins"]},
     claims=claims,

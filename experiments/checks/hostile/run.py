@@ -29,6 +29,7 @@ from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
 from runtime.process import stop
+from sluice.commands.arguments import seconds
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -263,7 +264,7 @@ EXPERIMENT = Experiment(
     seeds=(1,),
     options=(
         option("--kinds", nargs="+", choices=KINDS, default=KINDS, help="floods (default: all)"),
-        option("--phase", type=float, default=10.0, help="seconds of each flood (default: %(default)s)"),
+        option("--phase", type=seconds, default=10.0, help="seconds of each flood (default: %(default)s)"),
     ),
     quick={"kinds": ["background", "no-ports", "frames"], "phase": 6.0},
     claims=claims,

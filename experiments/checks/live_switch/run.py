@@ -27,6 +27,7 @@ from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
+from sluice.commands.arguments import at_least_one, seconds
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -242,8 +243,10 @@ EXPERIMENT = Experiment(
     on=(TESTBED,),
     seeds=(1, 2, 3),
     options=(
-        option("--every", type=float, default=5.0, help="seconds between two changes (default: %(default)s)"),
-        option("--rounds", type=int, default=1, help="through all schemes (default: %(default)s)"),
+        option(
+            "--every", type=seconds, default=5.0, help="seconds between two changes (default: %(default)s)"
+        ),
+        option("--rounds", type=at_least_one, default=1, help="through all schemes (default: %(default)s)"),
         SCHEMES,
     ),
     quick=QUICK,

@@ -25,6 +25,7 @@ from experiments.kit.points import NamedPoint
 from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim
 from policy.framing import WIRE_PER_PAYLOAD
+from sluice.commands.arguments import load_share
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 from sluice.sweep.points import points
 
@@ -148,10 +149,10 @@ def scheme_at_load(text: str) -> tuple[str, float]:
     """Read "pias:0.6". Raises argparse.ArgumentTypeError."""
     scheme, _, load = text.partition(":")
     try:
-        return scheme, float(load)
-    except ValueError:
+        return scheme, load_share(load)
+    except ArgumentTypeError:
         raise ArgumentTypeError(
-            f"{text!r}: write a scheme of pias-144 and a load, for example pias:0.6"
+            f"{text!r}: write a scheme of pias-144 and a load below 1, for example pias:0.6"
         ) from None
 
 

@@ -26,6 +26,7 @@ from experiments.kit.verdict import Claim
 from runtime.http_client import HttpClient, ServerAway
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
+from sluice.commands.arguments import at_least_one, existing_folder, seconds
 
 HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
 """The goals: the oldest heartbeat, the slowest /health, the longest wait of a record."""
@@ -177,12 +178,14 @@ EXPERIMENT = Experiment(
     about=__doc__,
     runner=Script(measure),
     options=(
-        option("--seconds", type=float, default=60.0, help="seconds of each phase (default: %(default)s)"),
-        option("--agents", type=int, default=16, help="honest agents (default: %(default)s)"),
-        option("--dashboards", type=int, default=500, help="honest dashboards (default: %(default)s)"),
+        option("--seconds", type=seconds, default=60.0, help="seconds of each phase (default: %(default)s)"),
+        option("--agents", type=at_least_one, default=16, help="honest agents (default: %(default)s)"),
+        option(
+            "--dashboards", type=at_least_one, default=500, help="honest dashboards (default: %(default)s)"
+        ),
         option(
             "--tree",
-            type=Path,
+            type=existing_folder,
             default=None,
             help="checkout whose web process to measure (default: this one)",
         ),

@@ -26,6 +26,7 @@ from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
 from runtime.wait import wait_until
+from sluice.commands.arguments import seconds, seed
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -259,8 +260,8 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=float, default=600.0, help="seconds of traffic (default: %(default)s)"),
-        option("--seed", type=int, default=1, help="seed of flows and faults (default: %(default)s)"),
+        option("--seconds", type=seconds, default=600.0, help="seconds of traffic (default: %(default)s)"),
+        option("--seed", type=seed, default=1, help="seed of flows and faults (default: %(default)s)"),
     ),
     quick={"seconds": 120.0},
     claims=claims,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim, read_verdict
+from sluice.commands.arguments import existing_folder
 
 FIGURES = {
     "small mean": "fct_us_small_mean",
@@ -92,8 +93,8 @@ EXPERIMENT = Experiment(
     about=__doc__,
     runner=Script(measure),
     options=(
-        option("ours", type=Path, help="folder with the verdict.json of one fabric"),
-        option("theirs", type=Path, help="folder with the verdict.json of the other"),
+        option("ours", type=existing_folder, help="folder with the verdict.json of one fabric"),
+        option("theirs", type=existing_folder, help="folder with the verdict.json of the other"),
     ),
     claims=claims,
     numbers=lambda found: found,

@@ -33,6 +33,7 @@ from policy.scenario import scheduled_flows
 from policy.schedule import ScheduledFlow
 from runtime.http_client import ServerAway
 from runtime.wait import wait_until
+from sluice.commands.arguments import at_least_one, seconds, seed
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -228,19 +229,21 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=float, default=600.0, help="seconds of traffic (default: %(default)s)"),
-        option("--concurrent", type=int, default=200, help="flows at any time (default: %(default)s)"),
+        option("--seconds", type=seconds, default=600.0, help="seconds of traffic (default: %(default)s)"),
+        option(
+            "--concurrent", type=at_least_one, default=200, help="flows at any time (default: %(default)s)"
+        ),
         option(
             "--loads",
             dest="program_loads",
-            type=int,
+            type=at_least_one,
             default=100,
             help="loads of each BPF program (default: %(default)s)",
         ),
         option(
-            "--kill-every", type=float, default=5.0, help="seconds between two kills (default: %(default)s)"
+            "--kill-every", type=seconds, default=5.0, help="seconds between two kills (default: %(default)s)"
         ),
-        option("--seed", type=int, default=1, help="seed of flows and kills (default: %(default)s)"),
+        option("--seed", type=seed, default=1, help="seed of flows and kills (default: %(default)s)"),
     ),
     quick={"seconds": 60.0, "concurrent": 60, "program_loads": 10},
     claims=claims,

@@ -17,6 +17,7 @@ from experiments.kit.runners import ShortRuns
 from experiments.kit.runs import Results
 from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds.common import CAUSES, FLOWS, cause_points, columns, runs_folder
+from sluice.commands.arguments import folder
 
 VARIANTS = ("static-1KB", "static-10KB", "static-1000KB")
 COLUMNS = (
@@ -92,7 +93,7 @@ EXPERIMENT = Experiment(
     options=(
         option(
             "--runs",
-            type=Path,
+            type=folder,
             default=Path("results/dyna-causes"),
             help="folder of the bundles (default: %(default)s)",
         ),

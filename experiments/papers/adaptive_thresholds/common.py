@@ -18,6 +18,7 @@ from experiments.kit.flows import Flows, means, percentile, read_flows
 from experiments.kit.points import Planned, axes, one_group
 from experiments.kit.runs import Series
 from policy.schemes import SCHEMES
+from sluice.commands.arguments import folder
 from sluice.runs.files import read_document
 from sluice.sweep.points import Point
 
@@ -37,7 +38,7 @@ FIGURES = ("short_mean", "short_p99", "long_mean", "long_p99")
 
 RUNS = option(
     "--runs",
-    type=Path,
+    type=folder,
     default=Path("results/dyna"),
     help="folder of the bundles, which dyna_fig5 … dyna_fig8 share (default: %(default)s)",
 )

@@ -37,6 +37,7 @@ from experiments.papers.datcp.common import (
 )
 from policy.fabrics import SIMULATOR
 from policy.schemes import SCHEMES
+from sluice.commands.arguments import at_least_one
 
 FACTORS = {"lax": (0.9, 1.3), "moderate": (0.7, 1.1), "tight": (0.5, 0.9)}
 PAPER_BYTES = (10_000_000, 100_000_000)
@@ -177,7 +178,9 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-ROUNDS = option("--rounds", type=int, default=6, help="per run, ten seconds each (default: %(default)s)")
+ROUNDS = option(
+    "--rounds", type=at_least_one, default=6, help="per run, ten seconds each (default: %(default)s)"
+)
 EXPERIMENT = experiment(
     13,
     "Under DATCP more flows meet their deadlines than under TCP, and as many as under D³.",

@@ -16,6 +16,7 @@ from experiments.kit.main import read_command, run
 from experiments.kit.verdict import Claim, read_verdict
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
 from policy.fabrics import SIMULATOR
+from sluice.commands.arguments import seed
 
 FIGURES: Mapping[int, Experiment[Any]] = {
     8: fig08.EXPERIMENT,
@@ -58,7 +59,7 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     options=(
         option(
-            "--seeds", type=int, nargs="+", help="seeds; each is one run (default: the figure's own seeds)"
+            "--seeds", type=seed, nargs="+", help="seeds; each is one run (default: the figure's own seeds)"
         ),
         option("--figures", type=int, nargs="+", choices=FIGURES, default=list(FIGURES), help="default: all"),
     ),

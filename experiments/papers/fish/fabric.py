@@ -16,6 +16,7 @@ from experiments.kit.points import Planned, one_group
 from experiments.kit.runners import ShortRuns
 from experiments.kit.runs import Results, Runs
 from experiments.papers.fish.common import FIGURES, GAPS, Setup, change, columns, fct_ms, panels, points
+from sluice.commands.arguments import folder
 
 SCENARIO = Path(__file__).with_name("fabric.toml")
 CAPACITIES = (240, 480, 960)
@@ -39,7 +40,7 @@ SHARED: Mapping[str, Any] = {
     "options": (
         option(
             "--runs",
-            type=Path,
+            type=folder,
             default=Path("results/fish-fabric"),
             help="folder of the bundles, which fish_fig8 and fish_fig9 share (default: %(default)s)",
         ),

@@ -21,6 +21,7 @@ from policy.port_traffic import EDGES, TYPICAL_BYTES
 from policy.schemes import SCHEMES
 from policy.sizes import Sizes
 from policy.static_thresholds import known_delays, optimal_thresholds
+from sluice.commands.arguments import load_share
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
@@ -283,7 +284,7 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     options=(
         option("--sizes", default="web-search", help="distribution of flow sizes (default: %(default)s)"),
-        option("--load", type=float, default=0.8, help="load of the link (default: %(default)s)"),
+        option("--load", type=load_share, default=0.8, help="load of the link (default: %(default)s)"),
     ),
     claims=claims,
     numbers=numbers,

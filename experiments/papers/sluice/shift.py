@@ -32,6 +32,7 @@ from policy.desired import Policy
 from policy.scenario import scenario_from_document
 from policy.static_thresholds import optimal_thresholds
 from policy.workload import Workload
+from sluice.commands.arguments import seconds
 from sluice.runs.files import load_cdf, read_document
 from topologies import build_topology
 
@@ -263,7 +264,7 @@ EXPERIMENT = Experiment(
     options=(
         option(
             "--phase",
-            type=float,
+            type=seconds,
             default=3.0,
             metavar="SECONDS",
             help="length of a phase (default: %(default)s)",

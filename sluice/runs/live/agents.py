@@ -18,6 +18,7 @@ from policy.agents import (
     WatchStatus,
 )
 from policy.graph import Topology
+from policy.host_state import RunningFlow
 from policy.workload import FlowBatch
 from simulator.live import Counters
 from simulator.taps import OUTCOMES
@@ -55,9 +56,12 @@ class HostCounts:
 
 
 def host_heartbeats(
-    topology: Topology, counts: HostCounts, force: InForce
+    topology: Topology, counts: HostCounts, force: InForce, running: Mapping[int, tuple[RunningFlow, ...]]
 ) -> Iterator[tuple[str, Heartbeat]]:
-    """Yield each host's name and heartbeat. A simulated host has its scheme's congestion control and nothing else."""
+    """Yield each host's name and heartbeat. A simulated host has its scheme's congestion control and nothing else.
+
+    `running` has the flows that are under way, by the index of their sender (see RunningFlows.shown).
+    """
     control = force.policy.definition.congestion_control
     for index, host in enumerate(topology.hosts):
         started, finished = int(counts.started[index]), int(counts.finished[index])
@@ -92,6 +96,7 @@ def host_heartbeats(
                 flows_undeclared=0,
                 start_lag_max_us=0,
                 user_space_mean_us=0.0,
+                running=running.get(index, ()),
             ),
         )
 

@@ -23,6 +23,7 @@ from controller.state import Desired
 from policy.agents import Heartbeat
 from policy.desired import Policy
 from policy.graph import Topology
+from policy.host_state import RunningFlow
 from policy.records import FlowRecord
 from policy.scenario import Scenario
 from policy.units import PS_PER_MS, PS_PER_S
@@ -32,6 +33,7 @@ from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
 from sluice.runs.live.agents import HostCounts, host_heartbeats, port_heartbeat, simulator_heartbeat
 from sluice.runs.live.controller import SimulatedController
 from sluice.runs.live.pace import Pace
+from sluice.runs.live.running import running_flows
 from sluice.runs.simulated_flows import Texts, flow_rows, records
 from store.flows import add_flows
 from store.observed import put_agents
@@ -163,8 +165,13 @@ class LiveNetwork:
             self._controller.report_presence()
             self._controller.sample_queues(counters)
             beats[PORT_AGENT] = port_heartbeat(self._topology, counters, force, at.now_s)
-            beats.update(host_heartbeats(self._topology, self._counts, force))
+            beats.update(host_heartbeats(self._topology, self._counts, force, self._running(at)))
         self._recorder.record(put_agents, beats)
+
+    def _running(self, at: Instant) -> dict[int, tuple[RunningFlow, ...]]:
+        columns, zero_s = self._fabric.under_way(), at.epoch_s - self._fabric.now_ps / PS_PER_S
+        _, controls = self._schemes.of(columns["number"])
+        return running_flows(columns, self._topology, self._run_id, controls, zero_s)
 
 
 class _Schemes:

@@ -79,6 +79,7 @@ def test_imminence__by_hand(laws: ModuleType) -> None:
     assert d(3_000_000, 500_000, 4000, 1000) == 2 * ONE_Q16
     assert d(3_000_000, 500_001, 4000, 1000) == 2 * ONE_Q16 - 1
     assert d(3_000_000, 100_000, 4000, 1000) == 2 * ONE_Q16, "at most 2"
+    assert d(9, 1, 4000, 1000) == 2 * ONE_Q16, "3 us of work in 1 us"
     assert d(3_000_000, 0, 4000, 1000) == 2 * ONE_Q16, "the deadline has passed"
     assert d(0, 1, 4000, 1000) == ONE_Q16 // 2
 

@@ -140,3 +140,8 @@ def test_left__is_shortened_by_8_round_trips_or_a_quarter(
     laws: ModuleType, left_us: int, rtt_us: int
 ) -> None:
     assert laws.lib.sl_datcp_left_us(left_us, rtt_us) == left_us - min(8 * rtt_us, left_us // 4)
+
+
+@pytest.mark.parametrize(("rtt_us", "left_us"), [(1, 992), (28, 776), (31, 752), (32, 750), (1000, 750)])
+def test_left__of_a_millisecond(laws: ModuleType, rtt_us: int, left_us: int) -> None:
+    assert laws.lib.sl_datcp_left_us(1000, rtt_us) == left_us

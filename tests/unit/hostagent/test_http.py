@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.sockets import http
+from hostagent.sockets import http, options
+from hostagent.sockets.flow import pack_flow, unpack_flow
 from hostagent.sockets.http import UNKNOWN, MessageSizes, start_server
 
 
@@ -102,9 +104,9 @@ def test_start_server__passes_all_bytes_on() -> None:
 def test_start_server__declares_before_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int | None] = []
 
-    def note(sock: object, size_bytes: int | None = None) -> None:
-        calls.append(size_bytes)
+    def note(sock: object, **flow: Any) -> None:
+        calls.append(unpack_flow(pack_flow(**flow)).size_bytes)
 
-    monkeypatch.setattr(http, "declare", note)
+    monkeypatch.setattr(options, "put", note)
     asyncio.run(_served(HEAD, bytes(1000), CHUNKED, b"0\r\n\r\n"))
     assert calls == [len(HEAD) + 1000, None]

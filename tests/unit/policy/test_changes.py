@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from policy.changes import changed, chosen, frozen, is_list, unfrozen
+from policy.changes import changed, chosen, frozen, is_list, not_overridden, overridden, unfrozen
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.schemes import SCHEMES
@@ -96,3 +96,38 @@ def test_unfrozen__names_the_frozen_ports() -> None:
     policy = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:*"], "freeze": True}]})
     with pytest.raises(FieldError, match=r"s1:2: no override freezes s1:2 by this name; frozen are s1:\*"):
         unfrozen(policy, ["s1:2"])
+
+
+FOUR_QUEUES = {"scheme": "mlfq-adaptive", "queues": 4}
+FIXED = {"thresholds": [10_000, 20_000, 30_000]}
+
+
+def with_overrides(*overrides: dict[str, Any]) -> Policy:
+    return made({**FOUR_QUEUES, "overrides": list(overrides)})
+
+
+def test_overridden__the_new_rule_replaces_the_port_s_own_and_decides() -> None:
+    before = with_overrides({"ports": ["s1:2", "s1:3"], "freeze": True}, {"ports": ["s1:*"], **FIXED})
+    now = after(before, overridden(before, "s1:2", {"freeze": True}))
+    assert now.to_document()["overrides"] == [
+        {"ports": ["s1:3"], "freeze": True},
+        {"ports": ["s1:*"], **FIXED},
+        {"ports": ["s1:2"], "freeze": True},
+    ]
+    assert now.is_frozen("s1:2")
+    assert now.fixed_at("s1:3") == (10_000, 20_000, 30_000)
+    assert after(now, overridden(now, "s1:2", FIXED)).fixed_at("s1:2") == (10_000, 20_000, 30_000)
+
+
+def test_not_overridden__ends_the_rule_of_the_port_alone() -> None:
+    before = with_overrides({"ports": ["s1:2", "s1:3"], "freeze": True}, {"ports": ["s1:2"], **FIXED})
+    now = after(before, not_overridden(before, "s1:2"))
+    assert now.override_of("s1:2") is None
+    assert now.is_frozen("s1:3")
+
+
+def test_not_overridden__names_the_override_that_includes_the_port() -> None:
+    with pytest.raises(FieldError, match=r"names s1:2 itself; s1:\* includes it"):
+        not_overridden(with_overrides({"ports": ["s1:*"], "freeze": True}), "s1:2")
+    with pytest.raises(FieldError, match=r"names s1:2 itself$"):
+        not_overridden(with_overrides(), "s1:2")

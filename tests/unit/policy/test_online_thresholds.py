@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy import tags
+from policy.framing import MSS_BYTES
 from policy.online_thresholds import (
     FLOOR_BYTES,
-    MAX_LOAD,
     MIN_GAIN,
     DelayModel,
     best_thresholds,
     cost_of,
     delay_model,
+    delay_terms,
     worthwhile_thresholds,
 )
 from policy.port_traffic import BUCKETS, EDGES, FlowSizes
@@ -36,16 +37,31 @@ def model_of(
     above: Sequence[float] | None = None,
 ) -> DelayModel:
     """Return the delay model of one port, for flows whose sizes are edges."""
-    sizes, shares = np.asarray(sizes_bytes, float), np.asarray(shares, float)
-    ends = np.zeros((1, BUCKETS))
-    np.add.at(ends[0], np.searchsorted(EDGES, sizes), shares)
-    up_to = np.minimum(sizes[:, None], EDGES[None]).T @ shares
     other = np.zeros((1, levels)) if above is None else np.asarray([above])
-    return delay_model(FlowSizes(ends, EDGES[None]), load * up_to[None] / up_to[-1], other)
+    return delay_model(*measured(sizes_bytes, shares, load), other)
+
+
+def measured(
+    sizes_bytes: npt.ArrayLike, flows: npt.ArrayLike, load: float
+) -> tuple[FlowSizes, npt.NDArray[np.float64]]:
+    """Return what a port measures: flows by bucket, and the load up to each edge."""
+    sizes, flows = np.asarray(sizes_bytes, float), np.asarray(flows, float)
+    ends = np.zeros((1, BUCKETS))
+    np.add.at(ends[0], np.searchsorted(EDGES, sizes), flows)
+    up_to = np.minimum(sizes[:, None], EDGES[None]).T @ flows
+    return FlowSizes(ends, EDGES[None]), load * up_to[None] / up_to[-1]
+
+
+PER_PORT = ("load", "area", "weight", "weighted_bytes", "weighted_load", "above")
+"""Fields of a model with a row for each port."""
 
 
 def edge(size_bytes: int) -> int:
     return tags.edge_index(size_bytes)
+
+
+def test_floor__is_the_first_window_of_ten_packets() -> None:
+    assert FLOOR_BYTES == 10 * MSS_BYTES
 
 
 PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
@@ -86,8 +102,7 @@ def test_best_thresholds__nothing_is_better(
 @given(st.lists(sizes, min_size=2, max_size=4), st.floats(0.1, 0.9))
 def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[list[int]], load: float) -> None:
     alone = [model_of(s, [1 / len(s)] * len(s), load, 3) for s in several]
-    names = ("load", "area", "weight", "weighted_bytes", "weighted_load", "above")
-    joined: dict[str, Any] = {n: np.concatenate([getattr(model, n) for model in alone]) for n in names}
+    joined: dict[str, Any] = {n: np.concatenate([getattr(model, n) for model in alone]) for n in PER_PORT}
     together = replace(alone[0], **joined)
     best, cost = best_thresholds(together, 3)
     for i, model in enumerate(alone):
@@ -136,6 +151,31 @@ def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> Non
     assert worthwhile_thresholds(limited, best).tolist() == [[edge(4217)]]
 
 
+def test_best_thresholds__are_edges_even_if_the_first_level_is_better_empty() -> None:
+    """Traffic that is served before the first level alone would slow every flow there."""
+    best, _ = best_thresholds(model_of(*PAPER_MIX, 0.3, 3, above=[0.5, 0.0, 0.0]), 3)
+    assert best[0, 0] == 0
+
+
+def test_best_thresholds__one_level_has_none_at_any_number_of_ports() -> None:
+    one = model_of(*PAPER_MIX, 0.8, 1)
+    twice: dict[str, Any] = {n: np.repeat(getattr(one, n), 2, axis=0) for n in PER_PORT}
+    two = replace(one, **twice)
+    best, cost = best_thresholds(two, 1)
+    assert (best.shape, cost.shape) == ((2, 0), (2,))
+    assert worthwhile_thresholds(two, best).shape == (2, 0)
+
+
+def test_terms__the_best_among_some_edges_or_the_last() -> None:
+    model = model_of(EDGES[[12, 25, 38]], [0.8, 0.1, 0.1], 0.8, 3)
+    assert best_thresholds(model, 3)[0].tolist() == delay_terms(model, 3).best()[0].tolist() == [[12, 25]]
+    some = [3, 11, 14, 30]
+    best, cost = delay_terms(model, 3).best(some)
+    assert set(best[0]) <= {*some, BUCKETS - 1}
+    for other in combinations_with_replacement([*some, BUCKETS - 1], 2):
+        assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
+
+
 def test_best_thresholds__more_levels_never_cost_more() -> None:
     heavy = np.asarray(tags.EDGES_BYTES, float)
     costs = [best_thresholds(model_of(heavy, heavy**-0.8, 0.8, k), k)[1][0] for k in range(1, 9)]
@@ -151,9 +191,18 @@ def test_cost_of__one_level_is_processor_sharing() -> None:
 
 
 def test_cost_of__beyond_full_load_stays_finite_and_comparable() -> None:
-    busy, full = model_of(*PAPER_MIX, 3.0, 2), model_of(*PAPER_MIX, MAX_LOAD, 2)
+    """As at a load of 0.95."""
     choice = np.asarray([[edge(10_000)]])
-    assert cost_of(busy, choice) == pytest.approx(cost_of(full, choice))
+    full = cost_of(model_of(*PAPER_MIX, 0.95, 2), choice)
+    for load in (0.96, 0.99, 3.0):
+        assert cost_of(model_of(*PAPER_MIX, load, 2), choice) == pytest.approx(full)
+
+
+@pytest.mark.parametrize("flows", [0.5, 50.0])
+def test_cost_of__is_a_mean_over_any_number_of_flows(flows: float) -> None:
+    many = delay_model(*measured(PAPER_MIX[0], np.asarray(PAPER_MIX[1]) * flows, 0.8), np.zeros((1, 2)))
+    choice = np.asarray([[edge(10_000)]])
+    assert cost_of(many, choice) == pytest.approx(cost_of(model_of(*PAPER_MIX, 0.8, 2), choice))
 
 
 def test_cost_of__traffic_that_goes_before_a_level_slows_it() -> None:
@@ -175,6 +224,12 @@ def test_cost_of__agrees_with_an_event_simulation(
     measured = np.mean(took[1_000:] / (drawn[1_000:] + FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
     assert cost_of(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)
+
+
+def test_worthwhile_thresholds__a_port_without_flows_keeps_its_own() -> None:
+    nothing = np.zeros((1, BUCKETS))
+    idle = delay_model(FlowSizes(nothing, EDGES[None]), nothing, np.zeros((1, 3)))
+    assert worthwhile_thresholds(idle, np.asarray([[8, 12]])).tolist() == [[8, 12]]
 
 
 def test_worthwhile_thresholds__a_small_gain_changes_nothing() -> None:

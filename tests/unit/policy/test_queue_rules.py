@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from policy import tags
 from policy.needs import Need
 from policy.queue_rules import QUEUE_RULES, QueueRule
 
@@ -31,6 +32,15 @@ def test_rule(rule: QueueRule) -> None:
     assert [queues for queues in range(9) if rule.allows(queues)] == allowed
     assert [rule.demotions(queues) for queues in allowed] == demotions
     assert [rule.queue_of_level(level) for level in range(3)] == levels
+
+
+@pytest.mark.parametrize("rule", QUEUE_RULES, ids=lambda rule: rule.label)
+def test_map__more_thresholds_than_levels_lead_to_no_queue_that_the_port_lacks(rule: QueueRule) -> None:
+    many = [10_000 * 4**i for i in range(7)]
+    for queues in RULES[rule][0]:
+        found = rule.map(many, queues=queues, untagged_queue=0)
+        assert len(found) == tags.TAG_COUNT
+        assert set(found) <= set(range(queues))
 
 
 def test_only_rules_without_an_order_of_tags_read_none() -> None:

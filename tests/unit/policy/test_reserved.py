@@ -76,6 +76,18 @@ def test_limits__the_last_free_tag_of_attained_service_has_none() -> None:
     assert np.isinf(limits[38:]).all()
 
 
+@pytest.mark.parametrize(
+    ("reserved", "limited"), [((56,), True), ((57,), False), ((60,), False), ((61,), True)]
+)
+def test_limits__no_size_class_has_one_if_one_of_their_tags_is_reserved(
+    reserved: tuple[int, ...], limited: bool
+) -> None:
+    """A larger flow may then carry the tag of a smaller class."""
+    limits = limits_bytes(1.0, 10, reserved=reserved)
+    assert np.isfinite(limits[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST]).all() == limited
+    assert np.isinf(limits[tags.KNOWN_SIZE_LAST])
+
+
 def test_breach__others_traffic_is_no_offence() -> None:
     payload = np.zeros(tags.TAG_COUNT)
     payload[10] = 1e9

@@ -33,6 +33,7 @@ def test_suspicion_has_a_port_watched_and_goes_by() -> None:
 def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term() -> None:
     demoted = Conduct().suspected(0).proven(S)
     assert (demoted.treatment, demoted.offences) == (Treatment.DEMOTED, 1)
+    assert demoted.term_s == 5
     renewed = demoted.proven(4 * S)
     assert renewed.offences == 1
     assert renewed.after(S + FIRST_TERM_NS) == renewed

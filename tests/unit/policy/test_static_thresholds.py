@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from policy import tags
+from policy import static_thresholds, tags
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.online_thresholds import cost_of
@@ -41,6 +41,7 @@ DATA_MINING = cdf(
     (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
 )
 MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
+SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 
 PUBLISHED = {  # in packets, from the scripts of PIAS's ns-2 evaluation
     ("web-search", 0.9): (759, 1132, 1456, 1737, 2010, 2199, 2325),
@@ -94,6 +95,42 @@ def test_pias_thresholds__nothing_near_or_far_is_better(sizes: Sizes, queues: in
             assert pias_objective(sizes, 0.8, other.tolist()) >= least * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("load", [0.5, 0.95, 0.99])
+def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> None:
+    """Sizes without any step, so the best threshold is between two sizes of the grid."""
+    found = pias_thresholds(SMOOTH, load, 3)
+    least = pias_objective(SMOOTH, load, found)
+    for i in range(2):
+        for factor in np.linspace(0.97, 1.03, 61):
+            moved = [size * (factor if i == k else 1) for k, size in enumerate(found)]
+            assert pias_objective(SMOOTH, load, moved) >= least * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("sizes", [WEB_SEARCH, SMOOTH], ids=["web", "smooth"])
+def test_grid__reaches_from_the_smallest_flow_to_the_largest_in_equal_steps(sizes: Sizes) -> None:
+    flows = static_thresholds._FlowSizes(sizes, 1.0)
+    grid = static_thresholds._grid(flows)
+    widest = (grid[-1] / grid[0]) ** (1 / (static_thresholds.GRID_POINTS - 1))
+    assert (grid[1:] / grid[:-1]).max() <= widest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("queues", [2, 3, 4])
+def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
+    flows = static_thresholds._FlowSizes(WEB_SEARCH, 1.0)
+    grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
+    costs = {
+        choice: static_thresholds._objective(flows, 0.8, grid[list(choice)])
+        for choice in combinations_with_replacement(range(len(grid)), queues - 1)
+    }
+    found = static_thresholds._best_on_grid(flows, 0.8, queues, grid)
+    assert costs[tuple(found)] == pytest.approx(min(costs.values()))
+
+
+def test_whole__bytes_rise_from_1_to_a_policys_maximum() -> None:
+    assert static_thresholds._whole(np.asarray([0.3, 0.3, 3.2])) == (1, 2, 4)
+    assert static_thresholds._whole(np.asarray([5.0, 2e9, 2e9])) == (5, 10**9 - 1, 10**9)
+
+
 @pytest.mark.parametrize("queues", range(1, 9))
 @pytest.mark.parametrize("load", [0.01, 0.5, 0.99])
 def test_pias_thresholds__increase_and_are_a_policys(queues: int, load: float) -> None:
@@ -114,6 +151,8 @@ def test_pias_thresholds__scale_with_the_sizes() -> None:
 def test_pias_objective__one_threshold_by_hand() -> None:
     """80 % of 10 KB, 20 % of 1 MB, load 0.8, threshold 10 KB: 1 / (1 - 0.8 * 10/208) + 0.2 / (1 - 0.8)."""
     assert pias_objective(MIX, 0.8, [10_000]) == pytest.approx(1 / (1 - 0.8 * 10 / 208) + 1)
+    below_all = 1 / (1 - 0.8 / 208) + 1 / (1 - 0.8)
+    assert pias_objective(MIX, 0.8, [1000]) == pytest.approx(below_all, rel=1e-9)
 
 
 @pytest.mark.parametrize("load", [0, 1, -0.1, 1.5])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.tag_limits import NEGLIGIBLE_SHARE, breach, limits_bytes, payload_bytes, suspicion
+from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
 from tests.kit.known import known
 
 GAP_MS = 10
@@ -130,6 +130,24 @@ def test_whoever_always_says_the_same_small_tag_is_found_out(tag: int) -> None:
     assert (found.tag, found.sent_bytes, found.limit_bytes) == (tag, limit + 1, limit)
 
 
+def test_limits__by_hand() -> None:
+    """Within 0.5 s, 50 flows can begin 10 ms apart, and 2 more overlap. Each byte may be sent twice."""
+    limits = limits_bytes(0.5, GAP_MS)
+    assert limits[tags.ATTAINED_FIRST] == 2 * 52 * (1000 + MSS_BYTES)
+    assert limits[tags.KNOWN_SIZE_FIRST] == 2 * 52 * (100_000 + MSS_BYTES)
+    assert limits_bytes(0.5, GAP_MS, burst_bytes=65_536)[1] == 2 * 52 * (1000 + 65_536)
+    assert limits_bytes(10.0, 1)[tags.ATTAINED_FIRST] == 2 * 10_002 * (1000 + MSS_BYTES)
+
+
+def test_breach__what_a_flow_sends_under_several_tags_counts_under_the_largest() -> None:
+    """Each tag alone is within its limit."""
+    last = tags.ATTAINED_LAST - 1
+    payload = np.zeros(tags.TAG_COUNT)
+    payload[[tags.ATTAINED_FIRST, last]] = limits_bytes(0.5, GAP_MS)[[tags.ATTAINED_FIRST, last]]
+    found = known(breach(payload, 0.5, GAP_MS))
+    assert (found.tag, found.sent_bytes) == (last, payload.sum())
+
+
 def test_a_lie_below_the_limit_gains_a_connection_less_than_a_thousandth_of_a_fast_link() -> None:
     assert limits_bytes(1.0, GAP_MS)[tags.ATTAINED_FIRST] * 8 < 0.001 * 10e9
 
@@ -145,5 +163,5 @@ def test_suspicion__a_fast_port_is_judged_by_a_share_of_its_link() -> None:
     payload = np.zeros((2, tags.TAG_COUNT))
     payload[:, tags.ATTAINED_FIRST] = 10**9
     rates_bps = np.array([1e12, 2e12])
-    expected = 10**9 / (NEGLIGIBLE_SHARE * rates_bps / 8 * 0.5)
+    expected = 10**9 / (0.05 * rates_bps / 8 * 0.5)
     assert suspicion(payload, rates_bps, 0.5, GAP_MS) == pytest.approx(expected)

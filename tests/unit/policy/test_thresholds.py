@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import tags
-from policy.thresholds import SlidingCounts, percentile_edges, percentile_thresholds
+from policy.thresholds import SlidingCounts, growth, percentile_edges, percentile_thresholds
 from tests.kit.known import known
 
 MS = 1_000_000
@@ -61,6 +61,7 @@ def test_percentile_edges__many_ports_at_once_as_each_alone(ports: list[list[int
 def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing() -> None:
     window = SlidingCounts(window_ns=500 * MS)
     assert window.grown is None
+    assert window.covered_ns == 0
     window.observe(0, histogram([10_000] * 7))
     assert known(window.grown) is not None
     assert known(window.grown).sum() == 0
@@ -105,6 +106,13 @@ def test_sliding_counts__a_counter_that_is_not_supported_never_grows() -> None:
     assert known(window.grown).tolist() == [0]
 
 
+def test_growth__no_counter_grows_by_281_tb_between_two_readings() -> None:
+    """Such a counter was reset. It counts from zero, unless that is too much as well."""
+    before = np.asarray([0, 0, 5, 5, 5])
+    now = np.asarray([2**48 - 1, 2**48, 4, 0, -1])
+    assert growth(before, now).tolist() == [2**48 - 1, 0, 4, 0, 0]
+
+
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=20))
 def test_sliding_counts__whatever_the_switch_says_growth_is_never_negative_nor_beyond_belief(
     values: list[int],
@@ -123,6 +131,8 @@ def test_sliding_counts__what_it_keeps_has_a_bound() -> None:
     assert len(window._slices) <= 10
     assert known(window.grown).tolist() == [4_999] * 3
     assert window.covered_ns == 4_999 * 10 * MS
+    window.observe(4_999 * 10 * MS + window.window_ns, np.full(3, 4_999))
+    assert known(window.grown).tolist() == [0] * 3, "combined counters leave the window whole"
 
 
 def test_sliding_counts__takes_arrays_of_any_shape() -> None:

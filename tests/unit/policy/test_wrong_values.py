@@ -172,6 +172,32 @@ def test_a_misspelt_table_is_named_first(name: str) -> None:
     assert name[:64] in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["scheme", "nme", "bufer", "Queues", "", "\0", "x" * 10_000])
+def test_a_misspelt_key_of_the_scheme_is_named_as_the_scenario_writes_it(key: str) -> None:
+    given = document("random")
+    given["scheme"][key] = "pias"
+    with pytest.raises(FieldError, match="is not a key here") as caught:
+        read(given)
+    assert caught.value.field == f"scheme.{key}"
+    assert "allowed keys: name, queues" in caught.value.problem
+
+
+@pytest.mark.parametrize("name", ["s1:99", "s9:1", "s9:*", "S1:1"])
+@pytest.mark.parametrize("key", ["overrides[0].ports", "acts_at"])
+def test_a_port_that_the_scenarios_network_lacks_is_named(key: str, name: str) -> None:
+    given = document("random", "mlfq-adaptive")
+    value: list[Any] = [name] if key == "acts_at" else [{"ports": [name], "freeze": True}]
+    given["scheme"][key.partition("[")[0]] = value
+    with pytest.raises(FieldError, match="the network has no port") as caught:
+        read(given)
+    assert caught.value.field == f"scheme.{key}"
+    assert name in caught.value.problem
+    given["scheme"][key.partition("[")[0]] = (
+        ["s1:*"] if key == "acts_at" else [{"ports": ["*"], "freeze": True}]
+    )
+    read(given)
+
+
 def test_quantities_have_an_upper_bound() -> None:
     """Each quantity fits 64 bits in its base unit, because the simulator and the kernel count in them."""
     for cls, _ in TABLES.values():

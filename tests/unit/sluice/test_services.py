@@ -23,7 +23,7 @@ from policy.version import VERSION
 from runtime.notify import Notifier
 from runtime.process import spawn, stop
 from runtime.settings.example import example
-from runtime.settings.layers import from_file, merge
+from runtime.settings.layers import from_file, merge, only_in_file
 from runtime.settings.service import Service
 from sluice.cli import SERVICES, main, service
 from store.engine import with_password
@@ -42,9 +42,10 @@ def test_the_example_is_valid_and_changes_nothing(one: Service[object], tmp_path
 
 
 def test_the_example_shows_the_defaults(one: Service[object], tmp_path: Path) -> None:
-    """The lines that have a default are settings without their comment sign."""
+    """The lines with one comment sign are settings, except those of a key without a default."""
     path = tmp_path / "example.toml"
-    lines = [line.removeprefix("# ") for line in example(one).splitlines() if re.match(r"# \w+ = \S", line)]
+    text = example(one).partition("\n")[2]  # without the licence
+    lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r"# (?!\w+ =$)", line)]
     assert lines
     path.write_text("\n".join(lines))
     assert tomllib.loads(path.read_text())
@@ -57,7 +58,10 @@ def test_help__names_every_setting(one: Service[object], capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         main([one.name, "--help"])
     shown = capsys.readouterr().out
-    assert all(f"--{each.key.replace('_', '-')}" in shown for each in entries(one.table))
+    for each in entries(one.table):
+        has_flag = re.search(rf"--{each.key.replace('_', '-')}(?![\w-])", shown) is not None
+        assert has_flag is not only_in_file(each)
+        assert has_flag or re.search(rf"Only the file can have: .*\b{each.key}\b", shown)
     assert str(one.file) in shown
 
 

@@ -16,7 +16,6 @@ from store.flows import (
     add_flows,
     all_flows,
     count_flows,
-    find_flows,
     flow_columns,
     flow_columns_after,
     flow_pages,
@@ -74,14 +73,6 @@ def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine: Engine)
     assert columns.has_deadline.all()
     assert columns.missed.tolist().count(True) == 1
     assert len(flow_columns(engine, now + 100)) == 0
-
-
-def test_find_flows__older_than_a_sequence(engine: Engine) -> None:
-    add_flows(engine, [flow(f"f{i}") for i in range(4)])
-    rows = find_flows(engine, {}, limit=2)
-    assert [row["id"] for row in rows] == ["f3", "f2"]
-    assert [row["id"] for row in find_flows(engine, {"src": "h1"}, rows[-1]["sequence"])] == ["f1", "f0"]
-    assert find_flows(engine, {"src": "h2"}) == []
 
 
 def test_add_batches__a_record_that_differs_from_the_stored_one_is_a_conflict(engine: Engine) -> None:

@@ -59,7 +59,7 @@ def test_mutants__of_code_alone(policy: ModuleType) -> None:
 
 
 def test_mutants__each_is_another_program(policy: ModuleType) -> None:
-    codes = [mutate_policy._compiled(mutant) for mutant in mutants("box")]
+    codes = [mutate_policy._compiled("box", mutant) for mutant in mutants("box")]
     assert len({*map(repr, map(_constants_and_bytes, codes))}) == len(codes)
 
 
@@ -76,11 +76,11 @@ def test_install__functions_that_others_have_imported_become_the_mutant(policy: 
     small, box = policy.small, policy.Box()
     assert box.full
     mutant = the("not x -> x")
-    mutate_policy._install(mutant, mutate_policy._compiled(mutant))
+    mutate_policy._install(mutant, mutate_policy._compiled("box", mutant))
     assert small(4)
     mutant = the("Gt -> GtE")
     box.size = 0
-    mutate_policy._install(mutant, mutate_policy._compiled(mutant))
+    mutate_policy._install(mutant, mutate_policy._compiled("box", mutant))
     assert box.full
 
 

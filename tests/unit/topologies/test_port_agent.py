@@ -26,8 +26,11 @@ from policy.entries import write
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.schemes import SCHEMES
+from policy.validity import MachineStatus
 from runtime.command import CommandFailed
+from runtime.machine_load import Ticks
 from topologies.commands import switches as commands
+from topologies.machine_watch import MachineWatch
 from topologies.port_agent import PortAgent, last_behaviour
 from topologies.settings import Settings, write_json
 
@@ -122,6 +125,17 @@ def test_reconcile__each_port_with_its_own_rate(agent: PortAgent, program: FakeP
         "s2-eth1": PortSettings(10**7, None, 100_000),
         "s2-eth2": PortSettings(2 * 10**7, None, 100_000),
     }
+
+
+def test_report__judges_the_machine_once_it_watches(agent: PortAgent) -> None:
+    agent.reconcile()
+    assert agent.report().machine is None
+    seconds = iter(range(100, 200, 5))
+    agent.machine = MachineWatch(dict, lambda: Ticks(0, 1), lambda: next(seconds))
+    assert agent.report().machine is None
+    report = agent.report()
+    assert report.machine == MachineStatus(5.0, 0.0)
+    assert heartbeat_from(heartbeat_document(report)) == report
 
 
 def test_reconcile__only_what_is_missing_and_counts_it(agent: PortAgent, program: FakeProgram) -> None:

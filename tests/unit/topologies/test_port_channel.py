@@ -34,7 +34,7 @@ class FakeWeb:
 
 def channel(answer: Answer | None) -> tuple[Channel, FakeWeb]:
     web: Any = FakeWeb(answer)
-    return Channel("rack1", web), web
+    return Channel("rack1", web, "unix:/nowhere"), web
 
 
 def test_ask__sends_the_heartbeat_and_reads_the_settings() -> None:

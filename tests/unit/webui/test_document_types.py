@@ -7,17 +7,23 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
+from policy.alerts import Alert, Change, State
 from policy.desired import Policy
+from policy.host_state import LinkCounters, LinkQueue
+from policy.validity import MachineStatus
+from policy.version import VERSION
+from store.alerts import put_changes
 from store.desired import mark_applied, put_policy
-from store.observed import add_event
+from store.observed import add_event, put_agent
 from store.sanctions import Sanction, put_sanction
-from tests.kit.heartbeats import LIVING, document, watching
+from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
@@ -26,12 +32,17 @@ WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
 SCORE_TYPES = WEBUI / "static/js/score-types.js"
+ALERT_TYPES = WEBUI / "static/js/alert-types.js"
 SCORES = {"PolicyPreview", "ScoreboardAnswer"}
+HOST_TYPES = WEBUI / "static/js/host-types.js"
+HOSTS = {"ActiveFlowsAnswer", "FlowsAnswer", "HostAnswer"}
+ALERTS = {"AlertsAnswer", "AlertRulesAnswer"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
 ]
 
+LINK = LinkCounters(12.5, 9_000, 700, 4, 3_000, 8_000_000, 90_000, (LinkQueue(5_000, 1, 0),))
 OVERRIDES = [
     {"ports": ["s1:2"], "thresholds": ["10KB", "20KB", "30KB"]},
     {"ports": ["s2:*"], "freeze": True},
@@ -48,13 +59,26 @@ def network(engine: Engine, client: Client) -> Network:
     for ago_s in (2, 1):
         network.second(time.time() - ago_s, policy, 2)
     network.heartbeats(2)
+    ports = {"s1:2": (queue_counters(),)}
+    put_agent(
+        engine, "ports", port_heartbeat(ports=ports, version=VERSION, machine=MachineStatus(10.0, 0.99))
+    )
+    firing = Alert(
+        "agent-down", "h9", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
+    )
+    put_changes(engine, [Change(None, firing)], [], 1.0)
     add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
     flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
     put_sanction(
         engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
     )
-    assert client.post("/api/v1/agents/h3", json=document(watching(LIVING))).status_code == 200
-    ended = record("watched/2", source="watched", src_port=1, ideal_us=None)
+    assert (
+        client.post(
+            "/api/v1/agents/h3", json=document(replace(watching(replace(LIVING, src="h3")), link=LINK))
+        ).status_code
+        == 200
+    )
+    ended = record("watched/2", src="h3", source="watched", src_port=1, ideal_us=None)
     assert client.post("/api/v1/flows", json=[ended]).json == {"accepted": 1, "known": 0}
     return network
 
@@ -67,10 +91,17 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "PolicyAnswer": "policy",
         "ThresholdsAnswer": "thresholds?since=0",
         "PortsAnswer": "ports?since=0&port=s1:1",
+        "ClassesAnswer": "classes",
         "FctAnswer": "fct?window_s=10&bin_s=2",
         "DeadlinesAnswer": "deadlines?window_s=10&bin_s=2",
+        "FlowsAnswer": "flows?limit=3",
+        "ActiveFlowsAnswer": "flows/active",
+        "HostAnswer": "hosts/h3",
+        "AlertsAnswer": "alerts",
+        "AlertRulesAnswer": "alerts/rules",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
+    yield "CaptureAnswer", client.post("/api/v1/captures", json={"port": "s1:2"}, headers=bearer).json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     yield "ChangedPolicy", put.json
     yield "PolicyPreview", client.post("/api/v1/policy/preview", json={"scheme": "fish"}).json
@@ -97,9 +128,19 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     snapshot = next(sent for name, sent in documents if name == "Snapshot")
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
+    assert snapshot["validity"]["reasons"]
+    assert {row["state"] for row in snapshot["alerts"]["alerts"]} == {"firing", "ok"}
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
-    lines = [f"import type {{ {', '.join(sorted(names - SCORES))} }} from {json.dumps(str(TYPES))};"]
-    lines.append(f"import type {{ {', '.join(sorted(SCORES))} }} from {json.dumps(str(SCORE_TYPES))};")
+    found = next(sent for name, sent in documents if name == "HostAnswer")
+    assert all(found[key] for key in ("place", "agent", "link", "active", "ended"))
+    files = {TYPES: names - SCORES - HOSTS - ALERTS, SCORE_TYPES: SCORES, HOST_TYPES: HOSTS, ALERT_TYPES: ALERTS}
+    lines = [
+        f"import type {{ {', '.join(sorted(those))} }} from {json.dumps(str(file))};"
+        for file, those in files.items()
+    ]
+    beat = json.dumps(found["agent"]["status"])
+    lines.append(f"import type {{ HostBeat }} from {json.dumps(str(HOST_TYPES))};")
+    lines.append(f"export const beat: HostBeat & Record<string, unknown> = {beat};")
     for number, (name, sent) in enumerate(documents):
         lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
     (tmp_path / "documents.ts").write_text("\n".join(lines))

@@ -104,11 +104,25 @@ def test_list__filters(client: Client) -> None:
     assert ids(met="false") == {"missed"}
     assert ids(status="unfinished", src="h7") == {"lost"}
     assert ids(dst="h9") == set()
+    client.post(PATH, json=[record("labelled", label="shuffle 1", src="h8", dst="h7")])
+    assert ids(host="h7") == {"lost", "labelled"}
+    assert ids(label="shuffle 1") == {"labelled"}
 
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=1001", "limit=x", "before=-1", "size_class=tiny", "met=maybe", "src=a%20b", "src="],
+    [
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "before=-1",
+        "size_class=tiny",
+        "met=maybe",
+        "src=a%20b",
+        "src=",
+        "host=a%20b",
+        "label=%00",
+    ],
 )
 def test_list__bad_queries_are_a_422(client: Client, query: str) -> None:
     answer = client.get(f"{PATH}?{query}")
@@ -175,3 +189,19 @@ def test_deliver__a_different_record_with_a_known_id_is_refused_and_reported(cli
     assert problem["where"] == "h1"
     assert "id f0" in problem["problem"]
     assert client.post("/api/v1/flows", json=forged).json == {"accepted": 0, "known": 2}
+
+
+def test_figures__a_window_in_the_past_ends_where_it_is_told(client: Client) -> None:
+    now = time.time()
+    flows = [record(f"f{ago}", started_at=now - ago, fct_us=1e3 * ago) for ago in (5, 20, 40)]
+    flows += [record("late", started_at=now - 20, deadline_us=1e3, met=False, fct_us=2e3)]
+    client.post(PATH, json=flows)
+    for path, found in (("fct", 2), ("fct", 2), ("deadlines", 1)):
+        answer = client.get(f"/api/v1/{path}?window_s=20&until={now - 10}&bin_s=2").json
+        assert answer["window_s"] == 20
+        total = answer["classes"]["all"]["n"] if path == "fct" else answer["n"]
+        assert total == found
+        assert now - 32 < answer["series"]["at"][0] <= now - 30
+        assert now - 12 < answer["series"]["at"][-1] <= now - 10
+    assert client.get(f"/api/v1/fct?window_s=60&until={now + 1e6}").json["classes"]["all"]["n"] == 4
+    assert client.get("/api/v1/fct?until=-1").json["error"]["field"] == "until"

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from policy.captures import MAX_RESULT_BYTES
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
 from webui import gateway as gateway_module
-from webui.bodies import MAX_BODY_BYTES
+from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from webui.channel import CHANNEL, Channel
 from webui.event_stream import StreamPlaces
-from webui.gateway import AT_ONCE, Gateway, Message
+from webui.gateway import AT_ONCE, Gateway, Message, most_body_bytes
 from webui.pools import AGENTS, CHANGES, HEALTH, LOCAL_AGENTS, READS, STREAMS, kind_of
 from webui.services import EXTENSION, Services
 
@@ -197,6 +198,7 @@ def test_streams__clients_without_a_token_have_places_of_their_own() -> None:
         ("POST", "/api/v1/flows", Channel(is_unix=True), AGENTS),
         ("POST", "/api/v1/agents/h1", Channel(is_agents=True, certificate=b"x"), AGENTS),
         ("GET", "/api/v1/network", Channel(is_agents=True), AGENTS),
+        ("POST", "/api/v1/agents/s/captures/0", Channel(), LOCAL_AGENTS),
         ("POST", "/api/v1/flows", Channel(), LOCAL_AGENTS),
         ("GET", "/api/v1/health", Channel(), HEALTH),
         ("GET", "/api/v1/events", Channel(), STREAMS),
@@ -208,3 +210,10 @@ def test_kind_of__each_kind_has_threads_of_its_own(
     method: str, path: str, channel: Channel, kind: str
 ) -> None:
     assert kind_of(method, path, channel) == kind
+
+
+def test_most_body_bytes__flows_and_captures_are_longer_than_others() -> None:
+    capture = most_body_bytes("/api/v1/agents/rack1/captures/0123456789abcdef")
+    assert capture == MAX_RESULT_BYTES > most_body_bytes("/api/v1/agents/rack1") == MAX_BODY_BYTES
+    assert most_body_bytes("/api/v1/flows") == MAX_FLOWS_BODY_BYTES
+    assert most_body_bytes("/api/v1/agents/rack1/captures/x/more") == MAX_BODY_BYTES

@@ -55,6 +55,8 @@ def test_events__a_snapshot_has_every_part(client: Client) -> None:
         "connections",
         "sanctions",
         "traffic",
+        "alerts",
+        "validity",
     }
 
 

@@ -2,19 +2,20 @@
 // The REST API as functions. A refused request throws ApiError with the server's own words.
 
 /** @import { PolicyPreview } from "./score-types.js" */
-/** @import { ErrorDetail, PolicyVersion } from "./types.js" */
+/** @import { CaptureAnswer, ChangedPolicy, ErrorDetail, PolicyVersion } from "./types.js" */
 
 const APPLY_WAIT_S = 5;
 
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {Pick<ErrorDetail, "problem" | "field">} error
+   * @param {Pick<ErrorDetail, "problem" | "field"> & { code?: string }} error
    */
   constructor(status, error) {
     super(error.problem);
     this.status = status;
     this.field = error.field;
+    this.code = error.code ?? "";
   }
 }
 
@@ -72,7 +73,7 @@ export async function previewPolicy(document) {
  * Stores the policy and waits some seconds for the controller to apply it.
  * @param {Record<string, unknown>} document
  * @param {string} token
- * @returns {Promise<PolicyVersion>}
+ * @returns {Promise<ChangedPolicy>}
  */
 export async function putPolicy(document, token) {
   const response = await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, {
@@ -81,4 +82,92 @@ export async function putPolicy(document, token) {
     body: JSON.stringify(document),
   });
   return answer(response);
+}
+
+/**
+ * The answer to a document that needs a token.
+ * @param {string} path
+ * @param {unknown} document
+ * @param {string} token
+ */
+export async function post(path, document, token) {
+  const response = await fetch(`/api/v1/${path}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+    body: JSON.stringify(document),
+  });
+  return answer(response);
+}
+
+/**
+ * Fixes or freezes the thresholds of one port.
+ * @param {string} port
+ * @param {string} token
+ * @param {Record<string, unknown>} [rule] `thresholds`, or `freeze: true`.
+ * @returns {Promise<PolicyVersion>}
+ */
+export const putOverride = (port, token, rule) => override("PUT", port, token, rule);
+
+/**
+ * Removes the override that names this port.
+ * @param {string} port
+ * @param {string} token
+ * @returns {Promise<PolicyVersion>}
+ */
+export const deleteOverride = (port, token) => override("DELETE", port, token);
+
+/**
+ * @param {string} method
+ * @param {string} port
+ * @param {string} token
+ * @param {Record<string, unknown>} [rule]
+ */
+async function override(method, port, token, rule) {
+  const path = `/api/v1/ports/${encodeURIComponent(port)}/override?wait_s=${APPLY_WAIT_S}`;
+  return answer(await fetch(path, request(method, token, rule)));
+}
+
+/**
+ * @param {string} method
+ * @param {string} token
+ * @param {Record<string, unknown>} [document]
+ * @returns {RequestInit}
+ */
+function request(method, token, document) {
+  const headers = { Authorization: `Bearer ${token}` };
+  if (!document) return { method, headers };
+  return {
+    method,
+    headers: { ...headers, "Content-Type": "application/json" },
+    body: JSON.stringify(document),
+  };
+}
+
+/**
+ * @param {string} port
+ * @param {number} seconds
+ * @param {string} token
+ * @returns {Promise<CaptureAnswer>}
+ */
+export async function startCapture(port, seconds, token) {
+  return answer(await fetch("/api/v1/captures", request("POST", token, { port, seconds })));
+}
+
+/**
+ * @param {string} id
+ * @param {string} token
+ * @returns {Promise<CaptureAnswer>}
+ */
+export async function readCapture(id, token) {
+  return answer(await fetch(`/api/v1/captures/${id}`, request("GET", token)));
+}
+
+/**
+ * The response with the pcap file of a capture.
+ * @param {string} id
+ * @param {string} token
+ */
+export async function captureFile(id, token) {
+  const response = await fetch(`/api/v1/captures/${id}/pcap`, request("GET", token));
+  return response.ok ? response : answer(response);
 }

@@ -7,9 +7,9 @@
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { element } from "./dom.js";
 import { Legend } from "./legend.js";
-import { clock } from "./pure/format.js";
 import { linearRange, logRange, logSplits } from "./pure/scales.js";
 import { latest, stacked } from "./pure/series.js";
+import { splitsBefore, tick } from "./pure/times.js";
 import { colour } from "./theme.js";
 
 /**
@@ -29,6 +29,8 @@ const FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const FONT = `11px ${FONT_FAMILY}`;
 const LOGARITHMIC = 3;
 const cursors = uPlot.sync("time");
+/** A drag selects a range at its own chart alone, so it is reported once. @param {string} type */
+const isShared = (type) => type !== "mousedown" && type !== "mouseup";
 
 export class Chart {
   /**
@@ -46,9 +48,12 @@ export class Chart {
     this.signature = "";
     /** @type {View | null} */
     this.view = null;
+    /** Called with both ends of a range that was dragged over. @type {(from: number, to: number) => void} */
+    this.onSelect = () => {};
     this.note = element("p", { className: "empty" });
     container.append(this.note);
     container.setAttribute("role", "img");
+    container.tabIndex = 0;
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(container);
   }
 
@@ -82,7 +87,7 @@ export class Chart {
    */
   plotOf(series) {
     const looks = series.map((s) => [s.label, s.colour, s.dash, s.fill, s.width, s.show]);
-    const signature = colour("muted") + JSON.stringify(looks);
+    const signature = colour("muted") + this.view?.times.kind + JSON.stringify(looks);
     if (this.plot && signature === this.signature) return this.plot;
     this.signature = signature;
     this.plot?.destroy();
@@ -98,18 +103,19 @@ export class Chart {
   plotOptions(series) {
     return {
       ...this.size(),
-      padding: [14, 12, 0, 0],
+      padding: [14, 26, 0, 0],
       legend: { show: false },
       cursor: {
-        sync: { key: cursors.key, setSeries: false },
+        sync: { key: cursors.key, setSeries: false, filters: { pub: isShared } },
         points: { size: 5 },
-        drag: { setScale: false, x: false, y: false },
+        drag: { setScale: false, x: true, y: false },
       },
       scales: { x: { time: true }, y: this.yScale() },
       axes: [this.xAxis(), this.yAxis()],
       series: [{}, ...series.map((s) => this.plotSeries(s))],
       hooks: {
         draw: [(plot) => drawMarks(plot, this.view?.marks ?? [])],
+        setSelect: [(plot) => this.select(plot)],
         setCursor: [(plot) => this.legend.showValues(this.view?.series ?? [], plot.cursor.idx)],
       },
     };
@@ -149,8 +155,24 @@ export class Chart {
       space: 62,
       grid: { show: false },
       ticks: { stroke: colour("line"), width: 1, size: 4 },
-      values: (_plot, ticks) => ticks.map((at) => clock(at).replace(/:00$/, "")),
+      splits:
+        this.view?.times.kind === "relative"
+          ? (_plot, _axis, low, high, step) => splitsBefore(low, high, this.now(), step)
+          : undefined,
+      values: (_plot, ticks) => ticks.map((at) => tick(at, this.now(), this.view?.times.kind ?? "absolute")),
     };
+  }
+
+  now() {
+    return this.view?.times.now ?? Date.now() / 1000;
+  }
+
+  /** @param {uPlot} plot */
+  select(plot) {
+    const { left, width } = plot.select;
+    if (!width) return;
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.onSelect(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
   }
 
   /** @returns {uPlot.Axis} */
@@ -158,7 +180,7 @@ export class Chart {
     return {
       stroke: colour("muted"),
       font: FONT,
-      size: 62,
+      size: 66,
       gap: 6,
       space: 26,
       grid: { stroke: colour("grid"), width: 1 },

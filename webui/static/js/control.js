@@ -5,12 +5,13 @@
 /** @import { PolicyVersion, Scheme } from "./types.js" */
 
 import { ApiError, putPolicy, roleOf } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setText } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
 import { Preview } from "./preview.js";
 import { policyState } from "./pure/figures.js";
 import { answerText, schemeText } from "./pure/policy-text.js";
 import { Token } from "./token.js";
+import { showWarnings } from "./warnings.js";
 
 /** @typedef {"" | "ok" | "pending" | "error"} MessageKind */
 
@@ -79,7 +80,7 @@ export class Control {
   follow() {
     const current = this.model.snapshot?.policy;
     const state = byId("control-state", HTMLElement);
-    state.textContent = current ? policyState(current) : "No policy yet";
+    setText(state, current ? policyState(current) : "No policy yet");
     state.dataset.state = current ? current.state : "none";
     if (!this.touched && current) this.choose(current.policy.scheme);
   }
@@ -123,6 +124,7 @@ export class Control {
     if (!scheme) return this.say("Choose a scheme first.", "error");
     if (!token) return this.askForToken("To change the policy, enter the access token.");
     this.button.disabled = true;
+    showWarnings([]);
     this.say("Applying…", "pending");
     try {
       await this.send({ scheme, ...this.fields.values() }, token);
@@ -143,6 +145,7 @@ export class Control {
     this.touched = false;
     this.shown = "";
     this.previews.clear();
+    showWarnings(answer.warnings);
     this.waitingFor = answer.state === "pending" ? answer.version : null;
     this.say(answerText(answer), answer.state === "applied" ? "ok" : "pending");
     await this.onChange();

@@ -39,3 +39,13 @@ export function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+/**
+ * Writes a text, if it differs. A live region would read the same text aloud again, and the browser would lay out the
+ * page again.
+ * @param {Element} target
+ * @param {string} text
+ */
+export function setText(target, text) {
+  if (target.textContent !== text) target.textContent = text;
+}

@@ -29,9 +29,13 @@ export async function loadPolicies(model) {
 
 /** @param {Model} model */
 export async function loadFigures(model) {
-  const query = { window_s: model.windowS, bin_s: model.binS, source: model.source };
+  const { held, source } = model;
+  /** @type {Record<string, string | number>} */
+  const query = { window_s: model.windowS, bin_s: model.binS, source };
+  if (held) Object.assign(query, { window_s: held.to - held.from, until: held.to });
   /** @type {[FctAnswer, DeadlinesAnswer]} */
   const [fct, misses] = await Promise.all([get("fct", query), get("deadlines", query)]);
+  if (model.held !== held || model.source !== source) return; // a later request has the answer
   model.fct.clear();
   model.misses.clear();
   if (fct.series) model.mergeFct(fct.series);
@@ -40,7 +44,8 @@ export async function loadFigures(model) {
 
 /** @param {Model} model */
 async function loadThresholds(model) {
-  const resolution_s = Math.max(FINEST_THRESHOLD_S, model.windowS / THRESHOLD_STEPS);
+  const span = Date.now() / 1000 - windowStart(model);
+  const resolution_s = Math.max(FINEST_THRESHOLD_S, span / THRESHOLD_STEPS);
   /** @type {ThresholdsAnswer} */
   const answer = await get("thresholds", { since: windowStart(model), resolution_s });
   model.thresholds.clear();
@@ -69,4 +74,4 @@ export async function loadHistory(model, port) {
 }
 
 /** @param {Model} model */
-const windowStart = (model) => Date.now() / 1000 - model.windowS;
+const windowStart = (model) => model.held?.from ?? Date.now() / 1000 - model.windowS;

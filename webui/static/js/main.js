@@ -3,24 +3,41 @@
 
 /** @import { Options } from "./chart.js" */
 /** @import { Handlers } from "./live.js" */
+/** @import { State } from "./pure/address.js" */
 /** @import { Snapshot, Source } from "./types.js" */
 
+import { Address } from "./address.js";
+import { showAlerts } from "./alerts.js";
 import { Chart } from "./chart.js";
+import { startClasses } from "./classes.js";
 import { Control } from "./control.js";
 import { byId } from "./dom.js";
+import { EventFilter } from "./event-filter.js";
+import { FlowList } from "./flow-list.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
+import { HostView } from "./host-view.js";
 import { startLive } from "./live.js";
-import { showComponents, showEvents, showFabric, showFigures, showLiveState } from "./panels.js";
+import {
+  announceEvent,
+  showComponents,
+  showEvents,
+  showFabric,
+  showFigures,
+  showLiveState,
+} from "./panels.js";
+import { PortMenu } from "./port-menu.js";
 import * as format from "./pure/format.js";
 import { LIVE_BIN_S, Model } from "./pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 import { showSanctions } from "./sanctions.js";
 import { Scoreboard } from "./scoreboard.js";
 import { colour, onThemeChange, startTheme } from "./theme.js";
+import { TimeControls } from "./time-controls.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
 
 const model = new Model();
+const address = new Address();
 /** The port that each card shows; empty: all ports, or none yet. */
 const choice = { thresholds: "", queues: "" };
 const selects = {
@@ -64,7 +81,13 @@ const charts = {
   }),
 };
 
-const topology = new TopologyView(byId("topology", HTMLElement), choosePort);
+const controls = new TimeControls(model, address, Object.values(charts));
+const hostView = new HostView(model, address);
+const flowList = new FlowList(model, address);
+const portMenu = new PortMenu(model);
+const topology = new TopologyView(byId("topology", HTMLElement), choosePort, openPortMenu);
+const eventFilter = new EventFilter(() => showEvents(model, eventFilter));
+const menuButton = byId("port-open", HTMLButtonElement);
 const scoreboard = new Scoreboard(model);
 const control = new Control(model, () => loadPolicies(model).then(redraw));
 
@@ -76,6 +99,7 @@ function redraw() {
   charts.thresholds.draw(thresholdsView(model, choice.thresholds, colour));
   charts.queues.draw(queuesView(model, choice.queues, colour));
   topology.draw(model, choice.queues);
+  controls.show();
 }
 
 function fillPorts() {
@@ -86,6 +110,9 @@ function fillPorts() {
   fillSelect(selects.queues, options);
   selects.thresholds.value = choice.thresholds;
   selects.queues.value = choice.queues;
+  const text = choice.queues ? `Port ${choice.queues}…` : "";
+  if (menuButton.textContent !== text) menuButton.textContent = text;
+  menuButton.disabled = !choice.queues;
 }
 
 /**
@@ -113,12 +140,14 @@ function busiest(ports) {
 }
 
 /** @param {string} id */
-async function choosePort(id) {
-  choice.thresholds = id;
-  choice.queues = id;
-  fillPorts();
-  redraw();
-  report(loadRates(model, id).then(redraw));
+function choosePort(id) {
+  address.set({ thresholds: id, queues: id });
+}
+
+/** @param {string} id */
+function openPortMenu(id) {
+  if (id !== choice.queues) choosePort(id);
+  portMenu.open(id);
 }
 
 /** @param {Promise<unknown>} promise */
@@ -140,7 +169,7 @@ async function followUp(snapshot) {
     await loadPolicies(model);
   if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0))
     await loadNetwork(model);
-  if (model.binS > LIVE_BIN_S && snapshot.at - figuresAt > model.binS) {
+  if (!model.held && model.binS > LIVE_BIN_S && snapshot.at - figuresAt > model.binS) {
     figuresAt = snapshot.at;
     await loadFigures(model);
   }
@@ -156,15 +185,20 @@ const handlers = {
     showComponents(snapshot.health);
     showWatched(snapshot);
     showSanctions(snapshot);
+    showAlerts(snapshot);
     control.follow();
     control.notice(snapshot.policy);
+    if (portMenu.dialog.open) portMenu.show();
     redraw();
     report(load().then(() => followUp(snapshot)));
     report(load().then(() => scoreboard.follow(snapshot.at)));
+    report(hostView.follow(snapshot.at));
+    report(flowList.follow(snapshot.at));
   },
   event(event) {
-    model.takeEvent(event);
-    showEvents(model);
+    // Events before the first snapshot are older than the page.
+    if (model.takeEvent(event) && model.snapshot) announceEvent(model, event);
+    showEvents(model, eventFilter);
   },
   state: showLiveState,
   resumed() {
@@ -182,25 +216,47 @@ function listen() {
   const period = byId("window", HTMLSelectElement);
   const traffic = byId("traffic", HTMLSelectElement);
   document.addEventListener("visibilitychange", redraw);
-  traffic.addEventListener("change", () => {
-    model.source = /** @type {Source} */ (traffic.value);
-    if (model.snapshot) showFigures(model, model.snapshot);
-    report(reload());
-    report(scoreboard.load());
-  });
-  period.addEventListener("change", () => {
-    model.windowS = Number(period.value);
-    report(reload());
-  });
-  selects.thresholds.addEventListener("change", () => {
-    choice.thresholds = selects.thresholds.value;
-    redraw();
-  });
-  selects.queues.addEventListener("change", () => {
-    choice.queues = selects.queues.value;
-    redraw();
-    report(loadRates(model, choice.queues).then(redraw));
-  });
+  traffic.addEventListener("change", () => address.set({ traffic: /** @type {Source} */ (traffic.value) }));
+  period.addEventListener("change", () => address.set({ windowS: Number(period.value), range: null }));
+  selects.thresholds.addEventListener("change", () => address.set({ thresholds: selects.thresholds.value }));
+  selects.queues.addEventListener("change", () => address.set({ queues: selects.queues.value }));
+  menuButton.addEventListener("click", () => openPortMenu(choice.queues));
+  startClasses(model);
+}
+
+/**
+ * Makes the page what its address says, and returns whether the history must be fetched again.
+ * @param {State} state
+ */
+function adopt({ windowS, traffic, range, times, thresholds, queues }) {
+  const stale =
+    model.windowS !== windowS ||
+    model.source !== traffic ||
+    JSON.stringify(model.held) !== JSON.stringify(range);
+  model.windowS = windowS;
+  model.source = traffic;
+  if (stale) model.held = range; // an equal range stays the same object, by which answers know their question
+  model.times = times;
+  choice.thresholds = thresholds;
+  choice.queues = queues || choice.queues;
+  byId("window", HTMLSelectElement).value = String(windowS);
+  byId("traffic", HTMLSelectElement).value = traffic;
+  return stale;
+}
+
+/** @param {State} state */
+function followAddress(state) {
+  const { source } = model;
+  const port = choice.queues;
+  const stale = adopt(state);
+  fillPorts();
+  redraw();
+  if (model.snapshot) showFigures(model, model.snapshot);
+  if (stale) report(reload());
+  else if (port !== choice.queues) report(loadRates(model, choice.queues).then(redraw));
+  if (source !== model.source) report(scoreboard.load());
+  report(hostView.load());
+  report(flowList.adopt());
 }
 
 /** @type {Promise<void> | null} */
@@ -219,16 +275,20 @@ async function loadAll() {
   await loadNetwork(model);
   control.build();
   fillPorts();
-  showEvents(model);
+  showEvents(model, eventFilter);
   await reload();
 }
 
 startTheme(byId("theme", HTMLButtonElement));
 onThemeChange(redraw);
 listen();
-showEvents(model);
+adopt(address.state);
+address.follow(followAddress);
+showEvents(model, eventFilter);
 redraw();
 startLive(handlers);
 report(load());
+report(hostView.load());
+report(flowList.adopt());
 // For the browser tests and for the console.
 Object.assign(window, { sluice: { model, charts, choice } });

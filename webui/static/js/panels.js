@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the page that are text: current figures, components, events, and the state of the stream.
 
+/** @import { EventFilter } from "./event-filter.js" */
 /** @import { LiveState } from "./live.js" */
 /** @import { Model } from "./pure/model.js" */
 /** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
 
-import { byId, element, inside } from "./dom.js";
+import { announce } from "./announce.js";
+import { byId, element, inside, setText } from "./dom.js";
+import { severityOf } from "./pure/event-filter.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
 import { fabricNote } from "./pure/fabric.js";
 import { figures, missesNote, policyNote } from "./pure/figures.js";
@@ -22,10 +25,10 @@ const tile = (name) => inside(document, `[data-kpi="${name}"]`);
 export function showFigures(model, snapshot) {
   const traffic = snapshot.traffic[model.source];
   for (const [name, { text, unit }] of Object.entries(figures(traffic))) {
-    inside(tile(name), ".value").textContent = text;
-    inside(tile(name), ".unit").textContent = unit;
+    setText(inside(tile(name), ".value"), text);
+    setText(inside(tile(name), ".unit"), unit);
   }
-  inside(tile("misses"), "small").textContent = missesNote(traffic);
+  setText(inside(tile("misses"), "small"), missesNote(traffic));
   if (snapshot.policy) showPolicy(model, snapshot.policy);
 }
 
@@ -37,8 +40,8 @@ function showPolicy(model, policy) {
   const shown = tile("policy");
   const { scheme } = policy.policy;
   inside(shown, ".swatch").style.background = model.colourOf(scheme);
-  inside(shown, ".value").textContent = model.titleOf(scheme);
-  inside(shown, "small").textContent = policyNote(policy);
+  setText(inside(shown, ".value"), model.titleOf(scheme));
+  setText(inside(shown, "small"), policyNote(policy));
   shown.dataset.state = policy.state;
   shown.dataset.version = String(policy.version);
 }
@@ -54,7 +57,7 @@ export function showComponents({ status, store, controller, agents, problems }) 
     ...(problems.length ? [group("Problems", problems.map(problemPill))] : []),
   );
   const summary = byId("components-summary", HTMLElement);
-  summary.textContent = status === "ok" ? "All up" : "Degraded";
+  setText(summary, status === "ok" ? "All up" : "Degraded");
   summary.dataset.state = status === "ok" ? "applied" : "pending";
   summary.title = `Store: ${store.kind}`;
 }
@@ -64,7 +67,7 @@ export function showFabric(health) {
   const shown = byId("fabric", HTMLElement);
   const { text, title } = fabricNote(health);
   shown.hidden = !text;
-  shown.textContent = text;
+  setText(shown, text);
   shown.title = title;
 }
 
@@ -121,11 +124,32 @@ function pill(text, up, title) {
   return made;
 }
 
-/** @param {Model} model */
-export function showEvents(model) {
-  const rows = [...model.events].reverse().map((event) => eventRow(model, event));
-  const none = element("li", { className: "empty", textContent: "No events yet." });
+/**
+ * @param {Model} model
+ * @param {EventFilter} filter
+ */
+export function showEvents(model, filter) {
+  const chosen = filter.chosen(model.events, (event) => eventText(model, event));
+  const rows = chosen.reverse().map((event) => eventRow(model, event));
+  const textContent = model.events.length ? "No event passes the filter." : "No events yet.";
+  const none = element("li", { className: "empty", textContent });
   byId("events", HTMLElement).replaceChildren(...(rows.length ? rows : [none]));
+}
+
+/**
+ * @param {Model} model
+ * @param {NetworkEvent} event
+ */
+const eventText = (model, { kind, document }) =>
+  `${eventTitle(kind)} ${eventDetail(document, (scheme) => model.titleOf(scheme))}`;
+
+/**
+ * @param {Model} model
+ * @param {NetworkEvent} event
+ */
+export function announceEvent(model, { kind, document }) {
+  const detail = eventDetail(document, (scheme) => model.titleOf(scheme));
+  announce(detail ? `${eventTitle(kind)}: ${detail}` : eventTitle(kind));
 }
 
 /**
@@ -138,11 +162,19 @@ function eventRow(model, { at, kind, document }) {
     "li",
     { title },
     element("time", { textContent: clock(at), dateTime: new Date(at * 1000).toISOString() }),
-    element("span", { className: "kind", textContent: eventTitle(kind) }),
+    element("span", { className: "kind" }, spokenSeverity(kind), eventTitle(kind)),
     element("span", { className: "detail", textContent: title }),
   );
   row.dataset.kind = kind;
+  row.dataset.severity = severityOf(kind);
   return row;
+}
+
+/** @param {string} kind */
+function spokenSeverity(kind) {
+  const severity = severityOf(kind);
+  const textContent = severity === "note" ? "" : `${severity === "problem" ? "Problem" : "Warning"}: `;
+  return element("span", { className: "visually-hidden", textContent });
 }
 
 /** @type {(state: LiveState, lastMs: number | null) => void} */
@@ -150,7 +182,5 @@ export function showLiveState(state, lastMs) {
   document.body.dataset.live = state;
   const since = clock((lastMs ?? Date.now()) / 1000);
   const texts = { connecting: "Connecting…", live: "Live", stale: `Stale since ${since}, reconnecting…` };
-  const shown = inside(document, "#live .text");
-  // The element is a live region: the same text again would be read aloud again.
-  if (shown.textContent !== texts[state]) shown.textContent = texts[state];
+  setText(inside(document, "#live .text"), texts[state]);
 }

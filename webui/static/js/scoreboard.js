@@ -3,7 +3,7 @@
 
 /** @import { Model } from "./pure/model.js" */
 /** @import { ScoreboardAnswer } from "./score-types.js" */
-/** @import { Cell, Row } from "./pure/scoreboard.js" */
+/** @import { Cell, Row, SizeClass } from "./pure/scoreboard.js" */
 
 import { get } from "./api.js";
 import { byId, element } from "./dom.js";
@@ -24,12 +24,16 @@ export class Scoreboard {
     this.body = byId("scoreboard", HTMLElement);
     this.plot = byId("scoreboard-plot", HTMLElement);
     this.choice = byId("scoreboard-against", HTMLSelectElement);
+    this.group = byId("scoreboard-class", HTMLSelectElement);
+    /** @type {ScoreboardAnswer | null} */
+    this.board = null;
     const headings = ["Version", "Flows", ...HEADINGS].map((text) => element("th", { textContent: text }));
     byId("scoreboard-head", HTMLElement).replaceChildren(element("tr", {}, ...headings));
     this.choice.addEventListener("change", () => {
       this.against = Number(this.choice.value);
       this.load();
     });
+    this.group.addEventListener("change", () => this.board && this.draw(this.board));
   }
 
   /**
@@ -51,6 +55,7 @@ export class Scoreboard {
 
   /** @param {ScoreboardAnswer} board */
   show(board) {
+    this.board = board;
     const rows = scoreRows(board);
     const none = element("td", {
       colSpan: 2 + HEADINGS.length,
@@ -90,23 +95,28 @@ export class Scoreboard {
 
   /** @param {ScoreboardAnswer} board */
   draw(board) {
-    const { curves, low, high } = scoreCurves(board, WIDTH, HEIGHT);
+    const group = /** @type {SizeClass} */ (this.group.value);
+    const flows = group === "all" ? "all flows" : `${group} flows`;
+    const { curves, low, high } = scoreCurves(board, group, WIDTH, HEIGHT);
     if (!curves.length) return this.plot.replaceChildren();
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `-1 -2 ${WIDTH + 2} ${HEIGHT + 4}`);
     svg.setAttribute("preserveAspectRatio", "none");
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", "Distribution of the completion times of small flows, by version");
+    svg.setAttribute("aria-label", `Distribution of the completion times of ${flows}, by version`);
     for (const { scheme, version, path } of curves) {
       const line = document.createElementNS(SVG, "path");
       line.setAttribute("d", path);
       line.style.stroke = this.model.colourOf(scheme);
       line.dataset.version = String(version);
+      const title = document.createElementNS(SVG, "title");
+      title.textContent = this.name(version, scheme);
+      line.append(title);
       svg.append(line);
     }
     const ends = element("p", {}, element("span", { textContent: time(low) }));
     ends.append(
-      element("span", { textContent: "FCT of small flows" }),
+      element("span", { textContent: `FCT of ${flows}` }),
       element("span", { textContent: time(high) }),
     );
     this.plot.replaceChildren(svg, ends);

@@ -7,9 +7,10 @@ import { byId } from "./dom.js";
 const STORAGE_KEY = "sluice-token";
 
 export class Token {
-  constructor() {
-    this.field = byId("token-field", HTMLElement);
-    this.input = byId("token", HTMLInputElement);
+  /** @param {string} id The id of the input; that of the row around it ends with "-field". */
+  constructor(id = "token") {
+    this.field = byId(`${id}-field`, HTMLElement);
+    this.input = byId(id, HTMLInputElement);
     takeFromAddress();
     addEventListener("hashchange", takeFromAddress);
   }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The drawing of the network. The width and colour of a line show its load. A link between switches is two
-// lines, one for each direction; each line is a port that can be chosen.
+// lines, one for each direction; each line is a port that can be chosen. Marks name the chosen port, and show links
+// that are down or impaired.
 
 /** @import { Point } from "./pure/layout.js" */
+/** @import { LinkCondition } from "./pure/links.js" */
 /** @import { Model } from "./pure/model.js" */
 /** @import { Snapshot, Topology, TopologyPort } from "./types.js" */
 
 import { element } from "./dom.js";
+import { LinkMarks } from "./link-marks.js";
 import { HEIGHT, heat, hostLabels, layout, sideways, WIDTH } from "./pure/layout.js";
+import { linkConditions } from "./pure/links.js";
 import { portId } from "./pure/model.js";
+import { rove } from "./roving.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_GAP = 3;
@@ -21,10 +26,13 @@ export class TopologyView {
   /**
    * @param {HTMLElement} container
    * @param {(port: string) => void} choose
+   * @param {(port: string) => void} openMenu
    */
-  constructor(container, choose) {
+  constructor(container, choose, openMenu) {
     this.container = container;
     this.choose = choose;
+    this.openMenu = openMenu;
+    this.marks = new LinkMarks();
     /** @type {string | null} */
     this.key = null;
     /** @type {Map<string, Link>} */
@@ -42,7 +50,10 @@ export class TopologyView {
     const key = JSON.stringify([topology.ports, topology.hosts]);
     if (key !== this.key) this.build(topology);
     this.key = key;
-    if (snapshot) this.update(snapshot, chosen);
+    if (!snapshot) return;
+    const conditions = linkConditions(topology, snapshot.health.problems);
+    this.update(snapshot, chosen, conditions);
+    this.marks.show(chosen, conditions);
   }
 
   showEmpty() {
@@ -55,6 +66,7 @@ export class TopologyView {
   build(topology) {
     this.links.clear();
     this.nodes.clear();
+    this.marks = new LinkMarks();
     const at = layout(topology);
     /** @param {string} name */
     const place = (name) => at.get(name) ?? { x: 0, y: 0 };
@@ -65,7 +77,8 @@ export class TopologyView {
     );
     const attributes = { role: "group", "aria-label": `${topology.kind} network` };
     const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
-    root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts));
+    root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts), this.marks.group);
+    rove(root, links);
     this.container.replaceChildren(root);
   }
 
@@ -80,7 +93,7 @@ export class TopologyView {
     const ends = { x1: from.x + shift.x, y1: from.y + shift.y, x2: to.x + shift.x, y2: to.y + shift.y };
     const title = make("title");
     const line = make("line", { ...ends, class: "load" });
-    const attributes = { class: "link", "data-port": id, tabindex: "0", role: "button" };
+    const attributes = { class: "link", "data-port": id, tabindex: "-1", role: "button" };
     const group = make("g", attributes, title, make("line", { ...ends, class: "reach" }), line);
     group.addEventListener("click", () => this.choose(id));
     group.addEventListener("keydown", (event) => {
@@ -88,6 +101,11 @@ export class TopologyView {
       event.preventDefault();
       this.choose(id);
     });
+    group.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      this.openMenu(id);
+    });
+    this.marks.add(id, { x: ends.x1, y: ends.y1 }, { x: ends.x2, y: ends.y2 });
     this.links.set(id, { group, line, title, peer: port.peer });
     return group;
   }
@@ -101,6 +119,7 @@ export class TopologyView {
   node(kind, name, { x, y }, label = name) {
     const parts = kind === "switch" ? switchParts(label) : hostParts(label);
     const group = make("g", { class: kind, transform: `translate(${x} ${y})` }, ...parts);
+    if (kind === "host") group.dataset.host = name;
     this.nodes.set(name, group);
     return group;
   }
@@ -108,12 +127,15 @@ export class TopologyView {
   /**
    * @param {Snapshot} snapshot
    * @param {string} chosen
+   * @param {Map<string, LinkCondition>} conditions
    */
-  update(snapshot, chosen) {
+  update(snapshot, chosen, conditions) {
     for (const [id, link] of this.links) {
-      showLoad(id, link, snapshot.ports[id]?.load ?? null);
+      showLoad(id, link, snapshot.ports[id]?.load ?? null, conditions.get(id));
       link.group.classList.toggle("chosen", id === chosen);
+      link.group.setAttribute("aria-pressed", String(id === chosen));
     }
+    showSigns(conditions);
     const { controller, agents } = snapshot.health;
     const hosts = agents.filter((agent) => agent.kind === "host");
     /** @type {Map<string, boolean>} */
@@ -130,15 +152,30 @@ export class TopologyView {
 }
 
 /**
+ * Shows the meaning of the signs that the drawing has.
+ * @param {Map<string, LinkCondition>} conditions
+ */
+function showSigns(conditions) {
+  const states = new Set([...conditions.values()].map(({ state }) => state));
+  for (const sign of document.querySelectorAll(".signs span"))
+    sign.toggleAttribute("hidden", ![...states].some((state) => state && sign.classList.contains(state)));
+}
+
+/**
  * @param {string} id
  * @param {Link} link
  * @param {number | null} load
+ * @param {LinkCondition | undefined} condition
  */
-function showLoad(id, { group, line, title, peer }, load) {
+function showLoad(id, { group, line, title, peer }, load, condition) {
+  const known = load === null ? "load unknown" : `load ${Math.round(load * 100)} %`;
+  const text = [`Port ${id} to ${peer}: ${known}`, ...(condition?.reasons ?? [])].join("; ");
+  group.dataset.load = load === null ? "" : String(load);
+  group.dataset.link = condition?.state ?? "";
+  // Most links of a large network have the load that they had a second ago.
+  if (title.textContent === text) return;
   line.style.strokeWidth = String(load === null ? IDLE_WIDTH : 1.4 + 3.6 * Math.min(1, load));
   line.style.stroke = load === null ? "var(--link-idle)" : heat(load);
-  group.dataset.load = load === null ? "" : String(load);
-  const text = `Port ${id} to ${peer}: ${load === null ? "load unknown" : `load ${Math.round(load * 100)} %`}`;
   title.textContent = text;
   group.setAttribute("aria-label", text);
 }

@@ -4,6 +4,8 @@
 //
 // Times are seconds since the epoch unless the name ends in a unit; a port is named "s1:2".
 
+import type { AlertsAnswer, Validity } from "./alert-types.js";
+
 // ---- GET /api/v1/schemes
 
 export interface SchemesAnswer {
@@ -191,6 +193,45 @@ export interface ErrorDetail {
   index: number | null;
 }
 
+// ---- POST /api/v1/captures and GET /api/v1/captures/ID
+
+export interface CaptureAnswer {
+  id: string;
+  port: string;
+  /** The port agent that captures. */
+  agent: string;
+  seconds: number;
+  bytes: number;
+  snap_bytes: number;
+  by: string;
+  address: string;
+  at: number;
+  state: "running" | "done" | "failed";
+  /** Why it failed; empty if it did not. */
+  problem: string;
+  packets: number;
+  /** Packets that the kernel could not give to the capture in time. */
+  lost: number;
+  /** The size ended the capture before its time. */
+  full: boolean;
+  size: number;
+}
+
+// ---- GET /api/v1/classes
+
+export interface ClassesAnswer {
+  /** The limits without a scaled workload: the largest small flow and the largest medium one. */
+  limits_bytes: [number, number];
+  /** The flows of the last records; null if there is none of the class. */
+  seen: Record<SizeClass, ClassSeen | null>;
+}
+
+export interface ClassSeen {
+  n: number;
+  least_bytes: number;
+  most_bytes: number;
+}
+
 // ---- GET /api/v1/thresholds and /api/v1/ports
 
 export interface ThresholdsAnswer {
@@ -297,6 +338,8 @@ export interface Snapshot {
   ports: Record<string, PortState>;
   connections: Connections;
   sanctions: Sanction[];
+  alerts: AlertsAnswer;
+  validity: Validity;
   traffic: Record<Source, Traffic>;
 }
 
@@ -418,6 +461,7 @@ export interface EndedConnection {
   srtt_us: number | null;
   ack_wait_us: number | null;
   clock_error_us: number | null;
+  label: string | null;
   received_at: number;
 }
 

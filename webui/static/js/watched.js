@@ -4,7 +4,7 @@
 /** @import { Row } from "./pure/connections.js" */
 /** @import { Agent, Snapshot } from "./types.js" */
 
-import { byId, element } from "./dom.js";
+import { byId, element, setText } from "./dom.js";
 import { connectionRows, connectionSummary } from "./pure/connections.js";
 
 const COLUMNS = 10;
@@ -14,7 +14,7 @@ export function showWatched(snapshot) {
   const rows = connectionRows(snapshot.connections, snapshot.at).map(tableRow);
   byId("watched", HTMLElement).replaceChildren(...(rows.length ? rows : [emptyRow(snapshot)]));
   const summary = byId("watched-summary", HTMLElement);
-  summary.textContent = connectionSummary(snapshot.connections);
+  setText(summary, connectionSummary(snapshot.connections));
   summary.dataset.state = snapshot.connections.lost ? "pending" : "";
 }
 

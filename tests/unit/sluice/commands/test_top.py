@@ -3,21 +3,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 from sqlalchemy import Engine
 
+from policy.alerts import Alert, Change, State
 from policy.desired import Policy
+from policy.validity import MachineStatus
 from sluice import cli
 from sluice.commands.top import picture, snapshots
+from store.alerts import put_changes
 from store.desired import put_policy
+from store.observed import put_agent
 from store.sanctions import Sanction, put_sanction
 from tests.kit.clock import slow_clock
+from tests.kit.heartbeats import port_heartbeat
 from tests.web.synthetic import Network
-from webui.documents import snapshot
+from webui import documents
+from webui.alerts.settings import AlertSettings
+from webui.attention import attention
 from webui.recent import RecentFlows
+
+
+def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
+    return documents.snapshot(engine, recent) | attention(engine, AlertSettings())
 
 
 def drawn(document: Mapping[str, Any]) -> str:
@@ -88,6 +100,22 @@ def test_picture__a_demoted_host_and_why(engine: Engine) -> None:
         "TCP 10.0.0.2:40000 > 10.0.0.1:80 sent 2 MB under tag 0; a flow with correct tags sends at most 60 KB"
         in text
     )
+
+
+def test_picture__what_is_not_valid_and_which_alerts_fire(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_clock(monkeypatch)
+    put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99)))
+    firing = Alert(
+        "agent-down", "h3", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
+    )
+    pending = replace(firing, subject="h4", state=State.PENDING)
+    put_changes(engine, [Change(None, firing), Change(None, pending)], [], 1.0)
+    text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
+    assert "the figures are not valid: the CPU was 99% busy in the last 10 s" in text
+    assert "alert agent-down h3: silent; restart it" in text
+    assert "h4" not in text
 
 
 def test_top_once__prints_and_ends(engine: Engine, url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from policy.desired import Policy
 from sluice.cli import COMMANDS, main
+from store.desired import put_policy
+from tests.unit.sluice.bundles import bundle, document, flow
 
 SCENARIO = """
 name = "x"
@@ -24,11 +28,23 @@ SWEEP = "sweep FILE.toml --out NEW"
 DEMO = "demo FILE.toml --on simulator --out NEW"
 EXPORT = "export sonic FILE.toml --interfaces Ethernet0"
 AWAY = "http://127.0.0.1:1"
-FILES = ("nothing.toml", "FOLDER", "BINARY", "TEXT", "")
+HERE = "WEB"
+"""A word of a command line that becomes the address of a web process, which knows the token."""
+FILES = (
+    "nothing.toml",
+    "FOLDER",
+    "BINARY",
+    "TEXT",
+    "",
+    "FOLDER/x.toml",
+    "TEXT/x.toml",
+    "LIST.json",
+    "TEXT.json",
+)
 NUMBERS = ("", "x", "-1", "1.5", "0", "nan", "1e3", "²")
 TIMES = ("", "x", "-5", "0", "nan", "inf", "1e400", "5s")
-FOLDERS = ("TEXT", "TEXT/x", "/proc/x")
-OUT_FILES = ("FOLDER", "TEXT/x")
+FOLDERS = ("", " ", "TEXT", "TEXT/x", "/proc/x")
+OUT_FILES = ("", " ", "FOLDER", "TEXT/x")
 URLS = ("", "x", "ftp://x", "http://", "http://[", "http://127.0.0.1:99999", AWAY, "unix:/nothing")
 PLUGINS = ("", "nothing.py", "FOLDER", "TEXT", "BINARY", "FILE.toml", "PLUGIN.py")
 STORES = (
@@ -67,9 +83,10 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "sweep --job-minutes": (SWEEP, TIMES),
     "sweep --out": (SWEEP, FOLDERS),
     "compare folders": ("compare _", ("", "nothing", "FOLDER", "TEXT")),
-    "compare --plugin": ("compare FOLDER", PLUGINS),
-    "compare --out": ("compare FOLDER", OUT_FILES),
-    "compare --baseline": ("compare FOLDER", ("", "x")),
+    "compare --plugin": ("compare BUNDLE", PLUGINS),
+    "compare --out": ("compare BUNDLE", OUT_FILES),
+    "compare --figures": ("compare BUNDLE", FOLDERS),
+    "compare --baseline": ("compare BUNDLE", ("", "x")),
     "demo scenario": ("demo _ --on simulator", FILES),
     "demo --plugin": (DEMO, PLUGINS),
     "demo --on": (DEMO, ("", "x")),
@@ -87,20 +104,21 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "demo --most-flows": (DEMO, ("", "x", "-1", "1.5")),
     "demo --keep-agents": (DEMO, ("", "x", "-1", "5")),
     "top --url": ("top --once", URLS),
+    "top folders": ("top --once _", ("nothing", "FOLDER", "TEXT", "BINARY")),
     "policy --url": ("policy _ show", URLS),
     "policy --plugin": ("policy _ show", PLUGINS),
-    "policy --token-file": ("policy _ act --nowhere", TOKENS),
-    "policy set change": (f"policy --url {AWAY} set _", (*FILES, "x=1", "mark_at=", "=1", "a b=1")),
-    "policy preview what": (f"policy --url {AWAY} preview _", ("nothing.toml", "BINARY.toml", "", "pias")),
-    "policy freeze ports": (f"policy --url {AWAY} freeze", ("", "x", "a:b")),
-    "policy unfreeze ports": (f"policy --url {AWAY} unfreeze", ("", "x", "a:b")),
-    "policy act --at": (f"policy --url {AWAY} act", ("", "x", "a:b")),
-    "policy rollback version": (f"policy --url {AWAY} rollback _", ("x", "1.5", "0")),
+    "policy --token-file": (f"policy --url {HERE} _ act --nowhere", TOKENS),
+    "policy set change": (f"policy --url {HERE} set _", (*FILES, "x=1", "mark_at=", "=1", "a b=1")),
+    "policy preview what": (f"policy --url {HERE} preview _", ("nothing.toml", "BINARY.toml", "", "piass")),
+    "policy freeze ports": (f"policy --url {HERE} freeze", ("", "x", "a:b")),
+    "policy unfreeze ports": (f"policy --url {HERE} unfreeze", ("", "x", "a:b")),
+    "policy act --at": (f"policy --url {HERE} act", ("", "x", "a:b")),
+    "policy rollback version": (f"policy --url {HERE} rollback _", ("x", "1.5", "0")),
     "network --url": ("network _ show", URLS),
     "network --token-file": ("network _ remove", TOKENS),
-    "network check file": (f"network --url {AWAY} check _", FILES),
-    "network diff file": (f"network --url {AWAY} diff _", FILES),
-    "network apply file": (f"network --url {AWAY} apply _", FILES),
+    "network check file": (f"network --url {HERE} check _", FILES),
+    "network diff file": (f"network --url {HERE} diff _", FILES),
+    "network apply file": (f"network --url {HERE} apply _", FILES),
     "export sonic scenario": ("export sonic _ --interfaces Ethernet0", FILES),
     "export sonic --url": ("export sonic --running --interfaces s1:1=Ethernet0", URLS),
     "export sonic --interfaces": (EXPORT, ("", ",", "a b", "E0,E0", "s1:1=")),
@@ -120,9 +138,9 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "shell host": ("shell _", ("", "x", "h999")),
     "shell --testbed": ("shell h1", ("", "x", "1.5", "0")),
     "completion shell": ("completion _", ("", "x", "BASH")),
-    "enrol name": (f"enrol _ --url {AWAY}", ("", "a b", "x" * 100)),
+    "enrol name": (f"enrol _ --url {HERE}", ("", "a b", "x" * 100)),
     "enrol --kind": ("enrol h1", ("", "x")),
-    "enrol --valid": ("enrol h1", ("", "x", "-1", "0s", "5")),
+    "enrol --valid": (f"enrol h1 --url {HERE}", ("", "x", "-1", "0s", "5", "31d", "forever")),
     "enrol --url": ("enrol h1", URLS),
     "enrol --token-file": ("enrol h1", TOKENS),
     "token --url": ("token _ list", URLS),
@@ -132,9 +150,9 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         "token create --role read --name a",
         ("", "x", "-1", "0s", "5", "400d", "forever"),
     ),
-    "token create --name": (f"token --url {AWAY} create --role read --expires 1d", ("", "a b")),
-    "token revoke name": (f"token --url {AWAY} revoke _", ("", "a b")),
-    "revoke name": (f"revoke _ --url {AWAY}", ("", "a b")),
+    "token create --name": (f"token --url {HERE} create --role read --expires 1d", ("", "a b")),
+    "token revoke name": (f"token --url {HERE} revoke _", ("", "a b")),
+    "revoke name": (f"revoke _ --url {HERE}", ("", "a b")),
     "revoke --url": ("revoke h1", URLS),
     "revoke --token-file": ("revoke h1", TOKENS),
     "agents --url": ("agents", URLS),
@@ -145,13 +163,26 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Command and argument → the rest of the command line, with _ at the argument's place, and wrong values."""
 
+ELSEWHERE = dict.fromkeys(
+    ("capture --testbed", "exec --testbed", "shell --testbed"), "no testbed runs, and the message says that"
+)
+"""Command and argument → why the message names something else."""
+
+
+@pytest.fixture(scope="module")
+def a_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle(tmp_path_factory.mktemp("bundle"), document(), [flow(1, 1000, 100.0)])
+
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_bundle: Path) -> Path:
+    (tmp_path / "BUNDLE").symlink_to(a_bundle)
     (tmp_path / "FILE.toml").write_text(SCENARIO)
     (tmp_path / "FOLDER").mkdir()
     (tmp_path / "BINARY").write_bytes(bytes(range(256)))
     (tmp_path / "TEXT").write_text("neither TOML nor a folder")
+    (tmp_path / "LIST.json").write_text("[]")
+    (tmp_path / "TEXT.json").write_text("neither JSON nor a folder")
     (tmp_path / "EMPTY").touch()
     (tmp_path / "PLUGIN.py").write_text("raise ValueError('a defect')")
     monkeypatch.chdir(tmp_path)
@@ -188,9 +219,18 @@ def words(key: str, line: str, value: str) -> list[str]:
 @pytest.mark.parametrize("key", WRONG)
 @pytest.mark.usefixtures("here")
 def test_a_wrong_value_ends_with_a_line_that_says_what_is_wrong(
-    key: str, capsys: pytest.CaptureFixture[str]
+    key: str,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     line, values = WRONG[key]
+    if HERE in line:
+        put_policy(
+            request.getfixturevalue("engine"), Policy.from_document({"scheme": "mlfq-adaptive"}), "test"
+        )
+        line = line.replace(HERE, request.getfixturevalue("url"))
+        monkeypatch.setenv("SLUICE_TOKEN", "token")
     for value in values:
         began = time.monotonic()
         try:
@@ -201,6 +241,12 @@ def test_a_wrong_value_ends_with_a_line_that_says_what_is_wrong(
         shown = f"{key} {value!r}: {said}"
         assert code == 2, shown
         assert said, shown
+        assert (
+            not value.strip()
+            or re.split(r"[=.]", value)[0] in said
+            or key.split()[-1] in said
+            or key in ELSEWHERE
+        ), shown
         assert len(said.splitlines()[-1]) < 800, shown
         assert "Traceback" not in said, shown
         assert time.monotonic() - began < 60, shown

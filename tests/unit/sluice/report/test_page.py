@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
 import pytest
 
+from policy.desired import Policy
 from policy.errors import SluiceError
 from sluice.cli import main
-from sluice.report.page import write_report
-from sluice.runs.bundle import read_flows
+from sluice.report.page import _baseline, write_report
+from sluice.report.runs import find_runs, variants
+from sluice.runs.bundle import BundleWriter, read_flows
+from sluice.runs.versions import policy_row
 from tests.kit.known import known
 from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep
 
 pytestmark = pytest.mark.slow
+
+AT_THE_END = ["Scenarios: what all share", "Repeat it"]
 
 
 class Page:
@@ -104,7 +114,7 @@ def test_report__ratios_are_to_the_baseline_of_choice(tmp_path: Path) -> None:
     assert by_default.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
     assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
     with pytest.raises(
-        SluiceError, match="--baseline ucp: no run has this scheme; the schemes are dctcp, pias"
+        SluiceError, match="--baseline ucp: no run has this scheme or version; the schemes are dctcp, pias"
     ):
         report(tmp_path, folder, baseline="ucp")
 
@@ -129,13 +139,27 @@ def test_report__one_bundle_needs_no_legend_and_no_ratio(tmp_path: Path) -> None
     page = report(tmp_path, bundle(tmp_path / "a", document(), random_flows(1)))
     assert len(page.figures("Load 0.5", "all flows")["dctcp"]) == 7
     assert not [e for e in page.root.iter("ul") if e.get("class") == "legend"]
-    assert page.headings() == ["Distribution of completion times", "Slowdown by flow size", "Completeness"]
+    assert page.headings() == [
+        "Scoreboard",
+        "Completion times",
+        "Distribution of completion times",
+        "Slowdown by flow size",
+        "Completeness",
+        *AT_THE_END,
+    ]
 
 
 def test_report__needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1]))
-    assert not re.findall(r"https?:|//[a-z]|@import|<script|<link|src=", page.text)
+    assert not re.findall(r"https?:|//[a-z]|@import|<script[^>]|<link|src=", page.text)
     assert page.text.startswith("<!DOCTYPE html>")
+
+
+def test_report__may_run_its_own_script_and_load_nothing(tmp_path: Path) -> None:
+    page = report(tmp_path, bundle(tmp_path / "a", document(), random_flows(1)))
+    (script,) = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}';" in page.text
 
 
 def test_report__ids_are_unique_and_references_resolve(tmp_path: Path) -> None:
@@ -159,7 +183,7 @@ def test_report__unfinished_flows_are_counted_and_said(tmp_path: Path) -> None:
 def test_report__nothing_finished(tmp_path: Path) -> None:
     page = report(tmp_path, bundle(tmp_path / "a", document(), [flow(1, 5000, None)]))
     assert page.figures("Load 0.5", "all flows")["dctcp"] == ["0", *["–"] * 6]
-    assert page.headings() == ["Completeness"]
+    assert page.headings() == ["Scoreboard", "Completion times", "Completeness", *AT_THE_END]
 
 
 def test_report__a_class_without_flows_is_left_out(tmp_path: Path) -> None:
@@ -266,3 +290,65 @@ def test_compare__writes_the_page_and_says_the_notices(
     output = capsys.readouterr()
     assert "did not finish: dctcp 1" in output.err
     assert str(tmp_path / "r.html") in output.out
+
+
+def test_report__has_every_policy_with_all_its_fields(tmp_path: Path) -> None:
+    for scheme in ("dctcp", "pias"):
+        folder = bundle(tmp_path / scheme, document(scheme), [flow(1, 5000, 70.0)])
+        policy = Policy.from_document({"scheme": scheme, "mark_at": "30KB"})
+        (folder / "policies.json").write_text(json.dumps([policy_row(1, policy)]))
+    page = report(tmp_path, tmp_path)
+    rows = {
+        page.words(row.find("th")): ([page.words(cell) for cell in row.findall("td")], row.get("class"))
+        for row in page.root.iter("tr")
+        if row.find("td") is not None
+    }
+    assert rows["Mark at mark_at"] == (["30KB", "30KB"], None)
+    assert rows["Queues queues"] == (["1", "8"], "differs")
+    assert rows["Thresholds thresholds"][0][1].startswith("1327140B, 1940340B")
+    assert "scheme.mark_at" not in page.text
+
+
+def test_report__shows_how_thresholds_moved(tmp_path: Path) -> None:
+    with BundleWriter(tmp_path / "a", scenario=document("mlfq-adaptive")) as writer:
+        writer.add_records([flow(1, 5000, 70.0)])
+        row = {"port": "s1:1", "policy_version": 1, "flows": 9}
+        writer.add_thresholds([{**row, "at": float(i), "thresholds_bytes": [1000 * i]} for i in (1, 2)])
+        writer.finish(meta={"on": "simulator"}, validity_reasons=[])
+    page = report(tmp_path, tmp_path / "a")
+    assert "Thresholds over time" in page.headings()
+    assert "thresholds, mlfq-adaptive" in page.text
+
+
+def test_report__every_picture_has_its_data(tmp_path: Path) -> None:
+    page = report(tmp_path, bundle(tmp_path / "a", document(), random_flows(1)))
+    figures = list(page.root.iter("figure"))
+    assert len(figures) == 4
+    for figure in figures:
+        link = known(figure.find("figcaption/a"))
+        rows = unquote(link.get("href", "").partition(",")[2]).splitlines()
+        assert rows[0].startswith("series,")
+        assert len(rows) > 2
+        assert set(json.loads(figure.get("data-hover", ""))["colours"]) == {"dctcp"}
+    small = unquote(known(figures[0].find("figcaption/a")).get("href", ""))
+    assert small.rstrip().rpartition(",")[2] == "1"  # a distribution ends at 1
+
+
+def test_report__a_version_can_be_the_baseline(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5], [1])
+    (one, two) = (replace(run, version=number) for number, run in enumerate(find_runs([folder]), start=3))
+    assert _baseline(variants([one, two]), "4").runs[0].version == 4
+    with pytest.raises(SluiceError, match="no run has this scheme or version"):
+        _baseline(variants([one, two]), "5")
+
+
+def test_compare__writes_every_picture_as_png_pdf_and_csv(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "a", document(), [flow(i, 5000, 70.0 + i) for i in range(3)])
+    argv = ["compare", str(folder), "--out", str(tmp_path / "r.html"), "--figures", str(tmp_path / "new/f")]
+    assert main(argv) == 0
+    stem = "load-0.5-distribution-of-completion-times-small-flows"
+    written = sorted(path.name for path in (tmp_path / "new/f").iterdir())
+    assert written == [f"{stem}.{kind}" for kind in ("csv", "pdf", "png")]
+    assert (tmp_path / f"new/f/{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / f"new/f/{stem}.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / f"new/f/{stem}.csv").read_text().startswith("series,fct_us,share\ndctcp,")

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from policy.desired import Policy
+from policy.records import FlowRecord
+from sluice.runs.bundle import write_bundle
 from sluice.runs.files import scenario_from_file, scenario_with
-from sluice.runs.tour import SCHEMES, scheme_table, tour_policies
+from sluice.runs.tour import SCHEMES, Stage, by_stage, finish_tour, scheme_table, tour_policies
+from sluice.runs.versions import policy_rows
+from store.desired import PolicyVersion
+from tests.unit.sluice.bundles import document, flow
 from topologies import build_topology
 
 
@@ -39,3 +48,34 @@ def test_scheme_table__is_the_same_policy_in_a_scenario() -> None:
     _, document = scenario_from_file(Path("demo"))
     for policy in demo_policies()[1]:
         assert scenario_with(document, scheme=scheme_table(policy))[0].policy == policy
+
+
+def in_stages(*stages: str) -> list[FlowRecord]:
+    """Return ten flows of each stage."""
+    flows = [flow(10 * n + i, 1000, 100.0 * (n + 1)) for n in range(len(stages)) for i in range(10)]
+    return [replace(one, id=f"{stages[i // 10]}/{i}") for i, one in enumerate(flows)]
+
+
+@pytest.mark.parametrize(("schemes", "versions"), [(["tcp"], 1), (["tcp", "dctcp", "pias"], 3)])
+def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
+    schemes: list[str], versions: int, tmp_path: Path
+) -> None:
+    rows = [
+        PolicyVersion(n, Policy.from_document({"scheme": scheme}), "tour", 10.0 * n, 10.0 * n)
+        for n, scheme in enumerate(schemes, start=1)
+    ]
+    write_bundle(
+        tmp_path,
+        scenario=document("tcp"),
+        meta={"on": "simulator"},
+        flows=in_stages(*schemes),
+        thresholds=[],
+        samples=[],
+        validity_reasons=[],
+        policies=policy_rows(rows),
+        version_of=by_stage([Stage(row.version, row.policy.scheme) for row in rows], rows),
+    )
+    finish_tour(tmp_path)
+    assert len(json.loads((tmp_path / "scoreboard.json").read_text())["versions"]) == versions
+    assert (tmp_path / "scoreboard.png").stat().st_size > 1000
+    assert all(scheme in (tmp_path / "report.html").read_text() for scheme in schemes)

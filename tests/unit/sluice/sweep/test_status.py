@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from sluice.runs.work import Work
 from sluice.sweep.display import headline
 from sluice.sweep.run import SweepProgress
 from sluice.sweep.status import DONE, FAILED, RUNNING, Status, StatusFile, read_status, remaining_s
-from sluice.sweep.work import Work
 from tests.kit.known import known
 
 

@@ -47,6 +47,7 @@ const ENDED = {
   srtt_us: null,
   ack_wait_us: null,
   clock_error_us: null,
+  label: null,
   received_at: 999,
 };
 

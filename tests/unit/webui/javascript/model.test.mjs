@@ -139,4 +139,20 @@ test("ports: those of the network, the samples and the thresholds, in natural or
   assert.deepEqual(model.ports(), ["s1:1", "s1:2", "s1:9", "s1:10"]);
   assert.equal(model.peer("s1:2"), "h2");
   assert.equal(model.peer("s1:10"), null);
+  const { topology: before } = model;
+  assert.ok(before);
+  model.topology = { ...before, ports: before.ports.map((port) => ({ ...port, peer: "h9" })) };
+  assert.equal(model.peer("s1:2"), "h9");
+});
+
+test("held: live bins do not disturb the range, and nothing in it is forgotten", () => {
+  const model = new Model();
+  model.held = { from: NOW - 3_000, to: NOW - 2_990 };
+  assert.equal(model.binS, 0.5);
+  model.mergeFct(fctSeries([NOW - 2_995], [7]));
+  model.take(withBins([NOW - 4, NOW - 2]));
+  assert.deepEqual([...model.fct.keys()], [NOW - 2_995]);
+  model.held = null;
+  model.take(withBins([NOW - 4, NOW - 2]));
+  assert.deepEqual([...model.fct.keys()], [NOW - 4, NOW - 2]);
 });

@@ -57,7 +57,7 @@ test("scoreRows: a cell for each heading, the ratio with its sign", () => {
   assert.equal(base.cells[0].text, "4 ms");
   assert.equal(base.cells[0].ratio, "");
   assert.deepEqual([other.cells[0].text, other.cells[0].ratio], ["2 ms", "×0.50▼"]);
-  assert.match(other.cells[0].title, /95 % interval 1.8 ms to 2.2 ms; better/);
+  assert.match(other.cells[0].title, /^1 flows; 95 % interval 1.8 ms to 2.2 ms; better/);
   assert.equal(other.cells[1].text, "–");
   assert.equal(other.cells.at(-1)?.text, "7");
 });
@@ -70,15 +70,22 @@ test("scoreRows: no sign where it is not sure", () => {
 });
 
 test("scoreCurves: from the fastest flow to the share that is shown", () => {
-  const { curves, low, high } = scoreCurves(BOARD, 200, 100);
+  const { curves, low, high } = scoreCurves(BOARD, "small", 200, 100);
   assert.deepEqual([low, high], [100, 10_000]);
   assert.equal(curves.length, 2);
   assert.equal(curves[0].path, "M0.0 90.0L100.0 50.0L200.0 0.0");
 });
 
+test("scoreCurves: of the class that is asked for", () => {
+  const large = structuredClone(BOARD);
+  large.versions[1].classes.large.cdf = { us: [1e6, 1e8], share: [0.5, 1] };
+  const { curves, low, high } = scoreCurves(large, "large", 200, 100);
+  assert.deepEqual([curves.length, curves[0].version, low, high], [1, 2, 1e6, 1e8]);
+});
+
 test("scoreCurves: a version without small flows has none", () => {
   const without = structuredClone(BOARD);
   without.versions[1].classes.small.cdf = empty;
-  assert.equal(scoreCurves(without, 200, 100).curves.length, 1);
-  assert.deepEqual(scoreCurves({ ...BOARD, versions: [] }, 200, 100).curves, []);
+  assert.equal(scoreCurves(without, "small", 200, 100).curves.length, 1);
+  assert.deepEqual(scoreCurves({ ...BOARD, versions: [] }, "small", 200, 100).curves, []);
 });

@@ -114,6 +114,25 @@ test("thresholdsView: of all ports the first threshold, and the median", () => {
   );
 });
 
+test("thresholdsView: of many ports the lowest and the highest first threshold, and the median", () => {
+  const shown = model();
+  for (let port = 1; port <= 60; port++) {
+    shown.addThreshold(change(NOW - 100, `s1:${port}`, [1000 * port, 900_000]));
+  }
+  shown.addThreshold(change(NOW - 20, "s1:60", [500]));
+  const { series } = thresholdsView(shown, "", colour);
+  assert.deepEqual(
+    series.map(({ label }) => label),
+    ["Lowest of 60 ports", "Highest of 60 ports", "Median, queue 0 to 1"],
+  );
+  assert.deepEqual(
+    series.map(({ values }) => values.at(-1)),
+    [500, 59_000, 29_000],
+  );
+  const earlier = series.map(({ values }) => values.find((value) => value !== null));
+  assert.deepEqual(earlier, [1000, 60_000, 30_000]);
+});
+
 test("thresholdsView: says why a scheme has none", () => {
   assert.equal(thresholdsView(model("tcp"), "", colour).empty, "TCP has one queue and no thresholds.");
   assert.equal(thresholdsView(model("pias"), "", colour).empty, null);
@@ -143,4 +162,18 @@ test("queuesView: also queues that carried traffic under an earlier policy", () 
     ["Queue 0", "Queue 1", "Queue 2"],
   );
   assert.equal(queuesView(shown, "s9:9", colour).series.length, 1);
+});
+
+test("a held range is what all charts show, with its marks and rates alone", () => {
+  const shown = model();
+  shown.held = { from: NOW - 150, to: NOW - 100 };
+  shown.times = "relative";
+  for (const view of [fctView, missesView])
+    assert.deepEqual([view(shown, colour).from, view(shown, colour).to], [NOW - 150, NOW - 100]);
+  assert.deepEqual(fctView(shown, colour).marks, []);
+  assert.deepEqual(fctView(shown, colour).times, { now: NOW, kind: "relative" });
+  for (const ago of [200, 120, 50]) shown.addRate("s1:1", portState(NOW - ago, [1]));
+  assert.deepEqual(queuesView(shown, "s1:1", colour).x, [NOW - 120]);
+  const { x } = thresholdsView(shown, "", colour);
+  assert.deepEqual([x[0] > NOW - 150, x[x.length - 1]], [true, NOW - 100]);
 });

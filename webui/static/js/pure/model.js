@@ -2,6 +2,7 @@
 // What the page knows: history, which history.js fetches, and the snapshots that follow it.
 
 /** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate, PortState } from "../types.js" */
+/** @import { Range, Times } from "./address.js" */
 /** @import { Scheme, SizeClass, Snapshot, Source, ThresholdChange, Topology, TopologyPort } from "../types.js" */
 
 import { naturally } from "./order.js";
@@ -14,6 +15,9 @@ export const CLASSES = ["small", "medium", "large"];
 /** Bins of the snapshots; only at this width do they continue the history. */
 export const LIVE_BIN_S = 2;
 const MOST_BINS = 240;
+/** Bins of a range that is held: fewer, because it may hold few flows. */
+const HELD_BINS = 150;
+const FINEST_BIN_S = 0.5;
 const MOST_EVENTS = 100;
 /** The longest window that the page offers, and some more. */
 const RATE_MEMORY_S = 3700;
@@ -24,6 +28,10 @@ export const portId = (port) => `${port.switch}:${port.number}`;
 
 export class Model {
   windowS = 300;
+  /** The range that the charts hold; null: they follow the clock. @type {Range | null} */
+  held = null;
+  /** How times are written. @type {Times} */
+  times = "absolute";
   /** Whose flows the figures count. @type {Source} */
   source = "all";
   /** @type {Snapshot | null} */
@@ -44,8 +52,11 @@ export class Model {
   rates = new Map();
   /** The oldest first. @type {NetworkEvent[]} */
   events = [];
+  /** By port, of that topology. @type {{ of: Topology | null, peers: Map<string, string> }} */
+  #peers = { of: null, peers: new Map() };
 
   get binS() {
+    if (this.held) return Math.max(FINEST_BIN_S, (this.held.to - this.held.from) / HELD_BINS);
     return Math.max(LIVE_BIN_S, this.windowS / MOST_BINS);
   }
 
@@ -71,21 +82,25 @@ export class Model {
   /** @param {Snapshot} snapshot */
   take(snapshot) {
     this.snapshot = snapshot;
-    if (this.binS === LIVE_BIN_S) {
+    if (!this.held && this.binS === LIVE_BIN_S) {
       const { fct, deadlines } = snapshot.traffic[this.source];
       this.mergeFct(fct.series);
       this.mergeMisses(deadlines.series);
     }
     for (const change of Object.values(snapshot.thresholds)) this.addThreshold(change);
     for (const [port, state] of Object.entries(snapshot.ports)) this.addRate(port, state);
-    this.forget(snapshot.at - this.windowS - 2 * this.binS);
+    if (!this.held) this.forget(snapshot.at - this.windowS - 2 * this.binS);
   }
 
-  /** @param {NetworkEvent} event */
+  /**
+   * Returns whether the event is new.
+   * @param {NetworkEvent} event
+   */
   takeEvent(event) {
-    if (this.events.some((known) => known.id === event.id)) return;
+    if (this.events.some((known) => known.id === event.id)) return false;
     this.events.push(event);
     if (this.events.length > MOST_EVENTS) this.events.shift();
+    return true;
   }
 
   /** @param {FctSeries} series */
@@ -128,9 +143,11 @@ export class Model {
     for (const list of this.thresholds.values()) while (list.length > 1 && list[1].at < before) list.shift();
   }
 
-  /** Policy changes in the window, the oldest first: when each took effect, and its scheme. */
-  marks() {
-    const from = this.now - this.windowS;
+  /**
+   * Policy changes after this time, the oldest first: when each took effect, and its scheme.
+   * @param {number} from
+   */
+  marks(from = this.now - this.windowS) {
     return this.policies
       .filter((row) => row.state !== "pending")
       .map((row) => ({ at: row.applied_at ?? row.created_at, scheme: row.policy.scheme }))
@@ -150,7 +167,11 @@ export class Model {
    * @param {string} id
    */
   peer(id) {
-    return this.topology?.ports.find((port) => portId(port) === id)?.peer ?? null;
+    if (this.#peers.of !== this.topology) {
+      const ports = this.topology?.ports ?? [];
+      this.#peers = { of: this.topology, peers: new Map(ports.map((port) => [portId(port), port.peer])) };
+    }
+    return this.#peers.peers.get(id) ?? null;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scoreboard as rows of text and as curves.
 
-/** @import { ScoreFigure, ScoreboardAnswer, VersionScore } from "../score-types.js" */
+/** @import { ClassScore, ScoreFigure, ScoreboardAnswer, VersionScore } from "../score-types.js" */
 
 import { digits, percent, time } from "./format.js";
 
@@ -13,7 +13,9 @@ export const HEADINGS = [
   "Small, mean",
   "Small, p99",
   "Medium, mean",
+  "Medium, p99",
   "Large, mean",
+  "Large, p99",
   "Slowdown",
   "Missed",
   "Retransmitted",
@@ -44,44 +46,51 @@ export function scoreRows(board) {
 function cells({ classes, miss_ratio, retransmissions_per_flow, retransmissions }) {
   const retransmitted = cell(retransmissions_per_flow, (value) => `${digits(value)} a flow`);
   return [
-    cell(classes.small.mean_us, time),
-    cell(classes.small.p99_us, time),
-    cell(classes.medium.mean_us, time),
-    cell(classes.large.mean_us, time),
-    cell(classes.all.slowdown, digits),
+    ...[classes.small, classes.medium, classes.large].flatMap(timeCells),
+    cell(classes.all.slowdown, digits, classes.all.n),
     cell(miss_ratio, percent),
     { ...retransmitted, text: digits(retransmissions) },
   ];
 }
 
+/** @param {ClassScore} score */
+const timeCells = ({ n, mean_us, p99_us }) => [cell(mean_us, time, n), cell(p99_us, time, n)];
+
 /**
  * @param {ScoreFigure} figure
  * @param {(value: number) => string} format
+ * @param {number} [flows]
  * @returns {Cell}
  */
-function cell({ value, low, high, against }, format) {
+function cell({ value, low, high, against }, format, flows) {
   if (value === null) return { text: "–", ratio: "", verdict: "", title: "No flow has this figure" };
-  const range = low === null || high === null ? "" : `95 % interval ${format(low)} to ${format(high)}`;
+  const counted = flows === undefined ? "" : `${flows} flows; `;
+  const interval = low === null || high === null ? "" : `95 % interval ${format(low)} to ${format(high)}`;
+  const range = `${counted}${interval}`;
   if (!against) return { text: format(value), ratio: "", verdict: "", title: range };
   const { ratio, verdict } = against;
   const times = ratio === null ? "" : `×${ratio.toFixed(2)}${SIGNS[verdict]}`;
   return { text: format(value), ratio: times, verdict, title: `${range}; ${WORDS[verdict]}` };
 }
 
+/** @typedef {keyof VersionScore["classes"]} SizeClass */
+
 /**
- * The distributions of the small flows' FCT as paths of an SVG with this view box, over a logarithmic axis.
+ * The distributions of a class's FCT as paths of an SVG with this view box, over a logarithmic axis.
  * @param {ScoreboardAnswer} board
+ * @param {SizeClass} group
  * @param {number} width
  * @param {number} height
  * @returns {{ curves: Curve[], low: number, high: number }}
  */
-export function scoreCurves(board, width, height) {
-  const shown = board.versions.filter(({ classes }) => classes.small.cdf.us.length > 1);
-  const low = Math.min(...shown.map(({ classes }) => classes.small.cdf.us[0]));
-  const high = Math.max(...shown.map(({ classes }) => reached(classes.small.cdf)), low * 1.01);
+export function scoreCurves(board, group, width, height) {
+  const shown = board.versions
+    .map(({ scheme, version, classes }) => ({ scheme, version, cdf: classes[group].cdf }))
+    .filter(({ cdf }) => cdf.us.length > 1);
+  const low = Math.min(...shown.map(({ cdf }) => cdf.us[0]));
+  const high = Math.max(...shown.map(({ cdf }) => reached(cdf)), low * 1.01);
   const scale = width / Math.log(high / low);
-  const curves = shown.map(({ scheme, version, classes }) => {
-    const { us, share } = classes.small.cdf;
+  const curves = shown.map(({ scheme, version, cdf: { us, share } }) => {
     const points = us.map((value, i) => {
       const x = Math.min(width, Math.log(value / low) * scale);
       return `${x.toFixed(1)} ${(height * (1 - share[i])).toFixed(1)}`;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on the values that a chart draws.
 
+/** @import { Times } from "./address.js" */
+
 /** @typedef {number | null} Value  Null where there is nothing to draw. */
 
 /**
@@ -26,6 +28,7 @@
  * @property {number[]} x
  * @property {Series[]} series
  * @property {PolicyMark[]} marks
+ * @property {{ now: number, kind: Times }} times  How the axis writes times.
  * @property {string | null} [empty]  Text for a chart without values, in place of the chart's own.
  */
 
@@ -83,6 +86,7 @@ export function held(changes, x, value) {
  * @param {Value[]} values
  */
 export function median(values) {
-  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
+  // A typed array sorts by value, without a function that compares.
+  const known = Float64Array.from(values.filter((value) => value !== null)).sort();
   return known.length ? known[Math.floor((known.length - 1) / 2)] : null;
 }

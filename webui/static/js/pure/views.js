@@ -13,6 +13,8 @@ import { held, median } from "./series.js";
 
 const GRID_POINTS = 300;
 const QUEUES = 8;
+/** With more ports, the chart shows the range of their thresholds. */
+const MOST_LINES = 48;
 const SHORTEST_S = 60;
 const MARGIN_S = 3;
 const CLASS_TITLES = { small: "Small", medium: "Medium", large: "Large" };
@@ -22,13 +24,14 @@ const CLASS_TITLES = { small: "Small", medium: "Medium", large: "Large" };
  * @param {Model} model
  */
 function frame(model) {
-  const marks = model.marks().map(({ at, scheme }) => ({
+  const { from, to } = model.held ?? { from: start(model), to: model.now };
+  const marks = model.marks(from).map(({ at, scheme }) => ({
     at,
     scheme,
     label: model.titleOf(scheme),
     colour: model.colourOf(scheme),
   }));
-  return { from: start(model), to: model.now, marks };
+  return { from, to, marks, times: { now: model.now, kind: model.times } };
 }
 
 /**
@@ -84,10 +87,11 @@ export function missesView(model, colour) {
 
 /** @type {(model: Model, port: string, colour: Colour) => View} An empty port means all ports. */
 export function thresholdsView(model, port, colour) {
-  const { from, to, marks } = frame(model);
+  const shown = frame(model);
+  const { from, to } = shown;
   const x = Array.from({ length: GRID_POINTS }, (_, i) => from + ((i + 1) * (to - from)) / GRID_POINTS);
   const series = port ? onePort(model, port, x, colour) : everyPort(model, x, colour);
-  return { from, to, marks, x, series, empty: emptyThresholds(model) };
+  return { ...shown, x, series, empty: emptyThresholds(model) };
 }
 
 /** @param {Model} model */
@@ -113,7 +117,8 @@ function onePort(model, port, x, colour) {
 const threshold = (i) => (change) => change.thresholds_bytes[i] ?? null;
 
 /**
- * The first threshold of each port, below which flows stay in the first queue, and the median over the ports.
+ * The first threshold of each port, below which flows stay in the first queue, and the median over the ports. Of many
+ * ports, the lowest and the highest instead of each.
  * @type {(model: Model, x: number[], colour: Colour) => Series[]}
  */
 function everyPort(model, x, colour) {
@@ -126,14 +131,34 @@ function everyPort(model, x, colour) {
     legend: false,
   }));
   if (!lines.length) return [];
+  const shown = lines.length > MOST_LINES ? bounds(lines, x, colour) : lines;
   const values = x.map((_, i) => median(lines.map((line) => line.values[i])));
   const label = "Median, queue 0 to 1";
-  return [...lines, { label, group: "Median", colour: colour("accent"), values, width: 2 }];
+  return [...shown, { label, group: "Median", colour: colour("accent"), values, width: 2 }];
+}
+
+/**
+ * The lowest and the highest value of many lines. Hundreds of lines would hide each other, and take long to draw.
+ * @type {(lines: Series[], x: number[], colour: Colour) => Series[]}
+ */
+function bounds(lines, x, colour) {
+  const known = x.map((_, i) => lines.map(({ values }) => values[i]).filter((value) => value !== null));
+  /** @type {(label: string, pick: (...values: number[]) => number) => Series} */
+  const bound = (label, pick) => ({
+    label: `${label} of ${lines.length} ports`,
+    group: label,
+    colour: colour("accent-soft"),
+    values: known.map((values) => (values.length ? pick(...values) : null)),
+    width: 1.2,
+  });
+  return [bound("Lowest", Math.min), bound("Highest", Math.max)];
 }
 
 /** @type {(model: Model, port: string, colour: Colour) => View} */
 export function queuesView(model, port, colour) {
-  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= model.now - model.windowS);
+  const shown = frame(model);
+  const first = model.held?.from ?? model.now - model.windowS;
+  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= first && row.at <= shown.to);
   const series = usedQueues(model, run).map((queue) => ({
     label: `Queue ${queue}`,
     group: String(queue),
@@ -142,7 +167,7 @@ export function queuesView(model, port, colour) {
     fill: colour(`queue-${queue}`),
     width: 0,
   }));
-  return { ...frame(model), x: run.map((row) => row.at), series };
+  return { ...shown, x: run.map((row) => row.at), series };
 }
 
 /**

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from policy.fabrics import SIMULATOR, TESTBED
-from sluice.sweep.work import predicted_work
+from sluice.runs.work import predicted_work
 from tests.kit.known import known
 
 

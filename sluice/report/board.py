@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's scoreboard: figures with confidence intervals, and whether a variant is better than the baseline.
+
+The figures, intervals and verdicts are those of policy/scoreboard.py, as in the dashboard and at the end of a tour.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from policy.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
+from sluice.report.figures import Estimate
+from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Scale, count, time_scale
+from sluice.report.runs import Variant
+
+SIGNS = {BETTER: "▼ ", WORSE: "▲ "}
+BETWEEN_RUNS_S = 1.0
+"""Gap between the flows of two runs, so that no block of the bootstrap mixes them more than necessary."""
+
+Document = Mapping[str, Any]
+"""The figures of a variant, as GET /scoreboard has those of a version."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of the table."""
+
+    value: str
+    interval: str = ""
+    ratio: str = ""
+    verdict: str = ""
+    detail: str = ""
+    """The interval of the ratio, for who points at the cell."""
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """A variant of the table."""
+
+    variant: Variant
+    flows: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """The scoreboard of one load."""
+
+    headings: tuple[str, ...]
+    rows: tuple[BoardRow, ...]
+    csv_uri: str
+
+
+def board(
+    variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
+) -> Board:
+    """Return the scoreboard of these variants at a load, with the size classes that have flows."""
+    scores = {variant: _score(variant, number, load) for number, variant in enumerate(variants)}
+    base = scores.get(baseline)
+    found = {
+        variant: score.document(None if score is base else base) for variant, score in scores.items() if score
+    }
+    columns = _columns([*classes, "all"], list(found.values()))
+    rows = tuple(
+        BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
+        for variant, document in found.items()
+    )
+    return Board(tuple(column.heading for column in columns), rows, _csv_uri(found))
+
+
+def _score(variant: Variant, number: int, load: float | None) -> Score | None:
+    runs = [flows for run in variant.at(load) if len(flows := run.scored())]
+    if not runs:
+        return None
+    return Score(Period(number, variant.scheme, -math.inf, math.inf), _one_after_another(runs))
+
+
+def _one_after_another(runs: Sequence[ScoredFlows]) -> ScoredFlows:
+    """Return the flows of all runs, as if each run had begun after the one before."""
+    shifts, free_s = [], 0.0
+    for flows in runs:
+        shifts.append(free_s - flows.began_s.min())
+        free_s += float(np.ptp(flows.began_s)) + BETWEEN_RUNS_S
+    columns = {
+        one.name: np.concatenate([getattr(flows, one.name) for flows in runs]) for one in fields(ScoredFlows)
+    }
+    columns["began_s"] = np.concatenate([f.began_s + shift for f, shift in zip(runs, shifts, strict=True)])
+    return ScoredFlows(**columns)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of each variant."""
+
+    title: str
+    figure_of: Callable[[Document], Document]
+    scale: Scale
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title}, {self.scale.unit}" if self.scale.unit else self.title
+
+    def cell(self, document: Document) -> Cell:
+        figure = self.figure_of(document)
+        if figure["value"] is None:
+            return Cell(NOTHING)
+        interval = self._range(figure, self.scale)
+        against = figure["against"]
+        if against is None or against["ratio"] is None:
+            return Cell(self._text(figure["value"]), interval)
+        verdict = against["verdict"]
+        ratio = f"×{against['ratio']:.2f} {SIGNS.get(verdict, '')}{verdict}"
+        detail = f"ratio {self._range(against, PLAIN)}" if against["low"] is not None else ""
+        return Cell(self._text(figure["value"]), interval, ratio, verdict, detail)
+
+    def _text(self, value: float) -> str:
+        return self.scale.show(Estimate(value, None, 1))
+
+    def _range(self, figure: Document, scale: Scale) -> str:
+        low, high = figure["low"], figure["high"]
+        if low is None or high is None:
+            return ""
+        return " to ".join(scale.show(Estimate(end, None, 1)) for end in (low, high))
+
+
+def _columns(classes: Sequence[str], documents: Sequence[Document]) -> list[Column]:
+    """Return the columns in which any variant has a figure. All times of a column have one unit."""
+    columns = [
+        Column("Mean slowdown", _of_class("all", "slowdown"), PLAIN),
+        Column("Missed", lambda document: _of(document, "miss_ratio"), PERCENT),
+        Column("Retransmissions per flow", lambda document: _of(document, "retransmissions_per_flow"), PLAIN),
+    ]
+    times = [
+        _time_column(f"{name.capitalize()} {title}", _of_class(name, key), documents)
+        for name in classes
+        for title, key in (("mean", "mean_us"), ("p99", "p99_us"))
+        if (name, title) != ("all", "p99")  # it is that of the largest flows
+    ]
+    return [column for column in (*times, *columns) if _known(column.figure_of, documents)]
+
+
+def _time_column(
+    title: str, figure_of: Callable[[Document], Document], documents: Sequence[Document]
+) -> Column:
+    return Column(title, figure_of, time_scale(_known(figure_of, documents)))
+
+
+def _known(figure_of: Callable[[Document], Document], documents: Sequence[Document]) -> list[float]:
+    values = [figure_of(document)["value"] for document in documents]
+    return [value for value in values if value is not None]
+
+
+def _of_class(name: str, key: str) -> Callable[[Document], Document]:
+    return lambda document: _of(document["classes"][name], key)
+
+
+def _of(document: Document, key: str) -> Document:
+    found: Document = document[key]
+    return found
+
+
+_HEADINGS = (
+    "variant",
+    "class",
+    "figure",
+    "value",
+    "low",
+    "high",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "verdict",
+)
+
+
+def _csv_uri(found: Mapping[Variant, Document]) -> str:
+    """Return all figures as an address that the page contains. Times are in microseconds."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(_HEADINGS)
+    for variant, document in found.items():
+        figures = [(name, key, document["classes"][name][key]) for name in CLASSES for key in _CLASS_KEYS]
+        figures += [("all", key, document[key]) for key in ("miss_ratio", "retransmissions_per_flow")]
+        for name, key, figure in figures:
+            if figure["value"] is not None:
+                against = figure["against"] or {}
+                values = [figure[one] for one in ("value", "low", "high")]
+                compared = [against.get(one) for one in ("ratio", "low", "high", "verdict")]
+                rows.writerow([variant.label, name, key, *map(_plain, values), *map(_plain, compared)])
+    return f"data:text/csv;charset=utf-8,{quote(file.getvalue())}"
+
+
+_CLASS_KEYS = ("mean_us", "p99_us", "slowdown")
+
+
+def _plain(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

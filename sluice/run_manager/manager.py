@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts, watches, cancels and reaps runs. Each is a `sluice run` with a folder and a process group of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR, TESTBED
+from runtime.process import spawn
+from sluice.run_manager.plans import Plan, need_testbed, plan
+from sluice.run_manager.refusal import Refusal
+from sluice.runs.files import SCENARIOS
+from sluice.runs.folder import REQUEST
+from sluice.runs.prediction import ASK_FROM_S
+from sluice.terminal import about
+
+TURN_S = 0.1
+GRACE_S = 25.0
+"""The longest time that a run may take to end in order: the testbed stops its processes, the bundle is written."""
+START_S = 30.0
+LOG, OWN_SCENARIO = "log.txt", "given.toml"
+
+
+@dataclass
+class Child:
+    """A run that this process has started."""
+
+    name: str
+    on: str
+    process: subprocess.Popen[bytes]
+    kill_at_s: float | None = None
+    """When it is killed, once it must end."""
+
+    def interrupt(self) -> None:
+        """Ask the run to end in order, as Ctrl-C does. Later calls change nothing."""
+        if self.kill_at_s is None:
+            self.kill_at_s = time.monotonic() + GRACE_S
+            self.process.send_signal(signal.SIGINT)
+
+    def has_ended(self) -> bool:
+        """Reap the run if it has ended. One that does not end in time is killed, with its whole process group."""
+        if self.process.poll() is None and self.kill_at_s is not None and time.monotonic() > self.kill_at_s:
+            self._kill_group()
+        if self.process.poll() is None:
+            return False
+        self._kill_group()  # whatever the run has left behind
+        return True
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class RunManager:
+    """The runs of one folder. `serve` runs in the main thread: a child dies with the thread that started it."""
+
+    def __init__(self, folder: Path, most_simulations: int) -> None:
+        self.folder = folder
+        self._most = most_simulations
+        self._children: dict[str, Child] = {}
+        self._orders: queue.Queue[tuple[Plan, Mapping[str, Any], Future[str]]] = queue.Queue()
+        self._checking = threading.Lock()
+
+    # ── Called by any thread ────────────────────────────────────────────────────────────────────
+
+    def check(self, document: Any) -> dict[str, Any]:
+        """Return what a request would start. Raises SluiceError."""
+        with self._checking:
+            planned = plan(document)
+        policy = planned.scenario.policy
+        return {
+            "scenario": planned.scenario.name,
+            "scheme": policy.scheme,
+            "on": planned.request.on,
+            "predicted_s": planned.predicted_s,
+            "asks": planned.predicted_s is not None and planned.predicted_s >= ASK_FROM_S,
+            "obstacle": self.obstacle(planned.request.on),
+        }
+
+    def start(self, document: Any, who: Mapping[str, Any]) -> dict[str, Any]:
+        """Start a run and return its name. Raises SluiceError."""
+        with self._checking:
+            planned = plan(document)
+        self._refuse_if_busy(planned.request.on)
+        length = planned.predicted_s
+        if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
+            raise Refusal(
+                "long", f"this run takes {about(length)} on this machine; confirm it", predicted_s=length
+            )
+        started: Future[str] = Future()
+        self._orders.put((planned, {**who, "predicted_s": length}, started))
+        return {"name": started.result(START_S), "predicted_s": length}
+
+    def cancel(self, name: str) -> dict[str, Any]:
+        """End a run in order. Raises Refusal if this process has not started it, or if it has ended."""
+        child = self._children.get(name)
+        if child is None:
+            raise Refusal("not-running", f"no run {name} was started from this page, or it has ended")
+        child.interrupt()
+        return {"name": name}
+
+    def obstacle(self, on: str) -> str | None:
+        """Return why no run can start there now; None if one can."""
+        busy = [child for child in list(self._children.values()) if child.on == on]
+        if on == SIMULATOR and len(busy) >= self._most:
+            return f"{len(busy)} simulations run already, and no more may run at a time; wait or cancel one"
+        if on == TESTBED and busy:
+            return f"the run {busy[0].name} holds the testbed; wait or cancel it"
+        return need_testbed() if on == TESTBED else None
+
+    def _refuse_if_busy(self, on: str) -> None:
+        obstacle = self.obstacle(on)
+        if obstacle:
+            raise Refusal("busy", obstacle)
+
+    def states(self) -> dict[str, str]:
+        """Return the runs that this process has started and that have not ended: running or ending."""
+        children = list(self._children.values())
+        return {child.name: "running" if child.kill_at_s is None else "ending" for child in children}
+
+    # ── The main thread ─────────────────────────────────────────────────────────────────────────
+
+    def serve(self, ended: threading.Event) -> None:
+        """Start what is ordered and reap what has ended, until `ended` is set. Then end every run."""
+        while not ended.is_set():
+            self._turn()
+        for child in self._children.values():
+            child.interrupt()
+        while self._children:
+            self._reap()
+            time.sleep(TURN_S)
+
+    def _turn(self) -> None:
+        self._reap()
+        with suppress(queue.Empty):
+            planned, who, started = self._orders.get(timeout=TURN_S)
+            try:
+                started.set_result(self._spawn(planned, who))
+            except (SluiceError, OSError) as error:
+                started.set_exception(error if isinstance(error, SluiceError) else SluiceError(str(error)))
+
+    def _reap(self) -> None:
+        self._children = {name: child for name, child in self._children.items() if not child.has_ended()}
+
+    def _spawn(self, planned: Plan, who: Mapping[str, Any]) -> str:
+        on = planned.request.on
+        self._refuse_if_busy(on)
+        name = self._new_folder(f"{planned.scenario.name}-{on}")
+        out = self.folder / name
+        asked = asdict(planned.request) | {"text": None, "scenario": planned.scenario.name}
+        (out / REQUEST).write_text(json.dumps({**asked, **who, "at": time.time()}, indent=2) + "\n")
+        source = SCENARIOS / f"{planned.request.scenario}.toml"
+        if planned.request.text is not None:
+            source = out / OWN_SCENARIO
+            source.write_text(planned.request.text)
+        argv = [*_polite(on), sys.executable, "-m", "sluice", "run", str(source), "--on", on]
+        argv += ["--out", str(out), "--yes", *(f"--set={setting}" for setting in planned.settings)]
+        self._children[name] = Child(name, on, spawn(argv, log_file=out / LOG))
+        return name
+
+    def _new_folder(self, stem: str) -> str:
+        """Make the run's folder and return its name."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-")[:80]
+        at = time.strftime("%Y%m%d-%H%M%S")
+        for number in range(1, 100):
+            name = f"{plain}-{at}" + (f"-{number}" if number > 1 else "")
+            with suppress(FileExistsError):
+                (self.folder / name).mkdir(parents=True)
+                return name
+        raise SluiceError(f"{self.folder} has too many runs of this second; try again")
+
+
+def _polite(on: str) -> list[str]:
+    """Return the start of a command that leaves the CPU to the web process. The testbed needs its time."""
+    return ["nice", "-n", "10"] if on == SIMULATOR and shutil.which("nice") else []

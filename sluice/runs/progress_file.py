@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""progress.json in a run's folder: the state of the run while it lasts, for `sluice top` and the page of runs.
+
+The process of the run writes it twice a second, and deletes it when the bundle is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sluice.runs.progress import Progress
+
+FILE = "progress.json"
+RUNNING, FAILED = "running", "failed"
+WRITE_EVERY_S = 0.5
+MOST_BYTES = 20_000
+"""A longer file is none of a run."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The state of one run."""
+
+    pid: int
+    born: int
+    """When the kernel started the process, so that another one with its number is not taken for it."""
+    name: str
+    scheme: str
+    on: str
+    started_at: float
+    state: str = RUNNING
+    elapsed_s: float = 0.0
+    share: float = 0.0
+    """The part of the run that is over, 0 to 1."""
+    recorded: int = 0
+    scheduled: int = 0
+    remaining_s: float | None = None
+    figures: Mapping[str, Any] | None = None
+    """The partial figures, as `RunningFigures.document` returns them."""
+    reason: str = ""
+    """Why it failed, in one line."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the run's process still runs."""
+        return self.state == RUNNING and born_at(self.pid) == self.born
+
+
+class ProgressFile:
+    """The file of one run. A full disk does not stop the run."""
+
+    def __init__(self, out: Path, *, name: str, scheme: str, on: str) -> None:
+        self._path = out / FILE
+        self._began_s = time.monotonic()
+        self._written_s = 0.0
+        self._state = RunState(os.getpid(), born_at(os.getpid()) or 0, name, scheme, on, time.time())
+        with suppress(OSError):
+            out.mkdir(parents=True, exist_ok=True)
+        self._write()
+
+    def report(self, progress: Progress) -> None:
+        """Write the progress, if the last writing is long enough ago."""
+        now_s = time.monotonic()
+        if now_s < self._written_s + WRITE_EVERY_S:
+            return
+        elapsed_s = now_s - self._began_s
+        self._state = replace(
+            self._state,
+            elapsed_s=elapsed_s,
+            share=progress.share,
+            recorded=progress.recorded,
+            scheduled=progress.scheduled,
+            remaining_s=progress.remaining_s(elapsed_s),
+            figures=progress.figures.document() if progress.figures else None,
+        )
+        self._write()
+
+    def fail(self, reason: str) -> None:
+        """Keep the file, with the reason why there is no bundle."""
+        self._state = replace(self._state, state=FAILED, remaining_s=None, reason=reason)
+        self._write()
+
+    def remove(self) -> None:
+        """Delete the file: the bundle is complete."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        """Replace the file at once, so that a reader sees the old or the new state, never a mixture."""
+        self._written_s = time.monotonic()
+        fresh = self._path.with_suffix(".new")
+        with suppress(OSError):
+            fresh.write_text(json.dumps(asdict(self._state)))
+            fresh.replace(self._path)
+
+
+@contextmanager
+def progress_file(out: Path, *, name: str, scheme: str, on: str) -> Iterator[ProgressFile]:
+    """Keep the file of a run while the run lasts. An interrupted run has a bundle, so its file goes, too."""
+    file = ProgressFile(out, name=name, scheme=scheme, on=on)
+    try:
+        yield file
+    except Exception as error:
+        file.fail(str(error) or type(error).__name__)
+        raise
+    except BaseException:
+        file.remove()
+        raise
+    file.remove()
+
+
+def read_state(out: Path) -> RunState | None:
+    """Return the state of the run in this folder; None if none runs or has failed there."""
+    try:
+        with (out / FILE).open() as file:
+            return RunState(**json.loads(file.read(MOST_BYTES)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def born_at(pid: int) -> int | None:
+    """Return when the kernel started a process, in its ticks since the boot; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])

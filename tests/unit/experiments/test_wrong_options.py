@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option of every experiment gets wrong values. Each ends with code 2 and a line that names the option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.__main__ import EXPERIMENTS, load, main
+from experiments.kit.experiment import Experiment
+from experiments.kit.main import parser, read_command
+from experiments.kit.verdict import read_verdict
+from policy.errors import SluiceError
+
+VALUES = ("", " ", "x", "-1", "nan", "-inf", "1e400", "0x10", "TEXT", "TEXT/x")
+OF_A_SCENARIO = ("--sizes", "--gaps", "--urgent-after")
+"""Options that become values of a scenario, which is checked before the first run."""
+NEW_FOLDERS = {"x", "-1", "nan", "-inf", "1e400", "0x10"}
+"""Values that can name a folder that does not exist yet."""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "TEXT").write_text("no folder")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_wrong_value_ends_with_a_line_that_names_the_option(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = load(name)
+    for action in parser(experiment)._actions:
+        if action.nargs == 0 or not action.option_strings:
+            continue
+        option = action.option_strings[0]
+        is_folder = getattr(action.type, "__name__", "") == "folder"
+        for value in VALUES:
+            if option in OF_A_SCENARIO or (is_folder and value in NEW_FOLDERS):
+                continue
+            assert option in refusal([f"{option}={value}"], experiment, capsys), f"{option}={value!r}"
+
+
+def refusal(words: list[str], experiment: Experiment[Any], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command line ends with; empty if it is accepted."""
+    try:
+        read_command(experiment, words)
+    except SystemExit as ended:
+        said = capsys.readouterr().err.splitlines()[-1]
+        return said if ended.code == 2 else ""
+    except SluiceError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_option_takes_any_number_or_any_path(name: str) -> None:
+    actions = [action for action in parser(load(name))._actions if not action.choices]
+    assert [action.dest for action in actions if action.type in (int, float, Path)] == []
+
+
+def test_a_misspelt_name_has_a_suggestion() -> None:
+    with pytest.raises(
+        SluiceError, match=r"no experiment pias_14 \(did you mean pias_144\?\); the names are"
+    ):
+        main(["pias_14"])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"x"', "[" * 9999])
+def test_a_damaged_verdict_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "verdict.json").write_text(text)
+    with pytest.raises(SluiceError, match=r"verdict\.json: .*run the experiment again"):
+        read_verdict(tmp_path)
+    with pytest.raises(SluiceError, match=r"TEXT has no verdict\.json"):
+        read_verdict(tmp_path / "TEXT")

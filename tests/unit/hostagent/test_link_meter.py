@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+from hostagent.link_meter import LinkMeter, with_rates
+from policy.host_state import LinkCounters
+
+FIRST = LinkCounters(at=10.0, sent_bytes=1_000, received_bytes=0, dropped=0, waiting_bytes=0)
+
+
+def test_with_rates__are_those_of_the_time_between_two_readings() -> None:
+    second = replace(FIRST, at=10.5, sent_bytes=126_000, received_bytes=62_500)
+    found = with_rates(second, FIRST)
+    assert (found.sent_bps, found.received_bps) == (2_000_000, 1_000_000)
+
+
+def test_with_rates__there_are_none_at_first_or_after_a_counter_went_back() -> None:
+    assert with_rates(FIRST, None).sent_bps is None
+    again = replace(FIRST, at=11.0, sent_bytes=5)
+    assert with_rates(again, FIRST).sent_bps is None
+
+
+def test_meter__counts_what_leaves_an_interface() -> None:
+    meter = LinkMeter("lo")
+    before = meter.read()
+    with socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.sendto(bytes(5_000), ("127.0.0.1", 9))
+    after = meter.read()
+    meter.close()
+    assert before is not None
+    assert after is not None
+    assert after.sent_bytes - before.sent_bytes >= 5_000
+    assert after.sent_bps is not None
+    assert after.sent_bps > 0
+
+
+def test_meter__a_missing_interface_has_no_counters() -> None:
+    meter = LinkMeter("no-such-if")
+    assert meter.read() is None
+    meter.close()

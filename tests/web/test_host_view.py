@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The view of one host and the list of flows, in a real browser."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.host_state import LinkCounters, LinkQueue, RunningFlow
+from runtime.wait import wait_until
+from tests.kit.heartbeats import LIVING, document, watching
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, Server
+from tests.web.dashboard import LIVE, attribute, open_dashboard, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.web.synthetic import Network
+
+pytestmark = pytest.mark.web
+
+
+def beat(**changes: Any) -> dict[str, Any]:
+    """Return a heartbeat of h1 with flows under way and a loaded link."""
+    now = time.time()
+    running = (
+        RunningFlow("run/1", "h2", "shuffle", 50_000, 20_000, now - 1, now + 600, 3, "sluice_dctcp", 250.0),
+        RunningFlow("run/2", "h3", "", 50_000, 0, now - 9, now - 8, 0, "sluice_dctcp", 350.0),
+    )
+    link = LinkCounters(12.5, 9_000_000, 700, 4, 3_000, 8_000_000, 90_000, (LinkQueue(5_000_000, 4, 3_000),))
+    beat = replace(watching(replace(LIVING, src="h1", dst="h4")), running=running, link=link)
+    return document(
+        replace(beat, controls_refused=2, spool_depth=7, link_queues="prio", version="9.8", **changes)
+    )
+
+
+def deliver(server: Server) -> None:
+    now = time.time()
+    late = {"deadline_us": 1e3}
+    flows = [
+        record("done", started_at=now - 3, met=True, **late),
+        record("slow", started_at=now - 2, met=False, fct_us=9e6, label="shuffle", **late),
+        record("lost", started_at=now - 1, status="unfinished", fct_us=None, reason="connection refused"),
+        record("elsewhere", src="h7", dst="h8", scheme="dctcp", size_class="large"),
+    ]
+    server.post("flows", flows)
+
+
+def fact(page: Page, group: str, name: str) -> str:
+    """Return a fact of the host view; the name may be the beginning."""
+    script = """([group, name]) => [...document.querySelectorAll(`[data-group="${group}"] dt`)]
+        .filter((dt) => dt.textContent.startsWith(name)).map((dt) => dt.nextElementSibling.textContent)[0] ?? ''"""
+    return str(page.evaluate(script, [group, name]))
+
+
+def ids(page: Page, table: str) -> list[str]:
+    script = "(table) => [...document.querySelectorAll(`#${table} tbody tr`)].map((tr) => tr.dataset.id)"
+    return list(page.evaluate(script, table))
+
+
+@pytest.fixture
+def watched(server: Server, network: Network, page: Page) -> Page:
+    """Return the page of a network whose h1 reports and has some flows."""
+    deliver(server)
+    server.post("agents/h1", beat())
+    open_dashboard(page, server)
+    until(page, "document.querySelectorAll('#host option').length === 17")
+    return page
+
+
+def test_a_chosen_host_shows_its_agent_its_flows_and_its_link(watched: Page, server: Server) -> None:
+    page = watched
+    page.select_option("#host", "h1")
+    page.wait_for_selector('#host-view[data-host="h1"]')
+    assert fact(page, "Agent", "Version") == "9.8"
+    assert fact(page, "Agent", "Switch port") == "s1:1"
+    assert fact(page, "Mechanisms", "Control") == "sluice_dctcp"
+    assert fact(page, "Mechanisms", "Refused controls") == "2 connections"
+    assert fact(page, "Records", "Spool") == "7 records"
+    assert [fact(page, "Deadlines", name) for name in ("Met", "Missed", "Under way", "Passed")] == [
+        "1",
+        "1 (50 %)",
+        "1",
+        "1",
+    ]
+    assert fact(page, "Own link", "Sending") == "8 Mb/s (40 %)"
+    assert fact(page, "Own link", "Dropped") == "4 packets"
+    assert fact(page, "Own link", "Queue 0") == "5 MB, 3 KB waiting, 4 dropped"
+    assert fact(page, "Flows", "Round trip, active").startswith("250 µs")
+    assert set(ids(page, "host-flows")) == {"run/1", "run/2", LIVING.id, "done", "slow", "lost"}
+    server.post("agents/h1", {**beat(), "spool_depth": 99})
+    wait_until(
+        lambda: fact(page, "Records", "Spool") == "99 records", "the next heartbeat", timeout_s=PATIENCE_S
+    )
+
+
+def test_the_address_holds_the_host_the_filter_and_the_order(watched: Page, server: Server) -> None:
+    page = watched
+    page.locator('#topology .host[data-host="h1"]').dispatch_event("click")
+    page.wait_for_selector('#host-view[data-host="h1"]')
+    page.click("#host-list")
+    until(page, "document.querySelector('#flow-filter [name=host]').value === 'h1'")
+    page.select_option("#flow-filter [name=status]", "finished")
+    wait_until(lambda: ids(page, "flows") == ["slow", "done"], "the filter", timeout_s=PATIENCE_S)
+    page.click("#flows th[data-column=fct] button")
+    page.click("#flows th[data-column=fct] button")
+    assert attribute(page, "#flows th[data-column=fct]", "aria-sort") == "ascending"
+    assert page.url.endswith("?host=h1&flow-host=h1&flow-status=finished&sort=fct")
+    page.reload()
+    page.wait_for_selector(LIVE)
+    wait_until(lambda: ids(page, "flows") == ["done", "slow"], "the order", timeout_s=PATIENCE_S)
+    assert page.input_value("#host") == "h1"
+    page.go_back()
+    wait_until(lambda: ids(page, "flows") == ["slow", "done"], "the order before", timeout_s=PATIENCE_S)
+    page.go_back()
+    page.go_back()
+    wait_until(lambda: "run/1" in ids(page, "flows"), "the list before the filter", timeout_s=PATIENCE_S)
+    page.select_option("#flow-filter [name=status]", "active")
+    page.fill("#flow-filter [name=label]", "shuffle")
+    page.press("#flow-filter [name=label]", "Enter")
+    wait_until(lambda: ids(page, "flows") == ["run/1"], "flows under way", timeout_s=PATIENCE_S)
+
+
+def test_older_pages_come_from_the_store_and_have_an_address(page: Page, busy_server: Server) -> None:
+    open_dashboard(page, busy_server)
+    until(page, "document.querySelectorAll('#flows tbody tr[data-id]').length === 100")
+    newest = set(ids(page, "flows"))
+    page.click("#flows-older")
+    until(page, "location.search.startsWith('?before=')")
+    until(page, "document.querySelector('#flows').getAttribute('aria-busy') === 'false'")
+    older = ids(page, "flows")
+    assert len(older) == 100
+    assert not newest & set(older)
+    page.reload()
+    until(page, "document.querySelectorAll('#flows tbody tr[data-id]').length === 100")
+    assert ids(page, "flows") == older
+    page.click("#flows-newest")
+    until(page, "location.search === '' && !document.querySelector('#flows-newest:enabled')")
+    wait_until(lambda: not set(ids(page, "flows")) & set(older), "new flows", timeout_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+def test_host_and_flows_stay_inside_the_page(watched: Page, width: int) -> None:
+    page = watched
+    page.set_viewport_size({"width": width, "height": 900})
+    page.select_option("#host", "h1")
+    page.wait_for_selector('#host-view[data-host="h1"]')
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    inside = """() => ['host-view', 'flow-list'].every((id) => {
+        const card = document.getElementById(id), box = card.getBoundingClientRect();
+        return [...card.querySelectorAll('header, dl, form, .rows')].every((part) => {
+            const own = part.getBoundingClientRect();
+            return own.left >= box.left - 1 && own.right <= box.right + 1 && own.bottom <= box.bottom + 1;
+        });
+    })"""
+    until(page, inside)

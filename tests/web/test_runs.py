@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of runs in a real browser, with real simulations: start, progress, cancel, compare, what is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from runtime.wait import wait_until
+from simulator.build import build
+from sluice.runs.progress_file import read_state
+from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from tests.web.dashboard import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.web
+
+PATIENCE_MS = PATIENCE_S * 1000
+OWN = """
+name = "own"
+[fabric]
+topology = "single"
+hosts = 3
+host_rate = "1Gbit"
+[scheme]
+name = "dctcp"
+[workload]
+pattern = "many-to-one"
+to = "h1"
+load = 0.3
+flows = 50
+mix = [{ bytes = "10KB", share = 1.0 }]
+"""
+
+
+class RunsServer(Server):
+    """A web process with a folder of runs."""
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def states(self) -> dict[str, str]:
+        return {run["name"]: run["state"] for run in self.get("runs")["runs"]}
+
+    def list_answers(self) -> bool:
+        try:
+            return bool(self.get("runs")["available"])
+        except OSError:  # the run manager is starting
+            return False
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunsServer]:
+    build()
+    folder = tmp_path_factory.mktemp("runs")
+    server = RunsServer(folder, None, "--runs", str(folder / "runs"))
+    server.start()
+    wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
+    yield server
+    server.stop()
+
+
+def open_runs(page: Page, server: RunsServer) -> None:
+    page.goto(f"{server.url}/runs#token={TOKEN}")
+    page.wait_for_selector('body[data-runs="ready"]')
+
+
+def start(page: Page, scenario: str, flows: str) -> None:
+    page.select_option("#scenario", scenario)
+    page.fill("#flows", flows)
+    page.click("#start-button")
+
+
+def started(page: Page) -> str:
+    """Return the name of the run that was started last."""
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('Started: ')")
+    return page.inner_text("#start-message").removeprefix("Started: ")
+
+
+def test_a_run_starts_shows_its_progress_survives_a_reload_and_is_cancelled(
+    page: Page, server: RunsServer
+) -> None:
+    open_runs(page, server)
+    start(page, "paper-mix", "2000000")
+    name = started(page)
+    bar = page.locator(f'[data-run="{name}"] progress')
+    until(page, "(name) => document.querySelector(`[data-run='${name}'] table tr:nth-child(2)`)", name)
+    page.reload()
+    until(page, "(name) => document.querySelector(`[data-run='${name}'] progress`)?.value > 0", name)
+    assert "flows" in page.inner_text(f'[data-run="{name}"] p')
+    assert bar.get_attribute("aria-label") == f"Progress of {name}"
+    state = read_state(server.runs / name)
+    assert state is not None
+    page.click(f'button[aria-label="Cancel {name}"]')
+    page.wait_for_selector(f'#past tr[data-run="{name}"][data-state="interrupted"]')
+    assert not Path(f"/proc/{state.pid}").exists()
+
+
+def test_two_runs_are_compared_in_one_report(page: Page, browser: Browser, server: RunsServer) -> None:
+    open_runs(page, server)
+    names = []
+    for scheme in ("dctcp", "pias"):
+        page.fill("#settings", f"scheme.name={scheme}" if scheme == "pias" else "seed=7")
+        page.select_option("#scenario", "")
+        page.set_input_files(
+            "#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": OWN.encode()}
+        )
+        page.fill("#flows", "60")
+        page.click("#start-button")
+        names.append(started(page))
+        page.wait_for_selector(f'#past tr[data-run="{names[-1]}"][data-state="done"]')
+    assert page.inner_text(f'#past tr[data-run="{names[0]}"] td:nth-child(7)') == "60"
+    for name in names:
+        page.check(f'input[aria-label="Choose {name}"]')
+    assert page.inner_text("#compare") == "Compare 2"
+    with page.context.expect_page() as opened:
+        page.click("#compare")
+    report = opened.value
+    report.wait_for_selector("figure svg")
+    text = report.inner_text("body")
+    assert "dctcp" in text
+    assert "pias" in text
+
+
+def test_what_is_wrong_is_said_at_its_field_and_nothing_starts(page: Page, server: RunsServer) -> None:
+    open_runs(page, server)
+    before = server.states()
+    start(page, "paper-mix", "many")
+    until(page, "() => document.getElementById('start-message').dataset.kind === 'error'")
+    assert page.inner_text("#start-message").startswith("flows: ")
+    page.fill("#flows", "")
+    page.select_option("#scenario", "demo-simulator")
+    page.fill("#settings", "workload.sizes=/etc/passwd")
+    page.click("#predict")
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('workload.sizes: ')")
+    assert page.locator(".field.wrong textarea").count() == 1
+    page.fill("#settings", "")
+    page.click("#predict")
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('Valid.')")
+    assert server.states() == before
+
+
+def test_a_run_of_hours_asks_and_a_no_starts_nothing(page: Page, server: RunsServer) -> None:
+    open_runs(page, server)
+    before = server.states()
+    start(page, "pias-144", "100000000")
+    page.wait_for_selector("dialog[open]")
+    assert "takes about" in page.inner_text("#confirm-text")
+    page.keyboard.press("Enter")  # the focus is on the safe answer
+    until(page, "() => document.getElementById('start-message').textContent === 'Nothing has started.'")
+    assert server.states() == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), (420, 900)], ids=["desk", "phone"])
+def test_page__fits_and_every_control_has_a_name(
+    browser: Browser, server: RunsServer, size: tuple[int, int], scheme: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    open_runs(page, server)
+    page.wait_for_selector("#past tr")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    nameless: list[Any] = page.evaluate(
+        """() => [...document.querySelectorAll('input, select, textarea, button, a')]
+            .filter((one) => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+            .map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    assert said == []
+    if folder := os.environ.get("SLUICE_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/runs-{size[0]}-{scheme}.png", full_page=True)
+    context.close()
+
+
+def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, page: Page) -> None:
+    """It is the last test of the file, because it stops the server."""
+    open_runs(page, server)
+    start(page, "paper-mix", "2000000")
+    name = started(page)
+    wait_until(lambda: read_state(server.runs / name), "the run lives", timeout_s=PATIENCE_S)
+    state = read_state(server.runs / name)
+    assert state is not None
+    wait_until(
+        lambda: (server.runs / name / "flows.parquet").exists(), "the run has begun", timeout_s=PATIENCE_S
+    )
+    server.stop()
+    assert not Path(f"/proc/{state.pid}").exists()
+    assert (server.runs / name / "summary.json").exists()
+    assert not (server.runs / name / "progress.json").exists()

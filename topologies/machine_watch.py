@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well this machine served its ports in the last seconds: CPU, lateness of ports, packets lost outside the queues.
+
+The port agent reports it, so that the live page can say when its figures show the machine and not the network.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from policy.agents import QueueCounters
+from policy.graph import Port
+from policy.units import BITS_PER_BYTE, NS_PER_S
+from policy.validity import LATE_LIMIT, LEAST_BUSY_S, MOST_PLACES, MachineStatus
+from runtime.command import CommandFailed, run
+from runtime.machine_load import Ticks, machine_ticks
+from topologies import losses
+
+log = logging.getLogger(__name__)
+
+WINDOW_S = 10.0
+LEAST_WINDOW_S = 4.0
+"""Figures of a shorter time say little."""
+LOSSES_EVERY_S = 5.0
+"""Reading them runs three commands."""
+
+Counters = Mapping[str, Sequence[QueueCounters]]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    at_s: float
+    ticks: Ticks
+    busy_s: Mapping[str, float]
+    """Port → transmission time at its rate of all that it sent."""
+    late_s: Mapping[str, float]
+    lost: Mapping[str, int]
+
+
+class MachineWatch:
+    """Keeps the readings of the last WINDOW_S. Without `start`, it counts no losses."""
+
+    def __init__(
+        self,
+        losses_now: Callable[[], Mapping[str, int]],
+        ticks: Callable[[], Ticks] = machine_ticks,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`losses_now` returns lost packets by place. It may take its time: a thread calls it."""
+        self._losses_now, self._ticks, self._clock = losses_now, ticks, clock
+        self._lost: Mapping[str, int] | None = None
+        self._readings: deque[_Reading] = deque()
+
+    def start(self) -> None:
+        """Count losses from now on, in a thread that ends with the process."""
+        threading.Thread(target=self._count, name="losses", daemon=True).start()
+
+    def _count(self) -> None:
+        while True:
+            self.count_losses()
+            time.sleep(LOSSES_EVERY_S)
+
+    def count_losses(self) -> None:
+        """Read the losses once. What cannot be read now counts as no loss."""
+        try:
+            self._lost = self._losses_now()
+        except (CommandFailed, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            log.debug("losses cannot be read: %s", error)
+
+    def look(
+        self, ports: Collection[Port], counters: Counters, late_ns: Mapping[str, int]
+    ) -> MachineStatus | None:
+        """Take a reading, and return the figures of the last seconds; None while the time is too short."""
+        now = self._reading(ports, counters, late_ns)
+        self._readings.append(now)
+        while len(self._readings) > 2 and self._readings[1].at_s <= now.at_s - WINDOW_S:
+            self._readings.popleft()
+        first = self._readings[0]
+        return status_between(first, now) if now.at_s - first.at_s >= LEAST_WINDOW_S else None
+
+    def _reading(self, ports: Collection[Port], counters: Counters, late_ns: Mapping[str, int]) -> _Reading:
+        rates_bps = {port.id: port.rate_bps for port in ports}
+        busy_s = {
+            port: BITS_PER_BYTE * sum(queue.bytes for queue in queues) / rates_bps[port]
+            for port, queues in counters.items()
+            if rates_bps.get(port)
+        }
+        late_s = {port: late / NS_PER_S for port, late in late_ns.items()}
+        return _Reading(self._clock(), self._ticks(), busy_s, late_s, self._lost or {})
+
+
+def status_between(first: _Reading, now: _Reading) -> MachineStatus:
+    ticks = max(now.ticks.total - first.ticks.total, 1)
+    busy = min(1.0, max(0.0, (now.ticks.busy - first.ticks.busy) / ticks))
+    late = {port: round(share, 4) for port in now.busy_s if (share := _late(first, now, port)) > LATE_LIMIT}
+    lost = {place: now.lost[place] - first.lost.get(place, 0) for place in now.lost}
+    growing = [(place, count) for place, count in lost.items() if count > 0 and place in first.lost]
+    return MachineStatus(round(now.at_s - first.at_s, 1), round(busy, 3), late, dict(growing[:MOST_PLACES]))
+
+
+def _late(first: _Reading, now: _Reading, port: str) -> float:
+    """Return the lateness of a port as a share of its sending time; 0 for a port that is not judged."""
+    sent_s = now.busy_s[port] - first.busy_s.get(port, now.busy_s[port])
+    if sent_s < LEAST_BUSY_S:
+        return 0.0
+    return max(0.0, now.late_s.get(port, 0.0) - first.late_s.get(port, 0.0)) / sent_s
+
+
+def switch_losses(interfaces: Callable[[], Collection[str]]) -> dict[str, int]:
+    """Return the packets that this network namespace lost at these interfaces, outside the emulated queues."""
+    chosen = frozenset(interfaces())
+    found = losses.switch_side(run)
+    return {place: count for place, count in found.items() if place.rpartition(" ")[2] in chosen}

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of one host."""
+
+from __future__ import annotations
+
+from flask import Response, jsonify
+
+from webui.api import blueprint
+from webui.errors import ApiError
+from webui.host_document import host_document
+from webui.host_models import HostAnswer
+from webui.models import Error
+from webui.queries import AgentPath, HostQuery
+from webui.services import services
+
+api = blueprint("hosts", __name__, "One host: its agent, its flows, its link")
+
+
+@api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})
+def host(path: AgentPath, query: HostQuery) -> Response:
+    """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
+    found = host_document(services().engine, path.name, query.window_s)
+    if found is None:
+        raise ApiError(
+            404, "unknown-host", f"neither the network nor an agent knows a host {path.name}", "name"
+        )
+    return jsonify(found)

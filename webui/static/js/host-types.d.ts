@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents about one host and about flows. A test compares them with the documents of a real server, as types.d.ts.
+
+import type { Agent, DeadlineTotals, Distribution, FctByClass, Sanction, SizeClass } from "./types.js";
+
+// ---- GET /api/v1/flows
+
+export interface FlowsAnswer {
+  flows: FlowRecord[];
+  /** Null if there are no older records. */
+  next: number | null;
+  /** When the oldest record that the page looked at arrived. */
+  searched_to: number | null;
+}
+
+export interface FlowRecord {
+  sequence: number;
+  id: string;
+  src: string;
+  dst: string;
+  bytes: number;
+  size_class: SizeClass;
+  started_at: number;
+  fct_us: number | null;
+  ideal_us: number | null;
+  deadline_us: number | null;
+  met: boolean | null;
+  retransmissions: number | null;
+  congestion_control: string;
+  scheme: string;
+  status: "finished" | "unfinished";
+  reason: string;
+  source: "scheduled" | "watched" | "background";
+  src_port: number | null;
+  dst_port: number | null;
+  lasted_us: number | null;
+  timeouts: number | null;
+  srtt_us: number | null;
+  ack_wait_us: number | null;
+  clock_error_us: number | null;
+  label: string | null;
+  received_at: number;
+}
+
+// ---- GET /api/v1/flows/active
+
+export interface ActiveFlowsAnswer {
+  flows: ActiveFlow[];
+}
+
+export interface ActiveFlow {
+  source: "scheduled" | "watched";
+  id: string;
+  src: string;
+  src_port: number | null;
+  dst: string;
+  dst_port: number | null;
+  label: string;
+  /** Of a scheduled flow its size, null if it is endless; of another one what it has sent so far. */
+  bytes: number | null;
+  acked_bytes: number | null;
+  rate_bps: number | null;
+  started_at: number;
+  deadline_at: number | null;
+  retransmissions: number | null;
+  congestion_control: string;
+  srtt_us: number | null;
+}
+
+// ---- GET /api/v1/hosts/NAME
+
+export interface HostAnswer {
+  name: string;
+  at: number;
+  place: Place | null;
+  agent: Agent | null;
+  link: Link | null;
+  active: ActiveFlow[];
+  sent: Sent;
+  ended: FlowRecord[];
+  sanctions: Sanction[];
+}
+
+export interface Place {
+  ipv4: string;
+  ipv6: string;
+  mac: string;
+  port: string | null;
+  rate_bps: number | null;
+}
+
+export interface Link {
+  at: number;
+  sent_bytes: number;
+  received_bytes: number;
+  dropped: number;
+  waiting_bytes: number;
+  sent_bps: number | null;
+  received_bps: number | null;
+  queues: { sent_bytes: number; dropped: number; waiting_bytes: number }[];
+}
+
+export interface Sent {
+  window_s: number;
+  flows: number;
+  unfinished: number;
+  fct: FctByClass;
+  slowdown: FctByClass;
+  srtt_us: Distribution;
+  deadlines: DeadlineTotals;
+  controls: Record<string, number>;
+}
+
+/** The parts of a host's heartbeat that the host view reads. */
+export interface HostBeat {
+  version: string;
+  policy_version: number;
+  congestion_control: string;
+  default_congestion_control: string;
+  fallback_reason: string;
+  hook: boolean;
+  hook_problem: string;
+  tagger: boolean;
+  realtime: boolean;
+  controls_refused: number;
+  flows_undeclared: number;
+  flows_active: number;
+  spool_depth: number;
+  records_refused: number;
+  records_dropped: number;
+  disk_problem: string;
+  link_queues: string;
+  link_problem: string;
+  watch: { watching: boolean; problem: string; living: number; lost: number; [key: string]: unknown };
+}
