@@ -19,7 +19,12 @@ FLOW_FIXED_BYTES = 48
 _FLOW_ENTRY = struct.Struct("!HBxIIHHHHxxxxQQQ")
 _MATCH_HEADER_BYTES = 4
 _OXM_HEADER_BYTES = 4
-_APPLY_OR_WRITE_ACTIONS = (3, 4)
+_HAVE_ACTIONS = (3, 4, 5)
+"""Types of instructions with actions: write, apply, clear."""
+_INSTRUCTION_BYTES = {1: 8, 2: 24, 6: 8}
+"""The length of a goto, of metadata and of a meter. os-ken takes these, whatever the instruction says."""
+_OUTPUT, _SET_FIELD, _EXPERIMENTER = 0, 25, 0xFFFF
+"""Types of actions that are longer than 8 bytes."""
 _OXM_BASIC = 0x8000
 _FIELD_BYTES = {0: 4, 3: 6, 4: 6, 5: 2, 8: 1, 10: 1, 22: 4, 26: 16, 27: 16}
 _FIELD_BYTES |= {11: 4, 12: 4, 13: 2, 14: 2, 15: 2, 16: 2}
@@ -123,8 +128,11 @@ def check_tail(tail: bytes) -> None:
         raise _bad_match(match_length, len(tail))
     _check_fields(tail, _MATCH_HEADER_BYTES, match_length)
     for at in _items(tail, instructions, len(tail), length_at=2, at_least=8, what="an instruction"):
-        if u16(tail, at) in _APPLY_OR_WRITE_ACTIONS:
-            _check_actions(tail, at + 8, at + u16(tail, at + 2))
+        kind, length = u16(tail, at), u16(tail, at + 2)
+        if length != _INSTRUCTION_BYTES.get(kind, length):
+            raise ProtocolViolation(f"an instruction of type {kind} gives its length as {length} bytes")
+        if kind in _HAVE_ACTIONS:
+            _check_actions(tail, at + 8, at + length)
 
 
 def _check_fields(data: bytes, start: int, end: int) -> None:
@@ -135,8 +143,11 @@ def _check_fields(data: bytes, start: int, end: int) -> None:
 
 
 def _check_actions(data: bytes, start: int, end: int) -> None:
-    for _ in _items(data, start, end, length_at=2, at_least=8, what="an action"):
-        pass
+    for at in _items(data, start, end, length_at=2, at_least=8, what="an action"):
+        kind, length = u16(data, at), u16(data, at + 2)
+        fixed = kind not in (_SET_FIELD, _EXPERIMENTER)
+        if length % 8 or (fixed and length != (16 if kind == _OUTPUT else 8)):
+            raise ProtocolViolation(f"an action of type {kind} gives its length as {length} bytes")
 
 
 def group_entry_offsets(body: bytes) -> Iterator[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from policy.errors import FieldError, shortened
 from runtime import plugins
+from runtime.paths import can_name_a_file
 from runtime.settings.kinds import Age
 from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
@@ -209,7 +210,7 @@ def services_folder(text: str) -> Path:
 
 def _named(text: str, kind: str) -> Path:
     """Return the path. An empty text would be the current folder, and no one means that."""
-    if not text.strip() or "\0" in text:
+    if not can_name_a_file(text):
         raise argparse.ArgumentTypeError(f"{shortened(text)} names no path; give {kind}")
     return Path(text)
 

@@ -95,7 +95,7 @@ def entry_of(root: Path, name: str) -> Entry:
 
 def bundles(entry: Entry) -> list[Path]:
     """Return the finished bundles of a run or a sweep. A bundle with a symbolic link among its files is left out."""
-    from sluice.report.runs import FILES
+    from sluice.report.bundle_files import FILES
 
     folders = [entry.path, *_below(entry.path)] if entry.kind == SWEEP else [entry.path]
     return [folder for folder in folders if all(_is_real(folder / name, stat.S_ISREG) for name in FILES)]

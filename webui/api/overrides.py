@@ -11,10 +11,10 @@ from typing import Any
 from flask import Response
 from pydantic import BaseModel
 
-from policy.agents import MAX_QUEUES
 from policy.changes import not_overridden, overridden
 from policy.desired import Policy
 from policy.errors import FieldError, unknown_key
+from policy.field_entry import MAX_QUEUES
 from policy.kinds import ListOf, Size
 from store.desired import Superseded, current_topology, policy_in_force
 from webui.api import blueprint

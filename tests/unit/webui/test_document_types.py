@@ -133,7 +133,12 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
     found = next(sent for name, sent in documents if name == "HostAnswer")
     assert all(found[key] for key in ("place", "agent", "link", "active", "ended"))
-    files = {TYPES: names - SCORES - HOSTS - ALERTS, SCORE_TYPES: SCORES, HOST_TYPES: HOSTS, ALERT_TYPES: ALERTS}
+    files = {
+        TYPES: names - SCORES - HOSTS - ALERTS,
+        SCORE_TYPES: SCORES,
+        HOST_TYPES: HOSTS,
+        ALERT_TYPES: ALERTS,
+    }
     lines = [
         f"import type {{ {', '.join(sorted(those))} }} from {json.dumps(str(file))};"
         for file, those in files.items()

@@ -56,6 +56,10 @@ def test_flow_entries__a_good_reply_passes() -> None:
         flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 0, 1))),
         flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 4, 1))),
         flow_entry(instructions=apply_actions(ACTION, length=24)),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI8x", 21, 16, 1))),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 0, 8, 1))),
+        flow_entry(instructions=struct.pack("!HHxxxx", 5, 16) + struct.pack("!HHI", 21, 0, 1)),
+        *(flow_entry(instructions=struct.pack("!HH28x", kind, 32)) for kind in (1, 2, 6)),
     ],
 )
 def test_flow_entries__lengths_that_would_loop_or_overrun_are_violations(body: bytes) -> None:
