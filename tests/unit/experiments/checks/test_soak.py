@@ -59,7 +59,9 @@ def test_draw__one_line_for_each_process() -> None:
 
 def outcome(**changes: Any) -> Outcome:
     usual: dict[str, Any] = {"loads": 9, "kills": ["web"], "active": [20], "storages": [3]}
-    return Outcome(**{**usual, "records": [record(1), record(2)], **changes})
+    return Outcome(
+        **{**usual, "scheduled": [record(1).id, record(2).id], "records": [record(1), record(2)], **changes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,9 @@ def outcome(**changes: Any) -> Outcome:
     [
         (0, {"loads": 0}),
         (2, {"kills": []}),
-        (3, {"records": [record(1), record(1)]}),
+        (3, {"records": [record(1)]}),
+        (3, {"records": [record(1), record(2), record(2)]}),
+        (3, {"scheduled": [], "records": []}),
         (4, {"complaints": ["BUG: x"]}),
         (5, {"storages_after": 1}),
         (6, {"left": ["a namespace"]}),
