@@ -31,7 +31,7 @@ CORE_COVERAGE := 96
 .DEFAULT_GOAL := help
 .PHONY: help tour runnable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
-	bench experiment demo doctor clean
+	bench bench-page screenshots experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -229,6 +229,12 @@ doctor: setup ## what this machine can do, measured
 
 bench: setup ## cost of the data plane and the control loop, ratios side by side
 	.venv/bin/sluice bench
+
+bench-page: setup ## weight, first chart and smoothness of the dashboard on 200 ports and 100 hosts, in a minute (Chromium)
+	$(PYTHON) -m tools.page_speed $(ARGS)
+
+screenshots: setup ## new pictures of the dashboard in docs/, from a simulated demonstration, in three minutes (Chromium)
+	$(PYTHON) -m tools.screenshots $(ARGS)
 
 experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
 	$(PYTHON) -m experiments $(NAME) $(ARGS)

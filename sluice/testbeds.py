@@ -73,12 +73,20 @@ def add_testbed(parser: argparse.ArgumentParser) -> None:
 
 def running_testbeds() -> list[Running]:
     """Return all testbeds of this machine, by process id."""
-    found = []
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         start_file = _start_file(entry)
         if start_file is not None and start_file.exists():
-            found.append(Running(int(entry.name), *load_start(start_file)))
-    return sorted(found, key=lambda running: running.pid)
+            found[int(entry.name)] = Running(int(entry.name), *load_start(start_file))
+    return [found[pid] for pid in sorted(found) if _parent(pid) not in found]
+
+
+def _parent(pid: int) -> int | None:
+    """Return the parent of a process. A child has its parent's command line until it starts another program."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None  # the process has just ended
 
 
 def _start_file(process: Path) -> Path | None:

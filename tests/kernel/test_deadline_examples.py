@@ -20,6 +20,7 @@ from hostagent.sockets import (
     FLOW,
     STATE,
 )
+from runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import listen
 from tests.kernel.sending import reading
@@ -120,6 +121,7 @@ def test_go__a_killed_flow_ends_a_write(flows: Map, pair: Pair, tmp_path: Path) 
             )
         server, _ = listener.accept()
         with server, connection_of(child.pid) as sender:
+            wait_until(lambda: flows.lookup(sender.fileno()), "the flow is declared")
             set_phase(flows, sender, KILLED)
             _, errors = child.communicate(timeout=30)
     assert child.returncode == 1

@@ -140,9 +140,21 @@ def busy_server(shared_server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def live_network(server: Server) -> Iterator[None]:
-    """Run a network with some history that writes new rows to the server's store each second."""
-    argv = [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"]
+def live_network(server: Server, *options: str) -> Iterator[None]:
+    """Run a network with some history that writes new rows to the server's store each second.
+
+    `options` are those of `tests.web.synthetic`.
+    """
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.web.synthetic",
+        "--store",
+        server.store_url,
+        "--history-s",
+        "60",
+        *options,
+    ]
     process = spawn(argv, log_file=server.folder / "synthetic.log")
     wait_until(lambda: server.get("policy")["current"], "traffic", timeout_s=PATIENCE_S)
     yield

@@ -43,29 +43,29 @@ FLOWS_PER_S = 60
 SMALL_US = {"tcp": 42_000, "dctcp": 15_000, "pias": 9_000, "mlfq-adaptive": 6_500}
 
 
-def leaf_spine() -> Topology:
-    """Return 4 leaves, 2 spines, and 4 hosts for each leaf."""
-    hosts = tuple(host(i + 1) for i in range(LEAVES * HOSTS_PER_LEAF))
+def leaf_spine(leaves: int = LEAVES, spines: int = SPINES, hosts_per_leaf: int = HOSTS_PER_LEAF) -> Topology:
+    """Return the network of that many leaves, spines, and hosts for each leaf."""
+    hosts = tuple(host(i + 1) for i in range(leaves * hosts_per_leaf))
     ports: list[Port] = []
-    for leaf in range(1, LEAVES + 1):
-        for i in range(HOSTS_PER_LEAF):
-            name = f"h{(leaf - 1) * HOSTS_PER_LEAF + i + 1}"
+    for leaf in range(1, leaves + 1):
+        for i in range(hosts_per_leaf):
+            name = f"h{(leaf - 1) * hosts_per_leaf + i + 1}"
             ports.append(Port(f"s{leaf}", i + 1, name, 0, RATE_BPS, edge=True))
-        for spine in range(1, SPINES + 1):
-            up, down = HOSTS_PER_LEAF + spine, leaf
-            ports.append(Port(f"s{leaf}", up, f"s{LEAVES + spine}", down, RATE_BPS * 2))
-            ports.append(Port(f"s{LEAVES + spine}", down, f"s{leaf}", up, RATE_BPS * 2))
-    switches = tuple(switch(i + 1) for i in range(LEAVES + SPINES))
-    return Topology("leaf-spine", hosts, switches, tuple(ports), {"leaves": LEAVES, "spines": SPINES})
+        for spine in range(1, spines + 1):
+            up, down = hosts_per_leaf + spine, leaf
+            ports.append(Port(f"s{leaf}", up, f"s{leaves + spine}", down, RATE_BPS * 2))
+            ports.append(Port(f"s{leaves + spine}", down, f"s{leaf}", up, RATE_BPS * 2))
+    switches = tuple(switch(i + 1) for i in range(leaves + spines))
+    return Topology("leaf-spine", hosts, switches, tuple(ports), {"leaves": leaves, "spines": spines})
 
 
 class Network:
     """Writes the rows of one second."""
 
-    def __init__(self, engine: Engine, seed: int = 1) -> None:
+    def __init__(self, engine: Engine, seed: int = 1, topology: Topology | None = None) -> None:
         self.engine = engine
         self.random = random.Random(seed)
-        self.topology = leaf_spine()
+        self.topology = topology or leaf_spine()
         self.number = 0
         self.queue_bytes = {port.id: [0] * 8 for port in self.topology.ports}
         self.queue_packets = {port.id: [0] * 8 for port in self.topology.ports}
@@ -190,8 +190,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store", required=True)
     parser.add_argument("--history-s", type=int, default=280)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--leaves", type=int, default=LEAVES)
+    parser.add_argument("--spines", type=int, default=SPINES)
+    parser.add_argument("--hosts-per-leaf", type=int, default=HOSTS_PER_LEAF)
     arguments = parser.parse_args(argv)
-    network = Network(open_store(arguments.store), arguments.seed)
+    topology = leaf_spine(arguments.leaves, arguments.spines, arguments.hosts_per_leaf)
+    network = Network(open_store(arguments.store), arguments.seed, topology)
     if arguments.history_s:
         fill(network, time.time(), arguments.history_s)
     go_on(network)

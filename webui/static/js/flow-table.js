@@ -39,6 +39,8 @@ export class FlowTable {
   heading(column) {
     const button = element("button", { type: "button", textContent: TITLES[column] });
     button.addEventListener("click", () => this.look.onSort(toggled(this.sort, column)));
+    // A browser does not scroll to a control of which it shows a part.
+    button.addEventListener("focus", () => button.scrollIntoView({ block: "nearest", inline: "nearest" }));
     return button;
   }
 
