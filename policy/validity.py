@@ -26,7 +26,9 @@ CPU, LATE, LOST, CLOCK = "cpu", "late", "lost", "clock"
 
 REMEDY = "lower the rates or the load"
 
-_PLACE = Text(r"[^\x00-\x1f\x7f]{1,120}", what="a place in 1 to 120 characters")
+_PLACE = Text(
+    r"[A-Za-z ]{1,100} [^\x00-\x20\x7f]{1,20}", what="a place that ends with the name of an interface"
+)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ def apply_at_once(stop: threading.Event) -> None:
         mark_applied(ENGINE, current_version(ENGINE))
 
 
+@pytest.mark.timeout(900)  # it runs at the lowest priority, beside tests that fill the machine
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_api(case: schemathesis.Case[Any]) -> None:

@@ -33,6 +33,7 @@ SKIPPED = {
     "test_sockopt_bytes.py": "every length of an option; attaching is in test_sockopt_attach.py",
     "test_tag_burst.py": "a pause of milliseconds within a flow, which the slow clock makes, begins another one",
     "test_tagger.py": "connections of many megabytes; loading is in test_loader.py",
+    "test_rpc_page.py": "runs the server of a page under real deadlines",
     "test_tutorial.py": "runs the code of the tutorials, with the compiler",
     "test_watch_flows.py": "pauses of milliseconds between flows, which the slow clock stretches",
     "test_watch.py": "connections of many megabytes; attaching is in test_watch_life.py",

@@ -202,14 +202,14 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
 def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=10**6))
-    process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
+    process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     try:
         wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
-        second = sweep(scenario, out)
+        second = sweep(scenario, out, "--yes")
     finally:
         stop(process, grace_s=PATIENCE_S)
     assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
-    on_testbed = sweep(scenario, out, "--on", "testbed")
+    on_testbed = sweep(scenario, out, "--on", "testbed", "--yes")
     assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
 
 

@@ -59,7 +59,9 @@ def compared(out: Path, missed: Sequence[float | None]) -> list[dict[str, Any]]:
         }
         if folder == "theirs":
             numbers = {scheme: figures | {"miss_ratio": missed} for scheme, figures in numbers.items()}
-        (out / folder / "verdict.json").write_text(json.dumps({"numbers": numbers}))
+        (out / folder / "verdict.json").write_text(
+            json.dumps({"experiment": "scheme_tour", "claims": [], "numbers": numbers})
+        )
     words = [str(out / "ours"), str(out / "theirs"), "--out", str(out / "both")]
     assert main(compare.EXPERIMENT, words) == 0
     claims: list[dict[str, Any]] = json.loads((out / "both" / "verdict.json").read_text())["claims"]

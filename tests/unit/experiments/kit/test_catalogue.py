@@ -14,7 +14,7 @@ from experiments.kit.main import read_command
 from policy.errors import SluiceError
 
 ROOT = README.parents[1]
-WORDS = {"scheme_order": ["results/a", "results/b"]}
+WORDS = {"scheme_order": ["docs", "experiments"]}
 """Arguments that an experiment needs."""
 
 
