@@ -173,9 +173,13 @@ def test_texts_that_stay_the_same_are_not_written_again(quiet: Page, full_server
     quiet.evaluate(
         """() => {
             window.written = [];
-            const note = (changes) => written.push(...changes.map(({target}) => target.id || target.className));
-            for (const region of document.querySelectorAll('[role=status], [role=alert], [aria-live]'))
-                new MutationObserver(note).observe(region, {childList: true, characterData: true, subtree: true});
+            for (const region of document.querySelectorAll('[role=status], [role=alert], [aria-live]')) {
+                let last = region.textContent;
+                new MutationObserver(() => {
+                    if (region.textContent === last) written.push(region.id || region.className);
+                    last = region.textContent;
+                }).observe(region, {childList: true, characterData: true, subtree: true});
+            }
             window.observedAt = sluice.model.snapshot.at;
         }"""
     )
