@@ -46,7 +46,6 @@ class Picture:
 PICTURES = (
     Picture("dashboard.png", "light", 1440, 900),
     Picture("dashboard-dark.png", "dark", 1440, 900),
-    Picture("dashboard-narrow.png", "light", 420, 900),
 )
 
 
