@@ -17,9 +17,10 @@ from policy.captures import CaptureOrder
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
+from policy.field_entry import MAX_QUEUES
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
-from policy.host_state import MAX_QUEUES, MAX_RUNNING, LinkCounters, RunningFlow
+from policy.host_state import MAX_RUNNING, LinkCounters, RunningFlow
 from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT

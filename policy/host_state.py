@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from policy import names
 from policy.entries import TableOf, entry
+from policy.field_entry import MAX_QUEUES
 from policy.kinds import Line, ListOf, Number, Whole
 from policy.records import MAX_LABEL
 
 MAX_RUNNING = 100
-MAX_QUEUES = 8
 
 _COUNT = Whole(0, 2**63 - 1)
 _BYTES = Whole(0, 2**63 - 1, "bytes")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +25,8 @@ pytestmark = pytest.mark.net
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    folder = tmp_path_factory.mktemp("bed")
-    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
-        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
-            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
-        yield bed
+def bed(connected_pair: Testbed) -> Testbed:
+    return connected_pair
 
 
 @pytest.fixture

@@ -8,13 +8,11 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-import topologies
 from sluice.testbeds import running_testbeds
 from topologies.testbed import Testbed
 
@@ -24,14 +22,8 @@ TIMEOUT_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    folder = tmp_path_factory.mktemp("bed")
-    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
-        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
-            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
-        yield bed
+def bed(connected_pair: Testbed) -> Testbed:
+    return connected_pair
 
 
 def line(bed: Testbed, host: str, *program: str, command: str = "exec") -> list[str]:

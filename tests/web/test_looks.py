@@ -18,6 +18,7 @@ from store.sanctions import Sanction, put_sanction
 from tests.web.conftest import Server, live_network
 from tests.web.dashboard import open_dashboard, until
 from tests.web.looks import defects, findings
+from tests.web.test_dashboard import WATCHED_FLOW
 from tests.web.views import VIEWS, View, open_page
 
 if TYPE_CHECKING:
@@ -29,25 +30,6 @@ WINDOWS = {"wide": (1440, 900), "narrow": (420, 900)}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 EXPECTED_MESSAGE = "401 (Unauthorized)"
 """Chromium notes each refused request, and the form's view sends a wrong token."""
-CONNECTION = {
-    "src": "h3",
-    "src_port": 40_000,
-    "dst": "fd00::7",
-    "dst_port": 443,
-    "bytes": 10_000_000,
-    "size_class": "medium",
-    "fct_us": 1e6,
-    "ideal_us": None,
-    "deadline_us": 5e5,
-    "met": False,
-    "retransmissions": 3,
-    "congestion_control": "cubic",
-    "scheme": "pias",
-    "status": "finished",
-    "source": "watched",
-    "lasted_us": 2e6,
-}
-"""The record of a program's connection that has ended."""
 _FOCUSED = """() => {
     const focused = document.activeElement;
     const drawn = focused.matches('input[type=radio]') ? focused.closest('label') : focused;
@@ -87,7 +69,7 @@ def quiet(page: Page) -> Iterator[Page]:
 def show(page: Page, server: Server, window: str) -> None:
     width, height = WINDOWS[window]
     page.set_viewport_size({"width": width, "height": height})
-    server.post("flows", [CONNECTION | {"id": f"watched/{time.time_ns()}", "started_at": time.time()}])
+    server.post("flows", [WATCHED_FLOW | {"id": f"watched/{time.time_ns()}", "started_at": time.time()}])
     open_dashboard(page, server)
 
 

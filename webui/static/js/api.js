@@ -76,12 +76,7 @@ export async function previewPolicy(document) {
  * @returns {Promise<ChangedPolicy>}
  */
 export async function putPolicy(document, token) {
-  const response = await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, {
-    method: "PUT",
-    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
-    body: JSON.stringify(document),
-  });
-  return answer(response);
+  return answer(await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, request("PUT", token, document)));
 }
 
 /**
@@ -91,12 +86,7 @@ export async function putPolicy(document, token) {
  * @param {string} token
  */
 export async function post(path, document, token) {
-  const response = await fetch(`/api/v1/${path}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
-    body: JSON.stringify(document),
-  });
-  return answer(response);
+  return answer(await fetch(`/api/v1/${path}`, request("POST", token, document)));
 }
 
 /**
@@ -130,7 +120,7 @@ async function override(method, port, token, rule) {
 /**
  * @param {string} method
  * @param {string} token
- * @param {Record<string, unknown>} [document]
+ * @param {unknown} [document]
  * @returns {RequestInit}
  */
 function request(method, token, document) {

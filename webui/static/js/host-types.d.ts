@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents about one host and about flows. A test compares them with the documents of a real server, as types.d.ts.
 
-import type { Agent, DeadlineTotals, Distribution, FctByClass, Sanction, SizeClass } from "./types.js";
+import type { Agent, DeadlineTotals, Distribution, EndedConnection, FctByClass, Sanction } from "./types.js";
 
 // ---- GET /api/v1/flows
 
@@ -13,33 +13,8 @@ export interface FlowsAnswer {
   searched_to: number | null;
 }
 
-export interface FlowRecord {
-  sequence: number;
-  id: string;
-  src: string;
-  dst: string;
-  bytes: number;
-  size_class: SizeClass;
-  started_at: number;
-  fct_us: number | null;
-  ideal_us: number | null;
-  deadline_us: number | null;
-  met: boolean | null;
-  retransmissions: number | null;
-  congestion_control: string;
-  scheme: string;
-  status: "finished" | "unfinished";
-  reason: string;
+export interface FlowRecord extends Omit<EndedConnection, "source"> {
   source: "scheduled" | "watched" | "background";
-  src_port: number | null;
-  dst_port: number | null;
-  lasted_us: number | null;
-  timeouts: number | null;
-  srtt_us: number | null;
-  ack_wait_us: number | null;
-  clock_error_us: number | null;
-  label: string | null;
-  received_at: number;
 }
 
 // ---- GET /api/v1/flows/active
