@@ -6,15 +6,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostagent.journal import Journal
+from hostagent.journal import Journal, JournalContents, Resumption, resume
 from hostagent.loop import Loop
 from hostagent.receiver import Receiver
 from hostagent.records import RESTARTED, RUN_ENDED, STOPPED
@@ -227,17 +226,24 @@ def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path: Path) -> 
     assert [(r.id, r.reason) for r in bench.by_id().values()] == [("run/1", STOPPED)]
 
 
-def test_killed_and_restarted__every_flow_has_one_record(tmp_path: Path) -> None:
+def test_killed_and_restarted__every_flow_has_one_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first process is killed with two active flows, and no process runs when the third flow is due."""
     start_at = time.time()
-    run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
+    run = schedule(flow(1), flow(2, 0.05), flow(3, 60.0), flow(4, 60.0))
     held: list[socket.socket] = []
     with peer(held.append) as port:
         first = Bench(tmp_path, run, port)
         first.run(until=lambda: first.traffic.active == 2, start_at=start_at)
-    while time.time() < start_at + 0.3:
-        time.sleep(0.01)  # flow 3 is due while no agent runs
-    second = Bench(tmp_path, replace(run, flows=(*run.flows[:3], replace(run.flows[3], start_s=0.5))))
+
+    def resume_after_400_ms(
+        earlier: JournalContents, run: Schedule, start_at: float, recorded: Set[str], now: float
+    ) -> Resumption:
+        return resume(earlier, run, start_at, recorded, start_at + 0.4)
+
+    monkeypatch.setattr("hostagent.traffic.resume", resume_after_400_ms)
+    second = Bench(tmp_path, schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 0.5)))
     records = second.run(start_at=start_at)
     assert records["run/1"].reason == RESTARTED
     assert records["run/2"].reason == RESTARTED
