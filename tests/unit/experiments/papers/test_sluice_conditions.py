@@ -64,9 +64,11 @@ def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: P
     planned = conditions.plan(asked)
     assert list(planned) == list(conditions.CONDITIONS)
     for group in planned.values():
-        others = [{k: v for k, v in p.document.items() if k not in ("scheme", "name")} for p in group.points]
+        alike = [point for point in group.points if point.scheme != conditions.PUBLISHED]
+        others = [{k: v for k, v in p.document.items() if k not in ("scheme", "name")} for p in alike]
         assert all(one == others[0] for one in others)
-        policies = {p.scheme: scenario_with(p.document)[0].policy for p in group.points}
+        assert {p.document["workload"]["trace"] for p in group.points} == {others[0]["workload"]["trace"]}
+        policies = {p.scheme: scenario_with(p.document)[0].policy for p in alike}
         assert len({policy.buffer for policy in policies.values()}) == 1
         assert policies["pias-authors"].thresholds != policies["pias-best"].thresholds
         assert policies["sluice"].mark_by == "queue"
@@ -85,17 +87,15 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())
 
 
+OTHERS = {"pias-authors": 2.0, "pias-best": 1.0, "pias-shallow": 3.0, "sluice-large": 0.5}
+
+
 def results(sluice: float, **others: float) -> Results:
     rows: dict[str, dict[str, Any]] = {
-        name: dict.fromkeys(conditions.CLASSES.values(), value)
-        for name, value in {
-            "pias-authors": 2.0,
-            "pias-best": 1.0,
-            "sluice": sluice,
-            "sluice-large": 0.5,
-        }.items()
+        name: dict.fromkeys(conditions.CLASSES.values(), value) for name, value in OTHERS.items()
     }
-    rows["sluice"] |= others | {"request_mean": np.nan, "request_p99": np.nan}
+    rows["sluice"] = dict.fromkeys(conditions.CLASSES.values(), sluice) | others
+    rows["sluice"] |= {"request_mean": np.nan, "request_p99": np.nan}
     runs = Runs([run_of(name, **row) for name, row in rows.items()])
     return Results(given(conditions.EXPERIMENT), {"dead link": runs})
 
@@ -112,5 +112,8 @@ def test_claims__against_the_better_list_of_thresholds() -> None:
 
 def test_table_and_figure__show_every_condition() -> None:
     found = results(0.9)
-    assert "| dead link | best | 0.90 (0.50) |" in conditions.table(found)
+    shown = conditions.table(found)
+    assert "| dead link | sluice | pias-best | 0.90 |" in shown
+    assert "| dead link | sluice-large | pias-best | 0.50 |" in shown
+    assert "| dead link | sluice | pias-shallow | 0.30 |" in shown
     conditions.draw(found)
