@@ -64,12 +64,14 @@ def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: P
     planned = conditions.plan(asked)
     assert list(planned) == list(conditions.CONDITIONS)
     for group in planned.values():
-        alike = [point for point in group.points if point.scheme != conditions.PUBLISHED]
+        alike = [point for point in group.points if point.scheme != "pias-shallow"]
         others = [{k: v for k, v in p.document.items() if k not in ("scheme", "name")} for p in alike]
         assert all(one == others[0] for one in others)
         assert {p.document["workload"]["trace"] for p in group.points} == {others[0]["workload"]["trace"]}
         policies = {p.scheme: scenario_with(p.document)[0].policy for p in alike}
-        assert len({policy.buffer for policy in policies.values()}) == 1
+        buffers = {name: policy.buffer for name, policy in policies.items()}
+        assert {name for name, size in buffers.items() if size != 1_950_000} == {"pias-deep", "sluice-deep"}
+        assert policies["sluice-first"].thresholds[0] < policies["sluice"].thresholds[0]
         assert policies["pias-authors"].thresholds != policies["pias-best"].thresholds
         assert policies["sluice"].mark_by == "queue"
     mixed = scenario_with(planned["10, 40, 100 Gb/s"].points[0].document)[0]
@@ -87,7 +89,15 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())
 
 
-OTHERS = {"pias-authors": 2.0, "pias-best": 1.0, "pias-shallow": 3.0, "sluice-large": 0.5}
+OTHERS = {
+    "pias-authors": 2.0,
+    "pias-best": 1.0,
+    "pias-shallow": 3.0,
+    "pias-deep": 2.0,
+    "sluice-large": 0.5,
+    "sluice-first": 0.6,
+    "sluice-deep": 0.8,
+}
 
 
 def results(sluice: float, **others: float) -> Results:
@@ -110,10 +120,31 @@ def test_claims__against_the_better_list_of_thresholds() -> None:
     assert not any("request" in one.what for one in claims)
 
 
+@pytest.mark.parametrize(
+    ("name", "title", "word"),
+    [
+        ("dead link", "large", "sluice-large"),
+        ("dead link", "small p99", ""),
+        ("incast of 32", "medium", ""),
+        ("incast of 32", "requests p99", "sluice-first"),
+        ("incast of 64", "requests p99", "sluice-deep"),
+    ],
+)
+def test_explanation__names_the_variant_that_shows_it(name: str, title: str, word: str) -> None:
+    said = conditions.explanation(conditions.CONDITIONS[name], title)
+    assert word in said
+    assert bool(said) == bool(word)
+
+
 def test_table_and_figure__show_every_condition() -> None:
     found = results(0.9)
     shown = conditions.table(found)
-    assert "| dead link | sluice | pias-best | 0.90 |" in shown
-    assert "| dead link | sluice-large | pias-best | 0.50 |" in shown
-    assert "| dead link | sluice | pias-shallow | 0.30 |" in shown
+    rows = [line for line in shown.splitlines() if line.startswith("| dead link")]
+    assert [row.split(" | ")[1:3] for row in rows] == [
+        ["sluice", "0.90"],
+        ["sluice-large", "0.50"],
+        ["sluice-first", "0.60"],
+        ["sluice-deep", "0.40"],
+        ["sluice, PIAS as published", "0.30"],
+    ]
     conditions.draw(found)
