@@ -141,7 +141,7 @@ def table(results: Results) -> str:
 
 
 def draw(results: Results) -> Figure:
-    figure, [[panel]] = grid(1, 1, width=5.5, height=3.8)
+    figure, [[panel]] = grid(1, 1, width=7.5, height=3.8)
     runs, values = results.runs, results.given["urgent_after"]
 
     def point(name: str) -> tuple[float, float]:
