@@ -244,7 +244,7 @@ def draw(results: Results) -> Figure:
 
 EXPERIMENT = Experiment(
     name="sluice_conditions",
-    claim="Beside incasts, and on mixed, scarce and dead links, sluice is no worse than PIAS but for large flows.",
+    claim="Sluice is at most 2 % worse than PIAS in any class, also beside incasts and on scarce links.",
     figure="",
     minutes=15,
     about=__doc__,
