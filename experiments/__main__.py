@@ -44,6 +44,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_bounds": "papers.sluice.bounds",
     "sluice_deadlines": "papers.sluice.deadlines",
     "sluice_shift": "papers.sluice.shift",
+    "sluice_conditions": "papers.sluice.conditions",
     "agreement": "checks.agreement.run",
     "ns2_check": "checks.ns2.run",
     "ns3_check": "checks.ns3.run",

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -57,6 +58,22 @@ def pytest_runtest_makereport(
         report.outcome = "skipped"
         report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}: {str(call.excinfo)[:300]}")
     return report
+
+
+@pytest.fixture
+def no_plugin_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After the test, no plugin is loaded that it loaded."""
+    from policy.schemes import SCHEMES
+    from runtime import plugins
+
+    monkeypatch.setenv(plugins.VARIABLE, "")  # so that its end restores what `use` sets
+    monkeypatch.delenv(plugins.VARIABLE)
+    tables: tuple[dict[str, Any], ...] = (SCHEMES, plugins.TOPOLOGIES, plugins.WORKLOADS, plugins.LOADED)
+    before = [dict(table) for table in tables]
+    yield
+    for table, content in zip(tables, before, strict=True):
+        table.clear()
+        table.update(content)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadlines missed against mean FCT under scheme sluice, by `urgent_after`: when deadline flows become urgent.
+"""Deadlines missed against mean FCT under scheme sluice: when deadline flows become urgent, and what urgency does then.
 
-30 % of the flows have a deadline of 20 to 100 ms. PIAS knows neither sizes nor deadlines, and Karuna knows both. All
-runs have the same flows.
+`urgent_after` says from which byte on a deadline flow has a queue by its urgency. The cut says how much urgency spares
+its window at a mark (cuts.py). 30 % of the flows have a deadline of 20 to 100 ms. PIAS knows neither sizes nor
+deadlines, and Karuna knows both. All runs have the same flows.
 """
 
 from __future__ import annotations
@@ -24,24 +25,42 @@ from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.fct import ALL, GROUPS, MISSES, SLOWDOWN, SMALL, document_of
+from runtime import plugins
 
 URGENT_AFTER = ("0B", "100KB", "1MB", "3MB", "10MB")
 """Values of the setting. The last one is the default of the scheme."""
 OTHERS = ("pias", "karuna")
 PLAIN, TIMED, HOPELESS = "plain mean, us", "timed mean, us", "hopeless"
 GOAL_MEAN = 0.85
+CUTS = {"ucp": "-", "d2tcp": "--", "dctcp": ":"}
+"""How urgency changes the cut → style of its line. The first one is the scheme's own."""
+PLUGIN = Path(__file__).with_name("cuts.py")
+SIXTEEN_HOSTS = {"leaves": 2, "spines": 2, "hosts_per_leaf": 8}
 
 
-def variant(urgent_after: str) -> str:
-    return f"sluice-{urgent_after}"
+def variant(urgent_after: str, cut: str = "ucp") -> str:
+    return f"{_scheme(cut)}-{urgent_after}"
+
+
+def _scheme(cut: str) -> str:
+    return "sluice" if cut == "ucp" else f"sluice-{cut}"
+
+
+def ours(given: Given) -> list[str]:
+    """Return all variants of sluice, cut by cut."""
+    return [variant(value, cut) for cut in given["cuts"] for value in given["urgent_after"]]
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
+    if set(given["cuts"]) != {"ucp"}:
+        plugins.use(PLUGIN)
     document = document_of(GROUPS["deadlines"])
-    for value in given["urgent_after"]:
-        document["sweep"]["scheme"][variant(value)] = {"name": "sluice", "urgent_after": value}
-    schemes = (*OTHERS, *map(variant, given["urgent_after"]))
-    return one_group(given, axes(given, document, schemes=schemes))
+    document["fabric"] |= SIXTEEN_HOSTS if given["small"] else {}
+    for cut in given["cuts"]:
+        for value in given["urgent_after"]:
+            scheme = {"name": _scheme(cut), "urgent_after": value}
+            document["sweep"]["scheme"][variant(value, cut)] = scheme
+    return one_group(given, axes(given, document, schemes=(*OTHERS, *ours(given))))
 
 
 def columns(bundle: Path) -> dict[str, float]:
@@ -56,11 +75,11 @@ def columns(bundle: Path) -> dict[str, float]:
 
 
 def claims(results: Results) -> list[Claim]:
-    runs, values = results.runs, results.given["urgent_after"]
-    mean = {name: median(runs.ratios(ALL, name, "pias")) for name in map(variant, values)}
+    runs, given = results.runs, results.given
+    mean = {name: median(runs.ratios(ALL, name, "pias")) for name in ours(given)}
     missed = {name: runs.median(MISSES, name) for name in (*mean, *OTHERS)}
     default, fast, exact = (
-        variant(values[-1]),
+        variant(given["urgent_after"][-1], given["cuts"][0]),
         min(mean, key=mean.__getitem__),
         min(mean, key=missed.__getitem__),
     )
@@ -122,17 +141,20 @@ def table(results: Results) -> str:
 
 
 def draw(results: Results) -> Figure:
-    figure, [[panel]] = grid(1, 1, width=5.5, height=3.8)
+    figure, [[panel]] = grid(1, 1, width=7.5, height=3.8)
     runs, values = results.runs, results.given["urgent_after"]
 
     def point(name: str) -> tuple[float, float]:
         return runs.median(ALL, name) / 1e3, 100 * runs.median(MISSES, name)
 
-    found = [point(variant(value)) for value in values]
     line = line_of("sluice")
-    panel.plot(*zip(*found, strict=True), "o-", color=line.colour, label="sluice, by urgent_after")
-    for value, place in zip(values, found, strict=True):
-        panel.annotate(value, place, xytext=(5, 4), textcoords="offset points", fontsize="small")
+    for cut in results.given["cuts"]:
+        found = [point(variant(value, cut)) for value in values]
+        label = f"sluice, cut as {cut.upper()}"
+        panel.plot(*zip(*found, strict=True), "o", linestyle=CUTS[cut], color=line.colour, label=label)
+        if cut == results.given["cuts"][0]:
+            for value, place in zip(values, found, strict=True):
+                panel.annotate(value, place, xytext=(5, 4), textcoords="offset points", fontsize="small")
     for name in OTHERS:
         panel.plot(*point(name), "s", color=line_of(name).colour, label=line_of(name).title)
     panel.set(xlabel="mean FCT of all flows (ms)", ylabel="deadlines missed (%)", ylim=(0, None))
@@ -157,6 +179,14 @@ EXPERIMENT = Experiment(
             metavar="SIZE",
             help="values of urgent_after, the default of the scheme last (default: %(default)s)",
         ),
+        option(
+            "--cuts",
+            nargs="+",
+            choices=list(CUTS),
+            default=["ucp"],
+            help="how urgency changes the cut, the scheme's own first (default: %(default)s)",
+        ),
+        option("--small", action="store_true", help="16 hosts in two racks instead of 144 in nine"),
     ),
     quick={"flows": 5000},
     claims=claims,

@@ -3,9 +3,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,16 +21,7 @@ PAGE = DOCS / "how-to" / "plugins.md"
 FILES = {block.argument: block.text for block in of_order(PAGE, "save")}
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv(plugins.VARIABLE, "")  # so that its end restores what `use` sets
-    monkeypatch.delenv(plugins.VARIABLE)
-    tables: tuple[dict[str, Any], ...] = (SCHEMES, plugins.TOPOLOGIES, plugins.WORKLOADS, plugins.LOADED)
-    before = [dict(table) for table in tables]
-    yield
-    for table, content in zip(tables, before, strict=True):
-        table.clear()
-        table.update(content)
+pytestmark = pytest.mark.usefixtures("no_plugin_stays")
 
 
 def saved(folder: Path, name: str, text: str = "") -> Path:

@@ -13,6 +13,8 @@ from policy.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import claim, given, run_of
 
+pytestmark = pytest.mark.usefixtures("no_plugin_stays")
+
 
 def test_plan__one_run_for_each_value() -> None:
     points = deadlines.plan(given(deadlines.EXPERIMENT))[""].points
@@ -22,17 +24,29 @@ def test_plan__one_run_for_each_value() -> None:
     assert set(found) - set(after) == {"pias", "karuna"}
 
 
+def test_plan__one_run_for_each_cut_and_value() -> None:
+    words = ("--cuts", "ucp", "dctcp", "d2tcp", "--urgent-after", "1MB", "--small", "--flows", "9")
+    points = deadlines.plan(given(deadlines.EXPERIMENT, *words))[""].points
+    found = {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
+    controls = {
+        name: one.policy.definition.control.name for name, one in found.items() if name.startswith("sluice")
+    }
+    assert controls == {"sluice-1MB": "ucp", "sluice-dctcp-1MB": "dctcp", "sluice-d2tcp-1MB": "d2tcp"}
+    assert {one.fabric.parameters["leaves"] for one in found.values()} == {2}
+    ours = [one.policy for name, one in found.items() if name.startswith("sluice")]
+    assert len({(policy.growth, policy.thresholds, policy.mark_by) for policy in ours}) == 1
+
+
 def results(missed: float) -> Results:
     columns = [*deadlines.SHOWN.values(), deadlines.HOPELESS]
-    names = [*map(deadlines.variant, deadlines.URGENT_AFTER), *deadlines.OTHERS]
+    asked = given(deadlines.EXPERIMENT, "--cuts", "ucp", "dctcp")
+    names = [*deadlines.ours(asked), *deadlines.OTHERS]
     rows: dict[str, dict[str, Any]] = {
         name: dict.fromkeys(columns, 0.8) | {fct.MISSES: missed} for name in names
     }
     rows["pias"] = dict.fromkeys(columns, 1.0)
     rows["karuna"] |= {fct.MISSES: 0.02}
-    return Results(
-        given(deadlines.EXPERIMENT), {"": Runs([run_of(n, 0.8, **row) for n, row in rows.items()])}
-    )
+    return Results(asked, {"": Runs([run_of(n, 0.8, **row) for n, row in rows.items()])})
 
 
 @pytest.mark.parametrize(("missed", "holds"), [(0.01, True), (0.03, False)])

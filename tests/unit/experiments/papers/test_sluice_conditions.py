@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice_conditions: its traffic, its runs, and what it compares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.kit.runs import Results, Runs
+from experiments.papers.sluice import conditions
+from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
+from policy.explicit import ExplicitWorkload
+from policy.framing import WIRE_PER_PAYLOAD
+from policy.sizes import SizeCdf
+from sluice.runs.files import scenario_with
+from tests.unit.experiments.builders import claim, given, run_of
+
+EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
+MIXED = (10**10, 10**10, 10**10, 4 * 10**10)
+
+
+def test_flows__load_the_busiest_link_as_asked() -> None:
+    flows = np.asarray(Traffic(EVEN, 0.6, MIXED).flows(40_000, seed=1))
+    bits_per_s = 8 * WIRE_PER_PAYLOAD * 1e6 * len(flows) / (flows[-1, 0] / 1e9)
+    received = np.bincount(flows[:, 2]) / len(flows) * bits_per_s / np.asarray(MIXED)
+    assert received.max() == pytest.approx(0.6, rel=0.03)
+    assert (flows[:, 1] != flows[:, 2]).all()
+    assert np.bincount(flows[:, 1])[3] > 2 * np.bincount(flows[:, 1])[0]
+
+
+def test_flows__the_answers_to_a_request_come_together_from_all_other_hosts_in_turn() -> None:
+    flows = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(500, seed=2)
+    answers = [flow for flow in flows if flow[3] == ANSWER_BYTES]
+    for at in {flow[0] for flow in answers}:
+        some = [flow for flow in answers if flow[0] == at]
+        assert len(some) == 5
+        (receiver,) = {to for _, _, to, _ in some}
+        senders = Counter(source for _, source, _, _ in some)
+        assert set(senders) == set(range(4)) - {receiver}
+        assert max(senders.values()) == 2
+    asked = sum(flow[3] for flow in answers) / sum(flow[3] for flow in flows)
+    busy = (
+        0.05
+        * sum(MIXED)
+        / (0.05 * sum(MIXED) + Traffic(EVEN, 0.6, MIXED).flows_per_s * 8e6 * WIRE_PER_PAYLOAD)
+    )
+    assert asked == pytest.approx(busy, rel=0.2)
+
+
+def test_all_sizes__have_the_share_of_answers() -> None:
+    sizes = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).all_sizes
+    drawn = sizes.at(np.linspace(0, 1, 100_000, endpoint=False))[0]
+    flows = np.asarray(Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(2000, seed=3))
+    assert (drawn == ANSWER_BYTES).mean() == pytest.approx((flows[:, 3] == ANSWER_BYTES).mean(), rel=0.1)
+    assert Traffic(EVEN, 0.6, MIXED).all_sizes is EVEN
+
+
+def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: Path) -> None:
+    asked = given(conditions.EXPERIMENT, "--out", str(tmp_path), "--flows", "50", "--seeds", "1")
+    planned = conditions.plan(asked)
+    assert list(planned) == list(conditions.CONDITIONS)
+    for group in planned.values():
+        alike = [point for point in group.points if point.scheme != "pias-shallow"]
+        others = [{k: v for k, v in p.document.items() if k not in ("scheme", "name")} for p in alike]
+        assert all(one == others[0] for one in others)
+        assert {p.document["workload"]["trace"] for p in group.points} == {others[0]["workload"]["trace"]}
+        policies = {p.scheme: scenario_with(p.document)[0].policy for p in alike}
+        buffers = {name: policy.buffer for name, policy in policies.items()}
+        assert {name for name, size in buffers.items() if size != 1_950_000} == {"pias-deep", "sluice-deep"}
+        assert policies["sluice-first"].thresholds[0] < policies["sluice"].thresholds[0]
+        assert policies["pias-authors"].thresholds != policies["pias-best"].thresholds
+        assert policies["sluice"].mark_by == "queue"
+    mixed = scenario_with(planned["10, 40, 100 Gb/s"].points[0].document)[0]
+    assert isinstance(mixed.workload, ExplicitWorkload)
+    assert {flow.source for flow in mixed.workload.flows} <= {f"h{i}" for i in range(1, 17)}
+
+
+def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Three:
+        started_s, fct_us = np.asarray([0.1, 0.2, 0.2, 0.2]), np.asarray([900.0, 5.0, 30.0, 7.0])
+
+    monkeypatch.setattr(conditions, "read_flows", lambda bundle: Three)
+    assert conditions.columns(Path()) == {"request_mean": 30.0, "request_p99": 30.0}
+    Three.started_s = np.asarray([0.1, 0.2, 0.3, 0.4])
+    assert all(np.isnan(value) for value in conditions.columns(Path()).values())
+
+
+OTHERS = {
+    "pias-authors": 2.0,
+    "pias-best": 1.0,
+    "pias-shallow": 3.0,
+    "pias-deep": 2.0,
+    "sluice-large": 0.5,
+    "sluice-first": 0.6,
+    "sluice-deep": 0.8,
+}
+
+
+def results(sluice: float, **others: float) -> Results:
+    rows: dict[str, dict[str, Any]] = {
+        name: dict.fromkeys(conditions.CLASSES.values(), value) for name, value in OTHERS.items()
+    }
+    rows["sluice"] = dict.fromkeys(conditions.CLASSES.values(), sluice) | others
+    rows["sluice"] |= {"request_mean": np.nan, "request_p99": np.nan}
+    runs = Runs([run_of(name, **row) for name, row in rows.items()])
+    return Results(given(conditions.EXPERIMENT), {"dead link": runs})
+
+
+def test_claims__against_the_better_list_of_thresholds() -> None:
+    claims = conditions.claims(results(1.01, fct_us_large_mean=1.3, fct_us_medium_mean=1.1))
+    assert claim(claims, "dead link: all").holds
+    large, medium = claim(claims, "dead link: large"), claim(claims, "dead link: medium")
+    assert not large.holds
+    assert large.explanation
+    assert not medium.holds
+    assert not any("request" in one.what for one in claims)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "word"),
+    [
+        ("dead link", "large", "sluice-large"),
+        ("dead link", "small p99", ""),
+        ("incast of 32", "medium", ""),
+        ("incast of 32", "requests p99", "sluice-first"),
+        ("incast of 64", "requests p99", "sluice-deep"),
+    ],
+)
+def test_explanation__names_the_variant_that_shows_it(name: str, title: str, word: str) -> None:
+    said = conditions.explanation(conditions.CONDITIONS[name], title)
+    assert word in said
+    assert bool(said) == bool(word)
+
+
+def test_table_and_figure__show_every_condition() -> None:
+    found = results(0.9)
+    shown = conditions.table(found)
+    rows = [line for line in shown.splitlines() if line.startswith("| dead link")]
+    assert [row.split(" | ")[1:3] for row in rows] == [
+        ["sluice", "0.90"],
+        ["sluice-large", "0.50"],
+        ["sluice-first", "0.60"],
+        ["sluice-deep", "0.40"],
+        ["sluice, PIAS as published", "0.30"],
+    ]
+    conditions.draw(found)
