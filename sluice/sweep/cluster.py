@@ -69,7 +69,8 @@ class Cluster:
             return ["--cores", str(jobs), "--retries", str(RETRIES)]
         given = ["--jobs", str(jobs), "--retries", str(RETRIES), "--latency-wait", "60"]
         if self.profile is not None:
-            return [*given, "--profile", self.profile]
+            # A storage may still hold the outputs of an earlier call. Jobs skip points that are done.
+            return [*given, "--forceall", "--profile", self.profile]
         return [
             *[*given, "--executor", "slurm", "--slurm-array-jobs", "all"],
             *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", _status_command()],
