@@ -231,7 +231,9 @@ def _run_snakemake(
 
 def _command(out: Path, waiting: Sequence[Point], engine: _Engine) -> list[str]:
     options: dict[str, Any] = {
-        "--snakefile": shutil.copy(SNAKEFILE, out),  # some engines send only files of this folder to the nodes
+        "--snakefile": shutil.copy(
+            SNAKEFILE, out
+        ),  # some engines send only files of this folder to the nodes
         "--directory": out,
         "--configfile": out / CONFIG,
         "--scheduler": "greedy",
