@@ -291,9 +291,9 @@ def _durability_results() -> Iterator[Result]:
 
 
 def _unit_results() -> Iterator[Result]:
-    """What one more port, heartbeat, record, packet-hop and host cost, for the plan of a large network."""
+    """What one more port, heartbeat, record and packet-hop cost, for the plan of a large network."""
     from sluice.bench.control import SCHEMES
-    from sluice.bench.units import measure_fabric, measure_ports, measure_web
+    from sluice.bench.units import measure_packet_hop, measure_ports, measure_web
 
     for scheme in SCHEMES:
         port = measure_ports(scheme)
@@ -302,9 +302,7 @@ def _unit_results() -> Iterator[Result]:
     web = measure_web()
     yield Result("web process, a heartbeat", web.us_a_heartbeat, "us")
     yield Result("web process, a flow record into SQLite", web.us_a_record, "us")
-    fabric = measure_fabric()
-    yield Result("simulator, a packet-hop at 1,024 hosts", fabric.ns_a_packet_hop, "ns")
-    yield Result("simulator, memory of a host", fabric.kib_a_host, "KiB")
+    yield Result("simulator, a packet-hop at 1,024 hosts", measure_packet_hop(), "ns")
 
 
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
