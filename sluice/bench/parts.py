@@ -290,6 +290,21 @@ def _durability_results() -> Iterator[Result]:
         yield Result(f"{name}, p99", synced.p99_us, "us", unsynced.p99_us, "without fsync")
 
 
+def _unit_results() -> Iterator[Result]:
+    """What one more port, heartbeat, record and packet-hop cost, for the plan of a large network."""
+    from sluice.bench.control import SCHEMES
+    from sluice.bench.units import measure_packet_hop, measure_ports, measure_web
+
+    for scheme in SCHEMES:
+        port = measure_ports(scheme)
+        yield Result(f"controller, {scheme}, a port and interval", port.us_an_interval, "us")
+        yield Result(f"controller, {scheme}, memory of a port", port.kib, "KiB")
+    web = measure_web()
+    yield Result("web process, a heartbeat", web.us_a_heartbeat, "us")
+    yield Result("web process, a flow record into SQLite", web.us_a_record, "us")
+    yield Result("simulator, a packet-hop at 1,024 hosts", measure_packet_hop(), "ns")
+
+
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
@@ -305,10 +320,11 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "durability": _durability_results,
     "ingest": _ingest_results,
     "simulator": _simulator_results,
+    "units": _unit_results,
 }
 
 
-WITHOUT_ROOT = {"policy", "control", "store", "durability", "ingest", "simulator"}
+WITHOUT_ROOT = {"policy", "control", "store", "durability", "ingest", "simulator", "units"}
 
 
 def _table(results: list[Result]) -> Table:

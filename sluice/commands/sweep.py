@@ -35,8 +35,9 @@ _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and se
   thresholds = ["1327KB", ...]
 
 A sweep skips every bundle that a call has already finished for the same scenario. After Ctrl-C, call it again.
-With --cluster slurm, the points run as jobs of some minutes. DIR must be on a file system that all nodes share, and
-Sluice must be installed there under the same path. A job that is lost starts again. docs/how-to/clusters.md has more.
+With --cluster slurm, the points run as jobs of some minutes. Sluice must be installed on all nodes under the same
+path. DIR must be on a file system that they share; with --staged, they share none, and bundles come back over Slurm.
+A job that is lost starts again. docs/how-to/clusters.md has more.
 """
 
 
@@ -61,6 +62,11 @@ def parser() -> argparse.ArgumentParser:
         help="points at a time (default: one per core; one on the testbed); on a cluster jobs, 100 by default",
     )
     made.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
+    made.add_argument(
+        "--staged",
+        action="store_true",
+        help="with --cluster slurm: the nodes share no folder with this machine, so Slurm carries points and bundles",
+    )
     made.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
     made.add_argument(
         "--job-minutes",
@@ -102,8 +108,11 @@ def execute(arguments: argparse.Namespace) -> int:
 def _cluster(arguments: argparse.Namespace) -> Cluster | None:
     if arguments.cluster and arguments.profile:
         raise SluiceError("give either --cluster or --profile")
+    if arguments.staged and not arguments.cluster:
+        raise SluiceError("--staged needs --cluster slurm")
     if arguments.profile and not Path(arguments.profile).is_dir():
         raise SluiceError(f"--profile: {arguments.profile} is no folder; give one with a config.yaml")
     if not (arguments.cluster or arguments.profile):
         return None
-    return Cluster(arguments.profile and str(Path(arguments.profile).resolve()), arguments.job_minutes)
+    profile = arguments.profile and str(Path(arguments.profile).resolve())
+    return Cluster(profile, arguments.job_minutes, arguments.staged)

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import importlib.util
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from policy.errors import SluiceError
@@ -30,8 +34,6 @@ _SPARE = 4.0
 
 Batches = dict[str, list[str]]
 """Name of a job → names of its points."""
-JOBS = ".jobs"
-"""Folder of the jobs' logs and of the files that say that a job is done."""
 
 
 @dataclass(frozen=True)
@@ -41,23 +43,34 @@ class Cluster:
     profile: str | None = None
     """A Snakemake profile, a folder or a name. None: Slurm without a profile."""
     job_minutes: float = DEFAULT_JOB_MINUTES
+    staged: bool = False
+    """Nodes and this machine share no folder: points and bundles travel through Slurm."""
 
     def check(self) -> None:
         """Raise SluiceError if this machine cannot submit jobs."""
         if self.profile is not None:
             return
-        if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
+        if not self.staged and importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
             raise SluiceError("--cluster slurm needs Snakemake's plugin: pip install 'sluice[slurm]'")
-        if shutil.which("sbatch") is None:
+        needed = "srun" if self.staged else "sbatch"
+        if shutil.which(needed) is None:
             raise SluiceError(
-                "--cluster slurm: there is no sbatch here; run this on a machine that submits jobs"
+                f"--cluster slurm: there is no {needed} here; run this on a machine that submits jobs"
             )
+
+    def end_staged(self, out: Path) -> None:
+        """End the staged jobs of a folder. Those of a call whose machine has died would run on."""
+        if self.staged:
+            run(["scancel", "--quiet", f"--name={_job_name(out)}", f"--user={getpass.getuser()}"])
 
     def options(self, jobs: int) -> list[str]:
         """Snakemake's options for at most `jobs` jobs at a time."""
+        if self.staged:  # for Snakemake, a job is a process of this machine that waits for Slurm
+            return ["--cores", str(jobs), "--retries", str(RETRIES)]
         given = ["--jobs", str(jobs), "--retries", str(RETRIES), "--latency-wait", "60"]
         if self.profile is not None:
-            return [*given, "--profile", self.profile]
+            # A storage may still hold the outputs of an earlier call. Jobs skip points that are done.
+            return [*given, "--forceall", "--profile", self.profile]
         return [
             *[*given, "--executor", "slurm", "--slurm-array-jobs", "all"],
             *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", _status_command()],
@@ -93,13 +106,31 @@ def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:
     return 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60)
 
 
-def job_entries(points: Sequence[Point], job_minutes: float) -> dict[str, dict[str, Any]]:
-    """Return what Snakefile and nodes read of each job: its points, and its limits."""
+def job_entries(points: Sequence[Point], cluster: Cluster, out: Path) -> dict[str, dict[str, Any]]:
+    """Return what Snakefile and nodes read of each job: its points, its limits, and how srun starts it."""
     predicted = {point.name: predicted_s(point) for point in points}
     return {
-        job: {"points": names, "minutes": limit_minutes(names, predicted), "mem_mb": MEMORY_MB}
-        for job, names in batches(points, predicted, job_minutes).items()
+        job: {
+            "points": names,
+            "minutes": (minutes := limit_minutes(names, predicted)),
+            "mem_mb": MEMORY_MB,
+            "srun": _srun(out, minutes),
+        }
+        for job, names in batches(points, predicted, cluster.job_minutes).items()
     }
+
+
+def _srun(out: Path, minutes: int) -> list[str]:
+    return [
+        *["srun", "--ntasks=1", "--cpus-per-task=1", f"--mem={MEMORY_MB}", f"--time={minutes}"],
+        *["--chdir=/", f"--job-name={_job_name(out)}"],
+    ]
+
+
+def _job_name(out: Path) -> str:
+    """The name of the staged jobs of a folder, which no other sweep of the cluster has."""
+    place = f"{socket.gethostname()}:{out.resolve()}"
+    return f"sluice-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _status_command() -> str:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from runtime.process import die_with_parent
-from sluice.sweep.run import CONFIG, POINT_LOG, holds_bundle
+from sluice.sweep.run import holds_bundle
+from sluice.sweep_folder import CONFIG, POINT_LOG
 
 LOCKS = ".locks"
 

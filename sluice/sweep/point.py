@@ -16,8 +16,8 @@ from runtime.process import die_with_parent
 from sluice.runs.fabrics import runner
 from sluice.runs.files import scenario_with
 from sluice.runs.progress import Progress, flow_count
-from sluice.sweep.run import CONFIG
 from sluice.sweep.status import DONE, FAILED, StatusFile
+from sluice.sweep_folder import CONFIG
 from sluice.terminal import end_in_order
 
 

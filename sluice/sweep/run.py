@@ -23,13 +23,13 @@ from runtime.process import spawn
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
 from sluice.runs.work import Work, predicted_work
-from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
+from sluice.staging.order import named_files
+from sluice.sweep.cluster import DEFAULT_JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point
-from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
+from sluice.sweep.status import DONE, FAILED, RUNNING, Status, read_status, remaining_s
+from sluice.sweep_folder import CONFIG, JOBS, LOG, POINT_LOG, STAGED, STATUS
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
-CONFIG = "sweep.json"
-LOG, POINT_LOG = "snakemake.log", "log.txt"
 POLL_S = 0.2
 GRACE_S = 20.0
 """The longest time that a testbed needs to end in order."""
@@ -72,8 +72,8 @@ def run_points(
 
     `jobs` is the number of points at a time. None means one for each core on the simulator, and
     one on the testbed, where two would take each other's CPU time. With a cluster, it is the number
-    of its jobs at a time, and `out` is on a file system that the nodes share. KeyboardInterrupt
-    stops the running points and keeps the finished ones.
+    of its jobs at a time, and `out` is on a file system that the nodes share, unless the jobs are
+    staged. KeyboardInterrupt stops the running points and keeps the finished ones.
     """
     jobs = _jobs(on, jobs, cluster)
     if cluster:
@@ -83,12 +83,14 @@ def run_points(
     with _alone(out):
         _same_fabric(out, on)
         waiting = [point for point in points if not is_finished(out, point)]
-        work = job_entries(waiting, cluster.job_minutes) if cluster else {}
-        _write_config(out, on, points, work)
+        work = job_entries(waiting, cluster, out) if cluster else {}
+        files = named_files(point.document for point in waiting) if cluster and cluster.staged else []
+        _write_config(out, on, points, {"jobs": work, "files": files})
         if waiting:
             runner(on)  # checks the fabric, and compiles it once before several points use it
             _forget(out, waiting)
-            _run_snakemake(out, points, waiting, on, _Engine(jobs, cluster, tuple(work)), report)
+            with _staged_jobs(out, cluster):
+                _run_snakemake(out, points, waiting, on, _Engine(jobs, cluster, tuple(work)), report)
     return _outcome(out, points)
 
 
@@ -121,7 +123,8 @@ class _Engine:
 
     def targets(self, waiting: Sequence[Point]) -> list[str]:
         if self.cluster:
-            return [f"{JOBS}/{name}.done" for name in self.work]
+            ending = "sent" if self.cluster.staged else "done"
+            return [f"{JOBS}/{name}.{ending}" for name in self.work]
         return [f"{point.name}/summary.json" for point in waiting]
 
     def places(self, running: int) -> int:
@@ -159,6 +162,18 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _staged_jobs(out: Path, cluster: Cluster | None) -> Iterator[None]:
+    """End the staged jobs of a call that has died, before and after the jobs of this one."""
+    if cluster:
+        cluster.end_staged(out)
+    try:
+        yield
+    finally:
+        if cluster:
+            cluster.end_staged(out)
+
+
 def _same_fabric(out: Path, on: str) -> None:
     try:
         before = json.loads((out / CONFIG).read_text())["on"]
@@ -168,7 +183,8 @@ def _same_fabric(out: Path, on: str) -> None:
         raise SluiceError(f"{out} holds a sweep on the {before}; give another folder with --out")
 
 
-def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str, Mapping[str, Any]]) -> None:
+def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str, Any]) -> None:
+    """`work`: the jobs of a cluster, and the files that staged jobs need."""
     entries = {
         point.name: {
             "scheme": point.scheme,
@@ -180,7 +196,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str
         for point in points
     }
     fresh = out / f"{CONFIG}.new"
-    config = {"on": on, "cwd": str(Path.cwd()), "points": entries, "jobs": work}
+    config = {"on": on, "cwd": str(Path.cwd()), "points": entries, **work}
     fresh.write_text(json.dumps(config, indent=1, default=str) + "\n")
     fresh.replace(out / CONFIG)
 
@@ -188,7 +204,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    for folder in (FOLDER, JOBS):
+    for folder in (STATUS, JOBS, STAGED):
         shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -215,7 +231,9 @@ def _run_snakemake(
 
 def _command(out: Path, waiting: Sequence[Point], engine: _Engine) -> list[str]:
     options: dict[str, Any] = {
-        "--snakefile": SNAKEFILE,
+        "--snakefile": shutil.copy(
+            SNAKEFILE, out
+        ),  # some engines send only files of this folder to the nodes
         "--directory": out,
         "--configfile": out / CONFIG,
         "--scheduler": "greedy",

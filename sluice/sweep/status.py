@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sluice.runs.work import Work
+from sluice.sweep_folder import STATUS
 
-FOLDER = ".status"
 RUNNING, DONE, FAILED = "running", "done", "failed"
 WRITE_EVERY_S = 0.5
 
@@ -52,7 +52,7 @@ class StatusFile:
     """The file of one point. Only the process that runs the point writes it."""
 
     def __init__(self, folder: Path, point: str) -> None:
-        self.path = folder / FOLDER / f"{point}.json"
+        self.path = folder / STATUS / f"{point}.json"
         self._began_s = self._written_s = time.monotonic()
         self._latest = Status(RUNNING, 0.0)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class StatusFile:
 def read_status(folder: Path, point: str) -> Status | None:
     """Return the status of a point; None if it has not started."""
     try:
-        return Status(**json.loads((folder / FOLDER / f"{point}.json").read_text()))
+        return Status(**json.loads((folder / STATUS / f"{point}.json").read_text()))
     except FileNotFoundError:
         return None
 

@@ -21,39 +21,14 @@ from sluice.runs.bundle import read_flows
 from sluice.sweep import points, run_points
 from sluice.sweep.run import SweepProgress, is_finished
 from sluice.sweep.status import RUNNING, read_status
+from tests.kit.sweeps import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
-
-PATIENCE_S = 120.0
-
-SCENARIO = """
-name = "small"
-[fabric]
-topology = "single"
-hosts = 4
-host_rate = "1Gbit"
-buffer = "360KB"
-[scheme]
-name = "dctcp"
-[workload]
-sizes = "web-search"
-pattern = "all-to-all"
-load = 0.5
-flows = {flows}
-[deadlines]
-share = 0.3
-"""
 
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    path = tmp_path / "small.toml"
-    path.write_text(SCENARIO.format(flows=60))
-    return path
-
-
-def sluice(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "sluice", *map(str, arguments)]
+    return write_scenario(tmp_path)
 
 
 def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:
@@ -65,8 +40,7 @@ def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedPr
 def one_point(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished sweep with one point."""
     folder = tmp_path_factory.mktemp("one-point")
-    (folder / "small.toml").write_text(SCENARIO.format(flows=60))
-    done = sweep(folder / "small.toml", folder / "out")
+    done = sweep(write_scenario(folder), folder / "out")
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
@@ -81,27 +55,14 @@ def out(one_point: Path, tmp_path: Path) -> Path:
 def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a sweep over two schemes, loads and seeds, and what it has printed."""
     folder = tmp_path_factory.mktemp("grid")
-    (folder / "small.toml").write_text(SCENARIO.format(flows=60))
     variants = ("--schemes", "dctcp", "tcp", "--loads", 0.3, 0.6, "--seeds", 1, 2)
-    done = sweep(folder / "small.toml", folder / "out", *variants)
+    done = sweep(write_scenario(folder), folder / "out", *variants)
     assert done.returncode == 0, done.stderr
     return folder / "out", done.stdout
 
 
 def written_at(out: Path) -> dict[str, int]:
     return {str(path.parent.relative_to(out)): path.stat().st_mtime_ns for path in out.rglob("summary.json")}
-
-
-def processes_in(folder: Path) -> list[int]:
-    """Return every process whose command line names the folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(folder).encode() in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
 
 
 def test_sweep__every_point_is_a_bundle_and_a_row(grid: tuple[Path, str]) -> None:
@@ -158,12 +119,12 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_p
 
 def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    scenario.write_text(SCENARIO.format(flows=10**6))
+    write_scenario(tmp_path, flows=10**6)
     process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
     point = "dctcp/load-0.5/seed-01"
     try:
         wait_until(lambda: _flows_done(out, point), "the point runs", timeout_s=PATIENCE_S)
-        (worker,) = [pid for pid in processes_in(out) if "sluice.sweep.point" in _command(pid)]
+        (worker,) = processes_in(out, "sluice.sweep.point")
         os.kill(worker, signal.SIGKILL)
         assert process.wait(PATIENCE_S) == 1
     finally:
@@ -177,7 +138,7 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     scenario: Path, tmp_path: Path, number: int
 ) -> None:
     out = tmp_path / "out"
-    scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
+    scenario.write_text(scenario.read_text() + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
     command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 2)
     # A shell's background jobs ignore SIGINT, and their children would ignore it, too.
     process = spawn(["env", "--default-signal=INT", *command], log_file=tmp_path / "log")
@@ -193,7 +154,7 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     wait_until(lambda: not processes_in(out), "everything has ended", timeout_s=PATIENCE_S)
     finished = "dctcp/load-0.5/seed-01"
     kept = {finished: written_at(out)[finished]}
-    scenario.write_text(SCENARIO.format(flows=60))
+    write_scenario(tmp_path)
     resumed = sweep(scenario, out, "--schemes", "dctcp", "tcp")
     assert resumed.returncode == 0, resumed.stderr
     assert written_at(out).items() >= kept.items()
@@ -201,7 +162,7 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
 
 def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    scenario.write_text(SCENARIO.format(flows=10**6))
+    write_scenario(tmp_path, flows=10**6)
     process = spawn(sluice("sweep", scenario, "--out", out, "--yes"), log_file=tmp_path / "log")
     try:
         wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
@@ -239,7 +200,7 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario: Pat
 def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -> None:
     from sluice.runs.files import read_document
 
-    scenario.write_text(SCENARIO.format(flows=5_000))
+    write_scenario(tmp_path, flows=5_000)
     wanted = points(read_document(scenario), seeds=[1, 2])
     seen: list[SweepProgress] = []
     outcome = run_points(wanted, tmp_path / "out", jobs=1, report=seen.append)
@@ -255,7 +216,3 @@ def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -
 def _flows_done(out: Path, point: str) -> bool:
     status = read_status(out, point)
     return status is not None and status.state == RUNNING and status.done > 0
-
-
-def _command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()

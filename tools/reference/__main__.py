@@ -15,6 +15,7 @@ from tools.reference import (
     policy_page,
     results_page,
     rooms,
+    scale_page,
     scenario_page,
     schemes_page,
     settings_page,
@@ -36,9 +37,10 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/socket-options.md": socket_options_page.text,
     "docs/reference/tags-and-pipeline.md": tags_page.text,
     "docs/explanation/architecture.md": rooms.text,
+    "docs/deploying/ten-thousand-switches.md": scale_page.text,
     **settings_page.examples(),
 }
-"""Page → its text. The page on the architecture has a single generated section."""
+"""Page → its text. The last pages have generated sections only."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from policy.agents import HostHeartbeat, WatchStatus, heartbeat_document
+from policy.agents import heartbeat_document
 from runtime.http_client import HttpClient, ServerAway
+from sluice.bench.heartbeats import idle_heartbeat
 
 EVERY_S = 1.0
 BATCH = 50
@@ -42,7 +43,7 @@ class Agent(threading.Thread):
         self._waiting: list[tuple[float, bytes]] = []
 
     def run(self) -> None:
-        beat = json.dumps(heartbeat_document(_heartbeat())).encode()
+        beat = json.dumps(heartbeat_document(idle_heartbeat())).encode()
         taken_at = due = time.monotonic()
         while (now := time.monotonic()) < self._until:
             self._waiting.append((now, self._batch()))
@@ -95,47 +96,6 @@ class HealthWatcher(threading.Thread):
             client.close()
             self._times.health_s.append(time.monotonic() - began)
             time.sleep(EVERY_S / 2)
-
-
-def _heartbeat() -> HostHeartbeat:
-    counts: Any = dict.fromkeys(_COUNTS, 0)
-    return HostHeartbeat(
-        pid=1,
-        policy_version=0,
-        congestion_control="cubic",
-        default_congestion_control="cubic",
-        fallback=False,
-        fallback_reason="",
-        hook=True,
-        hook_problem="",
-        tagger=True,
-        watch=WatchStatus(watching=False),
-        schedule_done=False,
-        realtime=False,
-        user_space_mean_us=0.0,
-        **counts,
-    )
-
-
-_COUNTS = (
-    *(
-        "spool_depth",
-        "records_refused",
-        "flows_started",
-        "flows_finished",
-        "flows_unfinished",
-        "flows_active",
-    ),
-    *(
-        "flows_scheduled",
-        "flows_received",
-        "bytes_received",
-        "retransmissions",
-        "timeouts",
-        "controls_refused",
-    ),
-    *("flows_undeclared", "start_lag_max_us"),
-)
 
 
 def _record(src: str, number: int) -> dict[str, Any]:
