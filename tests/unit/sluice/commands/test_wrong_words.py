@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from policy.desired import Policy
+from sluice import testbeds
 from sluice.cli import COMMANDS, main
 from store.desired import put_policy
 from tests.unit.sluice.bundles import bundle, document, flow
@@ -185,6 +186,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_bundle: Path) -> Pat
     (tmp_path / "TEXT.json").write_text("neither JSON nor a folder")
     (tmp_path / "EMPTY").touch()
     (tmp_path / "PLUGIN.py").write_text("raise ValueError('a defect')")
+    monkeypatch.setattr(testbeds, "running_testbeds", list)  # other tests have some at the same time
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("SLUICE_TOKEN", raising=False)
