@@ -33,8 +33,9 @@ MAX_IMPORTANCE = 8.0
 """The kernel accepts no more (dataplane/include/sluice.h)."""
 
 _HOST = Text(longest=64, what="the name of a host")
-_START = Duration(0, 3600 * NS_PER_S, to="s", whole=False)
-_TIME_US = Duration(1, 3600 * NS_PER_S, to="us", whole=False)
+_LONGEST_NS = 86_400 * NS_PER_S
+_START = Duration(0, _LONGEST_NS, to="s", whole=False)
+_TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
 
 
 @dataclass(frozen=True)

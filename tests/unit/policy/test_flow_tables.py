@@ -67,7 +67,7 @@ def test_only_the_first_rows() -> None:
         (
             "time_s,src,dst,bytes",
             ["1e9", "h1", "h2", "1KB"],
-            "line 2: time_s: must be a duration from 0ns to 3600s",
+            "line 2: time_s: must be a duration from 0ns to 86400s",
         ),
         ("time_s,src,dst,bytes", ["1e999999999", "h1", "h2", "1KB"], "line 2: time_s: "),
         ("time,src,dst,bytes", ["1s", "h1", "h1", "1KB"], 'line 2: dst: must differ from src, "h1"'),

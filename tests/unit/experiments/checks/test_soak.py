@@ -30,6 +30,12 @@ def test_document__as_many_flows_at_any_time() -> None:
         assert sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows) == 20
 
 
+def test_document__of_six_hours_is_a_scenario() -> None:
+    scenario, _ = scenario_with(document_of(1, 6 * 3600.0, 2, np.random.default_rng(1)))
+    flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
+    assert max(flow.start_s for flow in flows) > 5.9 * 3600
+
+
 def readings(memory_step_kb: int, count: int = 30) -> list[Reading]:
     return [Reading(10.0 * i, {"web": 9_000 + memory_step_kb * i}, {"web": 20}, i) for i in range(count)]
 
