@@ -220,6 +220,7 @@ tour: runnable ## five schemes one after the other with the same flows, and a ta
 
 # What these two need, without what only tests and checks need.
 runnable:
+	@[ -e .setup/venv ] || tools/check-simulated $(PYTHON3)
 	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then tools/install-packages --demo && \
 		$(MAKE) --no-print-directory simulated && $(PYTHON) -m dataplane.build; \
 		else $(MAKE) --no-print-directory simulated; fi
