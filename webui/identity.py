@@ -101,6 +101,8 @@ def _check_user() -> None:
     """Refuse agents' documents of other users. Only root and the web process's own user may speak for agents here."""
     uid_of = channel_of(request.environ).uid
     uid = uid_of() if uid_of else os.geteuid()
+    if uid is None:  # nobody waits for the answer, and nobody is to blame
+        raise ApiError(403, "agents-only", "the connection ended before its user was known")
     if uid not in (0, os.geteuid()):
         raise _refused(
             f"user-{uid}",

@@ -14,9 +14,12 @@ Address: TypeAlias = tuple[str, int]
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 
 
-def uid_at_unix_socket(connection: socket.socket) -> int:
-    """Return the user who connected to a Unix socket."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+def uid_at_unix_socket(connection: socket.socket) -> int | None:
+    """Return the user who connected to a Unix socket; None if the connection has ended."""
+    try:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:
+        return None
     _, uid, _ = struct.unpack("3i", credentials)
     return int(uid)
 

@@ -5,7 +5,12 @@ import os
 import socket
 
 import pytest
+from sqlalchemy import Engine
 
+from store.observed import newest_events
+from tests.kit.heartbeats import document, host_heartbeat
+from tests.unit.webui.conftest import Client
+from webui.channel import CHANNEL, Channel
 from webui.peers import uid_at_loopback, uid_at_unix_socket
 
 NOBODY = 65_534
@@ -15,6 +20,19 @@ def test_unix_socket__the_user_who_connected() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert uid_at_unix_socket(ours) == os.geteuid()
+    assert uid_at_unix_socket(ours) is None
+
+
+@pytest.mark.parametrize(("uid", "reported"), [(None, []), (NOBODY, ["agent-refused"])])
+def test_agent__of_an_unknown_user_is_refused_and_of_another_user_reported(
+    client: Client, engine: Engine, uid: int | None, reported: list[str]
+) -> None:
+    """A connection has no user once it has ended: the agent did not wait for its answer."""
+    channel = Channel(is_unix=True, uid=lambda: uid)
+    beat = document(host_heartbeat())
+    answer = client.post("/api/v1/agents/h1", json=beat, environ_overrides={CHANNEL: channel})
+    assert (answer.status_code, answer.json["error"]["code"]) == (403, "agents-only")
+    assert [row["kind"] for row in newest_events(engine, 5)] == reported
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
