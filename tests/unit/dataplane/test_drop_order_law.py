@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,6 +152,29 @@ def test_what_is_more_urgent_uses_its_own_room(laws: ModuleType) -> None:
     assert port.arrive(0, 240_000)
     assert port.admits(7, 120_000)
     assert not port.admits(7, 120_001)
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_admits__exactly_what_fits(laws: ModuleType, rank: int) -> None:
+    """One packet that fills the room of its rank, and one more byte."""
+    room = laws.lib.sl_drop_order_room(BUFFER, BY_PORT, rank)
+    assert LawPort(laws, BUFFER).admits(rank, room)
+    assert not LawPort(laws, BUFFER).admits(rank, room + 1)
+    full = LawPort(laws, BUFFER)
+    if rank:
+        full.arrive(0, BUFFER - room)
+    assert full.admits(rank, room)
+
+
+@pytest.mark.parametrize(
+    ("urgent_first", "mark_by", "last_mark_bytes", "matter"),
+    [(0, BY_PORT, 0, 0), (1, BY_PORT, 0, 1), (0, BY_QUEUE, 0, 1), (0, BY_PORT, 9000, 1)],
+)
+def test_ranks_matter__by_any_of_three_settings(
+    laws: ModuleType, urgent_first: int, mark_by: int, last_mark_bytes: int, matter: int
+) -> None:
+    by = by_rank(laws, mark_by, urgent_first=bool(urgent_first), last=(7, last_mark_bytes))
+    assert bool(laws.lib.sl_ranks_matter(by)) == bool(matter)
 
 
 def marking_backlog(waiting: Sequence[int], rank: int, mark_by: int, urgent_first: bool) -> int:
