@@ -210,6 +210,26 @@ def virtual_queue(laws: ModuleType) -> tuple[Any, Any]:
     return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_ahead *")
 
 
+@pytest.mark.parametrize(
+    ("mark_by", "urgent_first", "expected"),
+    [
+        (BY_QUEUE, True, [20, 0, 0, 5, 0, 0, 0, 0, 7]),
+        (BY_AHEAD, True, [20, 20, 20, 25, 25, 25, 25, 25, 32]),
+        (BY_PORT, True, [25, 25, 25, 25, 25, 25, 25, 25, 32]),
+        (BY_PORT, False, [32, 32, 32, 32, 32, 32, 32, 32, 32]),
+    ],
+)
+def test_backlog_that_marks__with_packets_in_two_queues_and_background_traffic(
+    laws: ModuleType, mark_by: int, urgent_first: bool, expected: list[int]
+) -> None:
+    """20 bytes wait in queue 0, 5 in queue 3, and 7 of background traffic."""
+    _, ahead = virtual_queue(laws)
+    for rank, len_bytes in ((0, 20), (3, 5)):
+        laws.lib.sl_ahead_admitted(ahead, rank, len_bytes)
+    by = by_rank(laws, mark_by, urgent_first=urgent_first)
+    assert [laws.lib.sl_backlog_that_marks(ahead, by, 32, rank) for rank in RANKS] == expected
+
+
 arrivals = st.lists(st.tuples(ranks, st.integers(0, 9000), st.integers(0, 200_000)), max_size=120)
 settings_of_a_port = st.tuples(
     st.integers(10**7, 10**9), st.integers(0, 20_000), st.integers(1, 60_000), st.just(0)
