@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import ceil
 from types import ModuleType
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 U32 = 2**32 - 1
@@ -25,6 +25,8 @@ def rfc6937_cwnd(before: int, target: int, delivered: int, newly: int, sent: int
     return min(in_flight + may_send, U32)
 
 
+@example(before=0, target=3, delivered=5, newly=1, sent=2, in_flight=9)
+@example(before=10, target=1, delivered=11, newly=1, sent=1, in_flight=5)
 @given(before=u32, target=u32, delivered=u32, newly=u32, sent=u32, in_flight=u32)
 def test_reduced_cwnd__is_the_rfcs(
     laws: ModuleType, before: int, target: int, delivered: int, newly: int, sent: int, in_flight: int
