@@ -166,6 +166,13 @@ def test_admits__exactly_what_fits(laws: ModuleType, rank: int) -> None:
     assert full.admits(rank, room)
 
 
+def test_arrive__the_largest_packet_fits_the_largest_buffer(laws: ModuleType) -> None:
+    largest = laws.lib.SL_VQ_MAX_BYTES
+    settings_of_it = laws.ffi.new("struct sl_vq_settings *", (10**9, 0, 0, 0))
+    assert arrive(laws, virtual_queue(laws), settings_of_it, by_rank(laws), 0, (largest, 1)) == PASS
+    assert arrive(laws, virtual_queue(laws), settings_of_it, by_rank(laws), 0, (largest + 1, 1)) == DROP
+
+
 @pytest.mark.parametrize(
     ("urgent_first", "mark_by", "last_mark_bytes", "matter"),
     [(0, BY_PORT, 0, 0), (1, BY_PORT, 0, 1), (0, BY_QUEUE, 0, 1), (0, BY_PORT, 9000, 1)],
@@ -213,21 +220,21 @@ def virtual_queue(laws: ModuleType) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("mark_by", "urgent_first", "expected"),
     [
-        (BY_QUEUE, True, [20, 0, 0, 5, 0, 0, 0, 0, 7]),
-        (BY_AHEAD, True, [20, 20, 20, 25, 25, 25, 25, 25, 32]),
-        (BY_PORT, True, [25, 25, 25, 25, 25, 25, 25, 25, 32]),
-        (BY_PORT, False, [32, 32, 32, 32, 32, 32, 32, 32, 32]),
+        (BY_QUEUE, True, [20, 0, 0, 5, 0, 0, 0, 3, 7]),
+        (BY_AHEAD, True, [20, 20, 20, 25, 25, 25, 25, 28, 35]),
+        (BY_PORT, True, [28, 28, 28, 28, 28, 28, 28, 28, 35]),
+        (BY_PORT, False, [35, 35, 35, 35, 35, 35, 35, 35, 35]),
     ],
 )
-def test_backlog_that_marks__with_packets_in_two_queues_and_background_traffic(
+def test_backlog_that_marks__with_packets_in_three_queues_and_background_traffic(
     laws: ModuleType, mark_by: int, urgent_first: bool, expected: list[int]
 ) -> None:
-    """20 bytes wait in queue 0, 5 in queue 3, and 7 of background traffic."""
+    """20 bytes wait in queue 0, 5 in queue 3, 3 in queue 7, and 7 of background traffic."""
     _, ahead = virtual_queue(laws)
-    for rank, len_bytes in ((0, 20), (3, 5)):
+    for rank, len_bytes in ((0, 20), (3, 5), (7, 3)):
         laws.lib.sl_ahead_admitted(ahead, rank, len_bytes)
     by = by_rank(laws, mark_by, urgent_first=urgent_first)
-    assert [laws.lib.sl_backlog_that_marks(ahead, by, 32, rank) for rank in RANKS] == expected
+    assert [laws.lib.sl_backlog_that_marks(ahead, by, 35, rank) for rank in RANKS] == expected
 
 
 arrivals = st.lists(st.tuples(ranks, st.integers(0, 9000), st.integers(0, 200_000)), max_size=120)

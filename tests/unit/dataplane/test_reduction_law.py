@@ -50,6 +50,8 @@ def test_reduced_cwnd__reaches_the_target_within_one_window(
     assert target - 1 <= in_flight <= target + 1
 
 
+@example(cwnd=1000, initial=10, timeouts=31)
+@example(cwnd=1000, initial=10, timeouts=32)
 @given(cwnd=u32, initial=st.integers(1, 100), timeouts=u32)
 def test_idle_cwnd__halves_for_each_timeout_down_to_the_initial_window(
     laws: ModuleType, cwnd: int, initial: int, timeouts: int

@@ -161,6 +161,13 @@ def test_carried_data__false_for_the_idle_half_of_a_connection(laws: ModuleType)
     assert laws.lib.sl_tag_carried_data(state), "even if a new flow starts after a gap"
 
 
+def test_segment__a_probe_before_the_first_byte_has_attained_nothing(laws: ModuleType) -> None:
+    """A keep-alive repeats the sequence number before the first byte, which is the largest one if that is 0."""
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 1000, 0)
+    assert send(laws, state, -1, 0, 1) == 0
+
+
 def test_segment__clock_of_another_cpu_may_be_behind(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 1000, 10**12)
