@@ -75,9 +75,7 @@ def run_points(
     of its jobs at a time, and `out` is on a file system that the nodes share. KeyboardInterrupt
     stops the running points and keeps the finished ones.
     """
-    jobs = _jobs(on, jobs, cluster)
-    if cluster:
-        cluster.check()
+    jobs = check_start(out, on, jobs, cluster)
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
@@ -127,6 +125,15 @@ class _Engine:
     def places(self, running: int) -> int:
         """Points that run at a time. A cluster's free nodes are unknown, so those that run now count."""
         return max(running, 1) if self.cluster else self.jobs
+
+
+def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
+    """Return how many points run at a time. Raises SluiceError if the sweep cannot start here."""
+    jobs = _jobs(on, jobs, cluster)
+    if cluster:
+        cluster.check()
+    _same_fabric(out, on)
+    return jobs
 
 
 def _jobs(on: str, jobs: int | None, cluster: Cluster | None) -> int:
