@@ -94,10 +94,13 @@ def entry_of(root: Path, name: str) -> Entry:
 
 
 def bundles(entry: Entry) -> list[Path]:
-    """Return the finished bundles of a run or a sweep. A bundle with a symbolic link among its files is left out."""
+    """Return the bundles of a run, or of the finished points of a sweep.
+
+    A bundle with a symbolic link among its files is left out.
+    """
     from sluice.report.bundle_files import FILES
 
-    folders = [entry.path, *_below(entry.path)] if entry.kind == SWEEP else [entry.path]
+    folders = list(filter(_is_finished, _below(entry.path))) if entry.kind == SWEEP else [entry.path]
     return [folder for folder in folders if all(_is_real(folder / name, stat.S_ISREG) for name in FILES)]
 
 
@@ -105,6 +108,13 @@ def _below(folder: Path) -> Iterator[Path]:
     for path, folders, _ in os.walk(folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(path) / name for name in folders if not (Path(path) / name).is_symlink())
+
+
+def _is_finished(folder: Path) -> bool:
+    """Return whether the folder holds a bundle of a run that was not interrupted."""
+    return _is_real(folder / "summary.json", stat.S_ISREG) and not _mapping(
+        read_plain(folder / "meta.json")
+    ).get(INTERRUPTED)
 
 
 def _is_real(path: Path, kind: Any) -> bool:
@@ -175,7 +185,7 @@ def _describe_run(entry: Entry) -> dict[str, Any]:
 def _describe_sweep(entry: Entry) -> dict[str, Any]:
     config = _mapping(read_plain(entry.path / "sweep.json"))
     points = _mapping(config.get("points"))
-    finished = sum(_is_real(entry.path / name / "summary.json", stat.S_ISREG) for name in points)
+    finished = sum(_is_finished(entry.path / name) for name in points)
     first = _mapping(_mapping(next(iter(points.values()), None)).get("document"))
     schemes = dict.fromkeys(_text(_mapping(point).get("scheme")) for point in points.values())
     return _blank(entry) | {

@@ -79,6 +79,18 @@ def test_bundles__one_with_a_link_among_its_files_is_left_out(root: Path) -> Non
     assert bundles(entry) == [second]
 
 
+def test_sweep__an_interrupted_point_is_not_finished(root: Path) -> None:
+    entry = entry_of(root, "deep/sweep")
+    first, second = bundles(entry)
+    names = {str(path.relative_to(entry.path)): {"scheme": "x"} for path in (first, second)}
+    (entry.path / "sweep.json").write_text(json.dumps({"on": "simulator", "points": names}))
+    assert (describe(entry)["state"], describe(entry)["finished"]) == ("done", 2)
+    meta = json.loads((first / "meta.json").read_text())
+    (first / "meta.json").write_text(json.dumps({**meta, "interrupted": True}))
+    assert (describe(entry)["state"], describe(entry)["finished"]) == ("partial", 1)
+    assert bundles(entry) == [second]
+
+
 def test_read_plain__neither_links_nor_pipes_nor_what_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "file")
