@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,8 @@ from sluice.runs.fabrics import runner
 from sluice.runs.work import Work, predicted_work
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point
-from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
+from sluice.sweep.progress import Report, SweepProgress, sweep_file
+from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, read_status, remaining_s
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 CONFIG = "sweep.json"
@@ -35,18 +36,6 @@ GRACE_S = 20.0
 """The longest time that a testbed needs to end in order."""
 
 
-@dataclass(frozen=True)
-class SweepProgress:
-    """The progress of a sweep."""
-
-    points: int
-    finished: int
-    """Existing bundles, also those of earlier calls."""
-    failed: int
-    running: Mapping[str, Status]
-    remaining_s: float | None
-
-
 @dataclass
 class Outcome:
     """The results of a sweep's points."""
@@ -54,9 +43,6 @@ class Outcome:
     finished: list[Point] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Name of a point → why it has no bundle."""
-
-
-Report = Callable[[SweepProgress], None]
 
 
 def run_points(
@@ -83,11 +69,23 @@ def run_points(
         waiting = [point for point in points if not is_finished(out, point)]
         work = job_entries(waiting, cluster.job_minutes) if cluster else {}
         _write_config(out, on, points, work)
-        if waiting:
-            runner(on)  # checks the fabric, and compiles it once before several points use it
-            _forget(out, waiting)
-            _run_snakemake(out, points, waiting, on, _Engine(jobs, cluster, tuple(work)), report)
-    return _outcome(out, points)
+        with sweep_file(out, points, on) as file:
+            if waiting:
+                runner(on)  # checks the fabric, and compiles it once before several points use it
+                _forget(out, waiting)
+                engine = _Engine(jobs, cluster, tuple(work))
+                _run_snakemake(out, points, waiting, on, engine, _both(report, file.report))
+            outcome = _outcome(out, points)
+            file.end(len(points), outcome.failed)
+    return outcome
+
+
+def _both(first: Report, second: Report) -> Report:
+    def report(progress: SweepProgress) -> None:
+        first(progress)
+        second(progress)
+
+    return report
 
 
 def is_finished(out: Path, point: Point) -> bool:
