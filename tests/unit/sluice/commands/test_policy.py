@@ -103,11 +103,15 @@ def test_freeze_and_unfreeze(
     put_topology(engine, topologies.build("single", hosts=2))
     (tmp_path / "policy.toml").write_text('scheme = "mlfq-adaptive"\n')
     policy("set", str(tmp_path / "policy.toml"))
+    assert policy("freeze", "s1:2", "s1:9") == 2
+    assert 'overrides[0].ports: the network has no port "s1:9"' in capsys.readouterr().err
+    put_topology(engine, topologies.build("single", hosts=9))
     assert policy("freeze", "s1:2", "s1:9") == 0
     assert [in_force(engine).is_frozen(port) for port in ("s1:1", "s1:2")] == [False, True]
+    put_topology(engine, topologies.build("single", hosts=2))
+    assert policy("unfreeze", "s1:2") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert 'warning: overrides[0].ports: the network has no port "s1:9"' in said
-    assert policy("unfreeze", "s1:2") == 0
     assert in_force(engine).overrides == (Override(("s1:9",), None, True),)
     assert policy("unfreeze", "s1:2") == 2
     assert "s1:2: no override freezes s1:2 by this name; frozen are s1:9" in capsys.readouterr().err
