@@ -31,8 +31,9 @@ from webui.auth import Caller, require_token
 from webui.bodies import read_json
 from webui.capture_documents import capture_document
 from webui.documents import fabric_of, policy_document
+from webui.error_models import Error
 from webui.fitting import fitted_here, preview_document
-from webui.models import AuditAnswer, ChangedPolicyModel, Error, PolicyAnswer, PolicyPreview
+from webui.policy_models import AuditAnswer, ChangedPolicyModel, PolicyAnswer, PolicyPreview
 from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
