@@ -153,6 +153,9 @@ def need_testbed() -> str | None:
     """Return why the testbed cannot run here now; None if it can."""
     from sluice.testbeds import running_testbeds
 
+    lasting = _lasting_obstacle()
+    if lasting:
+        return lasting
     try:
         running = running_testbeds()
     except (OSError, SluiceError):
@@ -162,7 +165,7 @@ def need_testbed() -> str | None:
             f"a testbed runs on this machine: {running[0].shown}. Two would take each other's CPU time. End that "
             f"demonstration or run first, or choose the simulator"
         )
-    return _lasting_obstacle()
+    return None
 
 
 @cache
