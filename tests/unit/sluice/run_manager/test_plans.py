@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from policy.errors import SluiceError
-from sluice.run_manager.plans import plan, scenario_names
+from sluice.run_manager.plans import need_testbed, plan, scenario_names
 
 OWN = """
 name = "own"
@@ -118,3 +119,13 @@ def test_plan__a_trace_of_the_machine_is_refused(tmp_path: Path) -> None:
     text = OWN.replace('flows = 2, sizes = "web-search", load = 0.5', f'trace = "{tmp_path}/flows.csv"')
     with pytest.raises(SluiceError, match="cannot be read here"):
         plan({"on": "simulator", "text": text})
+
+
+def test_need_testbed__what_the_machine_lacks_comes_before_a_running_testbed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sluice.testbeds.running_testbeds", lambda: [SimpleNamespace(shown="7 (single)")])
+    monkeypatch.setattr("sluice.run_manager.plans._lasting_obstacle", lambda: "no root rights")
+    assert need_testbed() == "no root rights"
+    monkeypatch.setattr("sluice.run_manager.plans._lasting_obstacle", lambda: None)
+    assert (need_testbed() or "").startswith("a testbed runs on this machine: 7 (single). ")
