@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request that starts a run from the page of runs."""
+"""The request that starts a run or a sweep from the page of runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from policy.entries import entry
 from policy.fabrics import SIMULATOR, TESTBED
 from policy.kinds import Choice, Flag, ListOf, Text, Whole
+from policy.sweep_axes import LOAD, SCHEME, SEED
 
 MOST_SCENARIO_CHARACTERS = 64_000
+MOST_VALUES = 50
+"""Values on one axis of a sweep."""
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run that someone wants to start."""
+    """A run or a sweep that someone wants to start."""
 
     on: str = entry(Choice((SIMULATOR, TESTBED)), "Where to run it.")
     scenario: str | None = entry(
@@ -30,5 +33,23 @@ class RunRequest:
         ListOf(Text(longest=500), longest=50),
         'Changed keys of the scenario, each as "workload.load=0.5".',
         default=(),
+    )
+    sweep: bool = entry(
+        Flag(), "Run every combination of schemes, loads and seeds, as `sluice sweep` does.", default=False
+    )
+    schemes: tuple[str, ...] | None = entry(
+        ListOf(SCHEME, shortest=1, longest=MOST_VALUES),
+        "Schemes of a sweep, or variants of the scenario's `[sweep.scheme]`. Without it, as in the scenario.",
+        default=None,
+    )
+    loads: tuple[float, ...] | None = entry(
+        ListOf(LOAD, shortest=1, longest=MOST_VALUES),
+        "Loads of a sweep. Without it, as in the scenario.",
+        default=None,
+    )
+    seeds: tuple[int, ...] | None = entry(
+        ListOf(SEED, shortest=1, longest=MOST_VALUES),
+        "Seeds of a sweep. Without it, as in the scenario.",
+        default=None,
     )
     confirmed: bool = entry(Flag(), "Start it also if it takes hours.", default=False)

@@ -24,7 +24,8 @@ from simulator import _fabric
 from simulator.columns import fabric_columns
 from simulator.layout import on_link
 from simulator.ledger import Ledger
-from simulator.network import check_paths, make_fabric
+from simulator.limits import check_paths
+from simulator.network import make_fabric
 from simulator.ports import port_maker
 from simulator.taps import Columns
 from simulator.transport import transport_settings

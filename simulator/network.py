@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.errors import FieldError
 from policy.graph import Topology
-from policy.needs import Need
 from policy.scenario import Scenario
 from policy.scenario_tables import SPRAYS
 from simulator import _fabric
 from simulator.layout import Layout, MakePort, lay_out, near_ps
+from simulator.limits import check_scenario
 from simulator.transport import transport_settings
 
 
@@ -27,22 +25,3 @@ def make_fabric(scenario: Scenario, topology: Topology, make_port: MakePort) -> 
     )
     by_host = scenario.simulator.multipath == "per-packet-and-host"
     return fabric, lay_out(fabric, topology, make_port, turn_by_host=by_host)
-
-
-def check_scenario(scenario: Scenario) -> None:
-    """Raise FieldError if the simulator lacks what the scenario asks for."""
-    if scenario.background:
-        raise FieldError(
-            "background",
-            'runs on the testbed only; on the simulator use [[workload.flow]] with until = "…"',
-        )
-    check_paths(scenario, scenario.policy)
-
-
-def check_paths(scenario: Scenario, policy: Policy) -> None:
-    """Raise FieldError if the policy reserves rates along one path, and flows take several."""
-    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
-        raise FieldError(
-            "simulator.multipath",
-            f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
-        )

@@ -60,16 +60,19 @@ def _parts(run: Mapping[str, Any]) -> list[RenderableType]:
     progress = run["progress"]
     left = progress["remaining_s"]
     said = f"{about(left)} left" if left is not None else "time left still unknown"
+    what = "flows" if run["kind"] == RUN else "points"
     head = Text(
-        f"{run['folder']}: {run['schemes'][0]} on the {run['on']}, {progress['share']:.0%}, "
-        f"{progress['recorded']}/{progress['scheduled']} flows, {said}",
+        f"{run['folder']}: {', '.join(run['schemes'])} on the {run['on']}, {progress['share']:.0%}, "
+        f"{progress['recorded']}/{progress['scheduled']} {what}, {said}",
         style="bold",
     )
     return [head, partial_table(run["figures"], "so far")] if run["figures"] else [head]
 
 
 def _line(run: Mapping[str, Any]) -> str:
-    if run["kind"] != RUN:
-        return f"{run['folder']}: sweep, {run['finished']} of {run['points']} points done"
     reason = f": {run['reason']}" if run["reason"] else ""
+    if run["points"] is not None:
+        return f"{run['folder']}: sweep, {run['finished']} of {run['points']} points done{reason}"
+    if run["kind"] != RUN:
+        return f"{run['folder']}: sweep on the {run['on']}, not begun{reason}"
     return f"{run['folder']}: {run['schemes'][0]} on the {run['on']}, {run['state']}{reason}"

@@ -34,6 +34,7 @@ from webui.api import (
 )
 from webui.api_page import api_page
 from webui.authority import Authority
+from webui.error_models import Error
 from webui.errors import query_error, register_errors
 from webui.event_stream import MOST_STREAMS, StreamPlaces
 from webui.hosts import allowed_hosts, check_host
@@ -41,7 +42,6 @@ from webui.identity import Refusals, check_channel, write_refusal
 from webui.ingestion import Ingestion
 from webui.live import Live
 from webui.metrics import metrics
-from webui.models import Error
 from webui.pages import pages
 from webui.recent import RecentFlows
 from webui.services import EXTENSION, Services

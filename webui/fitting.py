@@ -13,6 +13,7 @@ from policy.errors import FieldError
 from policy.fitting import Fitted, Surroundings, differences, fitted, path_of
 from policy.graph import Topology
 from policy.measured_traffic import LEAST_FLOWS, LEAST_S, measured_traffic
+from policy.port_warnings import check_ports
 from store.desired import current_topology, policy_history, policy_in_force
 from store.traffic import newest_traffic
 
@@ -22,14 +23,21 @@ _LACKING = f"the records of at least {LEAST_FLOWS} flows over {LEAST_S:.0f} s"
 
 
 def fitted_here(engine: Engine, document: object) -> Fitted:
-    """Return the policy of a document in the network of this store. Raises FieldError."""
+    """Return the policy of a document in the network of this store. Raises FieldError, also for an unknown port."""
     if not isinstance(document, Mapping):
         raise FieldError("policy", "must be an object with at least a scheme")
-    return fitted(document, _surroundings(engine))
-
-
-def _surroundings(engine: Engine) -> Surroundings:
     topology = current_topology(engine)
+    around = _surroundings(engine, topology)
+    change = fitted(document, around)
+    check_ports(
+        change.policy,
+        topology.port_by_id if topology else (),
+        around.before[0] if around.before else None,
+    )
+    return change
+
+
+def _surroundings(engine: Engine, topology: Topology | None) -> Surroundings:
     return Surroundings(
         path_of(topology) if topology else None,
         tuple(version.policy for version in policy_history(engine, VERSIONS)),

@@ -9,7 +9,10 @@ from pydantic import BaseModel, Field
 
 from policy.host_state import LinkCounters, RunningFlow
 from webui.contracts import model_of
-from webui.models import AgentModel, DistributionModel, FlowModel, SanctionModel
+from webui.fct_models import DistributionModel
+from webui.flow_models import FlowModel
+from webui.health_models import AgentModel
+from webui.port_models import SanctionModel
 
 
 class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]

@@ -27,8 +27,8 @@ class RunProgressModel(BaseModel):
     share: float = Field(description="the part of the run that is over, 0 to 1")
     elapsed_s: float
     remaining_s: float | None = Field(description="null while it is unknown")
-    recorded: int = Field(description="flows that have ended")
-    scheduled: int
+    recorded: int = Field(description="flows that have ended; of a sweep, points with a result")
+    scheduled: int = Field(description="all flows, or all points")
 
 
 class RunModel(BaseModel):
@@ -37,7 +37,7 @@ class RunModel(BaseModel):
     state: Literal["running", "ending", "done", "interrupted", "failed", "lost", "partial"] = Field(
         description="`lost`: its process ended without a result; `partial`: a sweep that lacks points"
     )
-    reason: str = Field(description="why it failed; may be empty")
+    reason: str = Field(description="why it failed, or why a sweep lacks points; may be empty")
     changed_at: float
     scenario: str
     schemes: list[str]
@@ -48,7 +48,7 @@ class RunModel(BaseModel):
     progress: RunProgressModel | None
     figures: RunFiguresModel | None
     valid: bool | None
-    points: int | None = Field(description="of a sweep")
+    points: int | None = Field(description="of a sweep; null until it has begun")
     finished: int | None = Field(description="points of a sweep with a result")
 
 
@@ -66,7 +66,8 @@ class RunsAnswer(BaseModel):
 
 class RunPlanModel(BaseModel):
     scenario: str
-    scheme: str
+    scheme: str = Field(description="of a sweep, all schemes with commas between them")
+    points: int | None = Field(description="of a sweep; null for a run")
     on: str
     predicted_s: float | None = Field(description="from the pace of this machine; null if unknown")
     asks: bool = Field(description="it takes an hour or longer, so its start needs `confirmed`")

@@ -21,6 +21,7 @@ from policy.records import SCHEDULED, WATCHED
 from policy.scenario import Scenario
 from runtime.settings.kinds import is_loopback
 from simulator import build
+from simulator.limits import check_scenario
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -227,12 +228,10 @@ def run_demo(demo: Demo) -> int:
 
 def _prepare_simulator(scenario: Scenario) -> None:
     """Compile the simulator if that is due. Raises FieldError if it cannot run the scenario."""
+    check_scenario(scenario)
     if not build.is_fresh():
         console.print("compiling the simulator, which takes about a minute …")
         build.build()
-    from simulator.network import check_scenario
-
-    check_scenario(scenario)
 
 
 def _started(demo: Demo, topology: Topology) -> Stack:

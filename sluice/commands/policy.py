@@ -36,9 +36,11 @@ _EPILOG = """examples:
   sluice policy act --at rack1:3 rack1:4    a canary: the policy acts at two ports and watches at all others
   sluice policy act --at '*'                it acts everywhere
   sluice policy act --nowhere               it only watches: counters and thresholds, no queue changes
-  sluice policy rollback                    back to the version before
+  sluice policy rollback                    repeat the version before, as a new version; a second one undoes that
+  sluice policy rollback 3                  repeat version 3
 """
 HISTORY = 10
+_NO_POLICY = "there is no policy yet: put one in force with `sluice policy set FILE`"
 _PORTS = 'names such as "rack1:3", "rack1:*" or "*"'
 
 
@@ -66,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     where = act.add_mutually_exclusive_group(required=True)
     where.add_argument("--at", nargs="+", metavar="PORT", help=_PORTS)
     where.add_argument("--nowhere", action="store_true", help="only watch")
-    back = actions.add_parser("rollback", help="put an earlier version in force again")
+    back = actions.add_parser("rollback", help="repeat an earlier version, as a new version")
     back.add_argument("version", type=int, nargs="?", help="number of the version (default: the one before)")
     return made
 
@@ -89,7 +91,7 @@ def execute(arguments: argparse.Namespace) -> int:
         case "act":
             _change(remote, lambda policy: {"acts_at": [] if arguments.nowhere else arguments.at})
         case "rollback":
-            _put(remote, _earlier(remote, arguments.version))
+            _roll_back(remote, arguments.version)
     return 0
 
 
@@ -136,19 +138,37 @@ def _setting(word: str, policy: Policy) -> tuple[str, Any]:
 def _change(remote: Remote, settings: Callable[[Policy], Mapping[str, Any]]) -> None:
     current = remote.get("policy?limit=1")["current"]
     if not current:
-        raise SluiceError("there is no policy yet: put one in force with `sluice policy set FILE`")
+        raise SluiceError(_NO_POLICY)
     policy = Policy.from_document(current["policy"])
     _put(remote, changed(policy, settings(policy)))
 
 
-def _earlier(remote: Remote, version: int | None) -> Mapping[str, Any]:
+def _roll_back(remote: Remote, version: int | None) -> None:
+    """Repeat an earlier version as a new one, and say what another rollback would do."""
     history = remote.get("policy?limit=500")["history"]
-    wanted = version if version is not None else (history[0]["version"] - 1 if history else 0)
-    for one in history:
-        if one["version"] == wanted:
-            policy: Mapping[str, Any] = one["policy"]
-            return policy
-    known = ", ".join(str(one["version"]) for one in history[:HISTORY]) or "none"
+    earlier = _earlier(history, version)
+    made = _put(remote, earlier["policy"])
+    if made is None:
+        console.print(f"version {earlier['version']} is the same policy; give the number of another version")
+        return
+    console.print(
+        f"it repeats version {earlier['version']}. Another `sluice policy rollback` returns to version "
+        f"{history[0]['version']}; give a number to go further back"
+    )
+
+
+def _earlier(history: Sequence[Mapping[str, Any]], version: int | None) -> Mapping[str, Any]:
+    """Return a version by its number, or the one before the newest. Raises SluiceError."""
+    if not history:
+        raise SluiceError(_NO_POLICY)
+    newest = history[0]["version"]
+    wanted = newest - 1 if version is None else version
+    found = next((one for one in history if one["version"] == wanted), None)
+    if found:
+        return found
+    if version is None:
+        raise SluiceError(f"version {newest} is the first policy: there is none before it")
+    known = ", ".join(str(one["version"]) for one in history[:HISTORY])
     raise SluiceError(f"there is no version {wanted}; the newest are {known}")
 
 
@@ -168,15 +188,17 @@ def _read(file: Path) -> dict[str, Any]:
         raise SluiceError(f"{file} is not TOML: {error}") from None
 
 
-def _put(remote: Remote, document: Mapping[str, Any]) -> None:
-    """Print what the document changes, and put it in force if it changes anything."""
+def _put(remote: Remote, document: Mapping[str, Any]) -> int | None:
+    """Print what the document changes, and put it in force if it changes anything. Returns the new version."""
     preview = remote.post("policy/preview", document)
     if not preview["changes"]:
         console.print("nothing changes: this policy is in force")
-        return
+        return None
     if preview["against"] is not None:
         print_preview(preview)
     version = remote.change("PUT", "policy", document)
     console.print(f"version {version['version']} is {version['state']}")
     for warning in version["warnings"]:
         console.print(f"[bold]warning:[/] {escape(warning)}")
+    number: int = version["version"]
+    return number

@@ -19,7 +19,7 @@ from sluice.commands.arguments import (
     folder,
 )
 from sluice.completion import completed, scenarios
-from sluice.runs.fabrics import FABRICS, runner
+from sluice.runs.fabrics import FABRICS, check_on, runner
 from sluice.runs.files import scenario_from_file
 from sluice.runs.prediction import check_length, predicted_s
 from sluice.runs.progress import Progress
@@ -49,6 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.flows is not None:
         settings["workload.flows"] = arguments.flows
     scenario, document = scenario_from_file(arguments.scenario, settings)
+    check_on(scenario, arguments.on)
     run_scenario = runner(arguments.on)
     keeping = {"store": arguments.store, "event_log": arguments.event_log}
     if arguments.on == SIMULATOR and any(keeping.values()):

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR
+from policy.fabrics import SIMULATOR, TESTBED
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -20,15 +21,15 @@ from sluice.commands.arguments import (
     seed,
 )
 from sluice.completion import completed, scenarios, schemes
-from sluice.runs.fabrics import FABRICS
+from sluice.runs.fabrics import FABRICS, need_root
 from sluice.runs.files import read_document
 from sluice.runs.prediction import check_length, predicted_total_s
 from sluice.runs.settings import setting
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
 from sluice.sweep.display import print_outcome, sweep_display
-from sluice.sweep.points import points
-from sluice.sweep.run import is_finished, jobs_here, run_points
+from sluice.sweep.points import check_point, points
+from sluice.sweep.run import check_start, is_finished, run_points
 
 _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and settings of one scheme or load:
   [sweep.scheme.pias.0.8]
@@ -91,11 +92,14 @@ def execute(arguments: argparse.Namespace) -> int:
         loads=arguments.loads,
         seeds=arguments.seeds,
         settings=dict(setting(text) for text in arguments.settings),
+        check=partial(check_point, on=arguments.on),
     )
     cluster = _cluster(arguments)
+    jobs = check_start(arguments.out, arguments.on, arguments.jobs, cluster)
     if cluster is None:  # how many nodes of a cluster are free is unknown
         waiting = [point.document for point in wanted if not is_finished(arguments.out, point)]
-        jobs = jobs_here(arguments.on, arguments.jobs)
+        if waiting and arguments.on == TESTBED:
+            need_root()
         check_length(predicted_total_s(waiting, arguments.on, min(jobs, len(waiting) or 1)), arguments.yes)
     with sweep_display() as report:
         outcome = run_points(

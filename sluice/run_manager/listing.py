@@ -16,17 +16,15 @@ from policy.fabrics import SIMULATOR, TESTBED
 from sluice.run_manager.manager import LOG, RunManager
 from sluice.run_manager.plans import scenario_names
 from sluice.run_manager.refusal import Refusal
-from sluice.runs.folder import LOST, RUN, Entry, bundles, describe, entries, entry_of
+from sluice.runs.folder import LOST, MOST_COMPARED, Entry, bundles, describe, entries, entry_of
 from sluice.runs.progress_file import RUNNING
 
-MOST_COMPARED = 200
-"""Bundles in one report."""
 REPORT_S = 120.0
 LAST_BYTES = 2000
 
 
 class Listing:
-    """Reads the folder of runs. Finished runs do not change, so their descriptions are kept."""
+    """Reads the folder of runs. Finished runs and sweeps do not change, so their descriptions are kept."""
 
     def __init__(self, manager: RunManager) -> None:
         self._manager = manager
@@ -52,7 +50,7 @@ class Listing:
             document["state"] = own
         elif document["state"] == LOST and not document["reason"]:
             document["reason"] = _last_line(entry.path / LOG)
-        if own is None and document["state"] != RUNNING and entry.kind == RUN:
+        if own is None and document["state"] != RUNNING:
             self._known[entry] = document
         return document
 

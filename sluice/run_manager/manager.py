@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts, watches, cancels and reaps runs. Each is a `sluice run` with a folder and a process group of its own."""
+"""Starts, watches, cancels and reaps runs and sweeps. Each is a `sluice run` or `sluice sweep` with a folder and a
+process group of its own."""
 
 from __future__ import annotations
 
@@ -39,11 +40,13 @@ LOG, OWN_SCENARIO = "log.txt", "given.toml"
 
 @dataclass
 class Child:
-    """A run that this process has started."""
+    """A run or sweep that this process has started."""
 
     name: str
     on: str
     process: subprocess.Popen[bytes]
+    places: int = 1
+    """Runs at a time."""
     kill_at_s: float | None = None
     """When it is killed, once it must end."""
 
@@ -81,12 +84,11 @@ class RunManager:
 
     def check(self, document: Any) -> dict[str, Any]:
         """Return what a request would start. Raises SluiceError."""
-        with self._checking:
-            planned = plan(document)
-        policy = planned.scenario.policy
+        planned = self._plan(document)
         return {
             "scenario": planned.scenario.name,
-            "scheme": policy.scheme,
+            "scheme": ", ".join(planned.schemes),
+            "points": len(planned.points) or None,
             "on": planned.request.on,
             "predicted_s": planned.predicted_s,
             "asks": planned.predicted_s is not None and planned.predicted_s >= ASK_FROM_S,
@@ -95,17 +97,25 @@ class RunManager:
 
     def start(self, document: Any, who: Mapping[str, Any]) -> dict[str, Any]:
         """Start a run and return its name. Raises SluiceError."""
-        with self._checking:
-            planned = plan(document)
+        planned = self._plan(document)
         self._refuse_if_busy(planned.request.on)
         length = planned.predicted_s
         if length is not None and length >= ASK_FROM_S and not planned.request.confirmed:
             raise Refusal(
-                "long", f"this run takes {about(length)} on this machine; confirm it", predicted_s=length
+                "long", f"this takes {about(length)} on this machine; confirm it", predicted_s=length
             )
         started: Future[str] = Future()
         self._orders.put((planned, {**who, "predicted_s": length}, started))
         return {"name": started.result(START_S), "predicted_s": length}
+
+    def _plan(self, document: Any) -> Plan:
+        with self._checking:
+            return plan(document, max(1, self._free_places(SIMULATOR)))
+
+    def _free_places(self, on: str) -> int:
+        """Return how many more runs may run there."""
+        busy = sum(child.places for child in list(self._children.values()) if child.on == on)
+        return (self._most if on == SIMULATOR else 1) - busy
 
     def cancel(self, name: str) -> dict[str, Any]:
         """End a run in order. Raises Refusal if this process has not started it, or if it has ended."""
@@ -118,8 +128,8 @@ class RunManager:
     def obstacle(self, on: str) -> str | None:
         """Return why no run can start there now; None if one can."""
         busy = [child for child in list(self._children.values()) if child.on == on]
-        if on == SIMULATOR and len(busy) >= self._most:
-            return f"{len(busy)} simulations run already, and no more may run at a time; wait or cancel one"
+        if on == SIMULATOR and self._free_places(on) <= 0:
+            return f"{self._most} simulations run already, and no more may run at a time; wait or cancel one"
         if on == TESTBED and busy:
             return f"the run {busy[0].name} holds the testbed; wait or cancel it"
         return need_testbed() if on == TESTBED else None
@@ -161,7 +171,8 @@ class RunManager:
     def _spawn(self, planned: Plan, who: Mapping[str, Any]) -> str:
         on = planned.request.on
         self._refuse_if_busy(on)
-        name = self._new_folder(f"{planned.scenario.name}-{on}")
+        kind = "-sweep" if planned.points else ""
+        name = self._new_folder(f"{planned.scenario.name}-{on}{kind}")
         out = self.folder / name
         asked = asdict(planned.request) | {"text": None, "scenario": planned.scenario.name}
         (out / REQUEST).write_text(json.dumps({**asked, **who, "at": time.time()}, indent=2) + "\n")
@@ -169,9 +180,9 @@ class RunManager:
         if planned.request.text is not None:
             source = out / OWN_SCENARIO
             source.write_text(planned.request.text)
-        argv = [*_polite(on), sys.executable, "-m", "sluice", "run", str(source), "--on", on]
-        argv += ["--out", str(out), "--yes", *(f"--set={setting}" for setting in planned.settings)]
-        self._children[name] = Child(name, on, spawn(argv, log_file=out / LOG))
+        places = min(self._free_places(on), len(planned.points)) if planned.points else 1
+        argv = [*_polite(on), sys.executable, "-m", "sluice", *planned.command(str(source), str(out), places)]
+        self._children[name] = Child(name, on, spawn(argv, log_file=out / LOG), places)
         return name
 
     def _new_folder(self, stem: str) -> str:

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from policy.entries import read
 from policy.errors import FieldError, SluiceError, guess, shortened
-from policy.fabrics import check_fabric
+from policy.fabrics import SIMULATOR
 from policy.run_request import RunRequest
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf
 from runtime.toml import NotToml, parse_toml
+from sluice.runs.fabrics import check_on
 from sluice.runs.files import SCENARIOS, find_path, known_workloads, load_cdf, read_document
+from sluice.runs.folder import MOST_COMPARED
 from sluice.runs.obstacle import obstacle
-from sluice.runs.prediction import predicted_s
+from sluice.runs.prediction import predicted_s, predicted_total_s
 from sluice.runs.settings import changed, setting
+from sluice.sweep.points import AXES, Point, points
 from topologies import build_topology
+
+SWEEP_KEYS = ("schemes", "loads", "seeds")
+MOST_POINTS = MOST_COMPARED
+"""Points of one sweep, so that one report can have all of them."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +38,82 @@ class Plan:
 
     request: RunRequest
     scenario: Scenario
+    """Of a sweep, that of its first point."""
     settings: tuple[str, ...]
     """All changes, each as `--set` takes it."""
     predicted_s: float | None
+    points: tuple[Point, ...] = ()
+    """Of a sweep."""
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The schemes that run, or the variants of a sweep."""
+        found = [point.scheme for point in self.points] or [self.scenario.policy.scheme]
+        return tuple(dict.fromkeys(found))
+
+    def command(self, source: str, out: str, places: int) -> list[str]:
+        """Return the words after `sluice` that carry it out. `places`: points of a sweep at a time."""
+        common = ["--on", self.request.on, "--out", out, "--yes"]
+        common += [f"--set={setting}" for setting in self.settings]
+        if not self.points:
+            return ["run", source, *common]
+        for key in SWEEP_KEYS:
+            values = getattr(self.request, key)
+            common += [f"--{key}", *map(str, values)] if values is not None else []
+        return ["sweep", source, *common, "--jobs", str(places)]
 
 
-def plan(document: Any) -> Plan:
-    """Return the plan of a request. Raises FieldError or SluiceError that names what is wrong."""
+def plan(document: Any, simulations: int = 1) -> Plan:
+    """Return the plan of a request. A sweep on the simulator would run as many points at a time as `simulations`.
+
+    Raises FieldError or SluiceError that names what is wrong.
+    """
     request = read(RunRequest, document)
     settings = (*request.settings, *([f"workload.flows={request.flows}"] if request.flows else []))
-    given = {key: value for key, value in _given(request).items() if key != "sweep"}
+    given = _given(request)
     changes = dict(setting(text, "settings", "workload.load=0.5") for text in settings)
-    scenario_document = changed(given, changes)
-    scenario = scenario_from_document(scenario_document, _included_cdf, find_path=find_path)
-    build_topology(scenario)
-    check_fabric(scenario.policy, request.on)
+    if request.sweep:
+        places = simulations if request.on == SIMULATOR else 1
+        return _plan_sweep(request, given, changes, settings, places)
+    for key in SWEEP_KEYS:
+        if getattr(request, key) is not None:
+            raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
+    scenario_document = changed({key: value for key, value in given.items() if key != "sweep"}, changes)
+    scenario = _checked(scenario_document, request.on)
     return Plan(request, scenario, settings, predicted_s(scenario_document, request.on))
+
+
+def _plan_sweep(
+    request: RunRequest,
+    given: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    settings: tuple[str, ...],
+    places: int,
+) -> Plan:
+    for key in AXES.keys() & changes.keys():
+        raise FieldError(
+            "settings", f"{key} is an axis of the sweep; set {AXES[key].removeprefix('--')} instead"
+        )
+    found = points(
+        given,
+        schemes=request.schemes,
+        loads=request.loads,
+        seeds=request.seeds,
+        settings=changes,
+        most=MOST_POINTS,
+        check=partial(_checked, on=request.on),
+    )
+    documents = [point.document for point in found]
+    predicted = predicted_total_s(documents, request.on, min(places, len(found)))
+    return Plan(request, _checked(documents[0], request.on), settings, predicted, tuple(found))
+
+
+def _checked(document: Mapping[str, Any], on: str) -> Scenario:
+    """Return a scenario that this fabric can run. Raises FieldError."""
+    scenario = scenario_from_document(document, _included_cdf, find_path=find_path)
+    build_topology(scenario)
+    check_on(scenario, on)
+    return scenario
 
 
 def scenario_names() -> list[str]:
@@ -86,6 +153,9 @@ def need_testbed() -> str | None:
     """Return why the testbed cannot run here now; None if it can."""
     from sluice.testbeds import running_testbeds
 
+    lasting = _lasting_obstacle()
+    if lasting:
+        return lasting
     try:
         running = running_testbeds()
     except (OSError, SluiceError):
@@ -95,7 +165,7 @@ def need_testbed() -> str | None:
             f"a testbed runs on this machine: {running[0].shown}. Two would take each other's CPU time. End that "
             f"demonstration or run first, or choose the simulator"
         )
-    return _lasting_obstacle()
+    return None
 
 
 @cache

@@ -8,12 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
+from policy.fabrics import SIMULATOR, TESTBED, check_fabric
+from policy.scenario import Scenario
+from simulator.limits import check_scenario
 
 FABRICS = (TESTBED, SIMULATOR)
 
 RunScenario = Callable[..., dict[str, Any]]
 """(scenario, document, out, report) -> summary, as `run_on_testbed`."""
+
+
+def check_on(scenario: Scenario, on: str) -> None:
+    """Raise FieldError if this fabric cannot run the scenario. It compiles and starts nothing."""
+    check_fabric(scenario.policy, on)
+    if on == SIMULATOR:
+        check_scenario(scenario)
 
 
 def need_root() -> None:

@@ -17,17 +17,20 @@ from typing import Any
 from policy.errors import FieldError, shortened
 from policy.fabrics import TESTBED
 from sluice.runs.bundle import INTERRUPTED
-from sluice.runs.progress_file import FAILED, FILE, RUNNING, read_state
+from sluice.runs.progress_file import FAILED, FILE, RUNNING, RunState, read_state
 
 RUN, SWEEP = "run", "sweep"
 REQUEST = "request.json"
 """Who started the run from the page of runs, and what."""
-DONE, INTERRUPTED_STATE, LOST = "done", "interrupted", "lost"
+DONE, INTERRUPTED_STATE, LOST, PARTIAL = "done", "interrupted", "lost", "partial"
+KILLED = "its process ended without a message (killed?); call `sluice sweep` with this folder to run the rest"
 MOST_DEPTH = 6
 MOST_ENTRIES = 500
 MOST_FOLDERS = 20_000
 MOST_BYTES = 20_000_000
 MOST_NAME = 300
+MOST_COMPARED = 200
+"""Bundles in one report."""
 _MARKS = {"sweep.json": SWEEP, "scenario.json": RUN, FILE: RUN, REQUEST: RUN}
 
 
@@ -94,10 +97,13 @@ def entry_of(root: Path, name: str) -> Entry:
 
 
 def bundles(entry: Entry) -> list[Path]:
-    """Return the finished bundles of a run or a sweep. A bundle with a symbolic link among its files is left out."""
+    """Return the bundles of a run, or of the finished points of a sweep.
+
+    A bundle with a symbolic link among its files is left out.
+    """
     from sluice.report.bundle_files import FILES
 
-    folders = [entry.path, *_below(entry.path)] if entry.kind == SWEEP else [entry.path]
+    folders = list(filter(_is_finished, _below(entry.path))) if entry.kind == SWEEP else [entry.path]
     return [folder for folder in folders if all(_is_real(folder / name, stat.S_ISREG) for name in FILES)]
 
 
@@ -105,6 +111,13 @@ def _below(folder: Path) -> Iterator[Path]:
     for path, folders, _ in os.walk(folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(path) / name for name in folders if not (Path(path) / name).is_symlink())
+
+
+def _is_finished(folder: Path) -> bool:
+    """Return whether the folder holds a bundle of a run that was not interrupted."""
+    return _is_real(folder / "summary.json", stat.S_ISREG) and not _mapping(
+        read_plain(folder / "meta.json")
+    ).get(INTERRUPTED)
 
 
 def _is_real(path: Path, kind: Any) -> bool:
@@ -144,6 +157,7 @@ def _describe_run(entry: Entry) -> dict[str, Any]:
     state = read_state(entry.path) if _is_real(entry.path / FILE, stat.S_ISREG) else None
     workload = _mapping(scenario.get("workload"))
     document = _blank(entry) | {
+        "kind": SWEEP if request.get("sweep") is True else RUN,  # a sweep that starts has no other file yet
         "scenario": _text(scenario.get("name") or (state.name if state else request.get("scenario"))),
         "schemes": [_text(_mapping(scenario.get("scheme")).get("name") or (state.scheme if state else ""))],
         "on": _text(meta.get("on") or (state.on if state else request.get("on")) or TESTBED),
@@ -154,13 +168,7 @@ def _describe_run(entry: Entry) -> dict[str, Any]:
         return document | {
             "state": RUNNING if state.is_alive else FAILED if state.state == FAILED else LOST,
             "reason": state.reason[:400],
-            "progress": {
-                "share": state.share,
-                "elapsed_s": state.elapsed_s,
-                "remaining_s": state.remaining_s,
-                "recorded": state.recorded,
-                "scheduled": state.scheduled,
-            },
+            "progress": _progress(state),
             "figures": state.figures,
         }
     if not summary:
@@ -175,16 +183,38 @@ def _describe_run(entry: Entry) -> dict[str, Any]:
 def _describe_sweep(entry: Entry) -> dict[str, Any]:
     config = _mapping(read_plain(entry.path / "sweep.json"))
     points = _mapping(config.get("points"))
-    finished = sum(_is_real(entry.path / name / "summary.json", stat.S_ISREG) for name in points)
+    finished = sum(_is_finished(entry.path / name) for name in points)
     first = _mapping(_mapping(next(iter(points.values()), None)).get("document"))
     schemes = dict.fromkeys(_text(_mapping(point).get("scheme")) for point in points.values())
+    state = read_state(entry.path) if _is_real(entry.path / FILE, stat.S_ISREG) else None
+    lives = state is not None and state.is_alive
     return _blank(entry) | {
         "scenario": _text(first.get("name")),
         "schemes": list(schemes),
         "on": _text(config.get("on")),
-        "state": DONE if finished == len(points) else "partial",
+        "by": _text(_mapping(read_plain(entry.path / REQUEST)).get("by")) or None,
+        "state": RUNNING if lives else DONE if finished == len(points) else PARTIAL,
+        "reason": _lack(state) if finished < len(points) else "",
+        "progress": _progress(state) if state and lives else None,
         "points": len(points),
         "finished": finished,
+    }
+
+
+def _lack(state: RunState | None) -> str:
+    """Return why a sweep lacks points; empty if it is under way, or if someone has interrupted it."""
+    if state is None or state.is_alive:
+        return ""
+    return state.reason[:400] or KILLED
+
+
+def _progress(state: RunState) -> dict[str, Any]:
+    return {
+        "share": state.share,
+        "elapsed_s": state.elapsed_s,
+        "remaining_s": state.remaining_s,
+        "recorded": state.recorded,
+        "scheduled": state.scheduled,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -67,25 +67,36 @@ class ProgressFile:
 
     def report(self, progress: Progress) -> None:
         """Write the progress, if the last writing is long enough ago."""
+        self.update(
+            lambda elapsed_s: {
+                "share": progress.share,
+                "recorded": progress.recorded,
+                "scheduled": progress.scheduled,
+                "remaining_s": progress.remaining_s(elapsed_s),
+                "figures": progress.figures.document() if progress.figures else None,
+            }
+        )
+
+    def update(self, changes: Callable[[float], Mapping[str, Any]]) -> None:
+        """Write changed fields of the state, if the last writing is long enough ago.
+
+        `changes` gets the seconds since the start. It is called only if they are written, because figures cost time.
+        """
         now_s = time.monotonic()
         if now_s < self._written_s + WRITE_EVERY_S:
             return
         elapsed_s = now_s - self._began_s
-        self._state = replace(
-            self._state,
-            elapsed_s=elapsed_s,
-            share=progress.share,
-            recorded=progress.recorded,
-            scheduled=progress.scheduled,
-            remaining_s=progress.remaining_s(elapsed_s),
-            figures=progress.figures.document() if progress.figures else None,
-        )
+        self._state = replace(self._state, elapsed_s=elapsed_s, **changes(elapsed_s))
         self._write()
 
     def fail(self, reason: str) -> None:
         """Keep the file, with the reason why there is no bundle."""
         self._state = replace(self._state, state=FAILED, remaining_s=None, reason=reason)
         self._write()
+
+    @property
+    def has_failed(self) -> bool:
+        return self._state.state == FAILED
 
     def remove(self) -> None:
         """Delete the file: the bundle is complete."""
@@ -103,7 +114,10 @@ class ProgressFile:
 
 @contextmanager
 def progress_file(out: Path, *, name: str, scheme: str, on: str) -> Iterator[ProgressFile]:
-    """Keep the file of a run while the run lasts. An interrupted run has a bundle, so its file goes, too."""
+    """Keep the file of a run while the run lasts. An interrupted run has a bundle, so its file goes, too.
+
+    A file that says why the run has failed stays.
+    """
     file = ProgressFile(out, name=name, scheme=scheme, on=on)
     try:
         yield file
@@ -113,7 +127,8 @@ def progress_file(out: Path, *, name: str, scheme: str, on: str) -> Iterator[Pro
     except BaseException:
         file.remove()
         raise
-    file.remove()
+    if not file.has_failed:
+        file.remove()
 
 
 def read_state(out: Path) -> RunState | None:

@@ -14,7 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sluice.sweep.run import Outcome, Report, SweepProgress
+from sluice.sweep.progress import Report, SweepProgress
+from sluice.sweep.run import Outcome
 from sluice.sweep.table import Row, terminal_table, write
 from sluice.terminal import about, console
 

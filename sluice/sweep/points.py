@@ -24,15 +24,18 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from policy.entries import entry, read
 from policy.errors import FieldError, SluiceError
-from policy.kinds import ListOf, Number, Text, Whole
+from policy.kinds import ListOf
+from policy.sweep_axes import LOAD, SCHEME, SEED
+from sluice.runs.fabrics import check_on
 from sluice.runs.files import scenario_with
 from sluice.runs.settings import changed
 from topologies import build_topology
@@ -48,14 +51,12 @@ class SweepKeys:
     """The [sweep] table of a scenario, without [sweep.scheme]."""
 
     schemes: tuple[str, ...] | None = entry(
-        ListOf(Text(longest=64), shortest=1), "Schemes, or variants of [sweep.scheme].", default=None
+        ListOf(SCHEME, shortest=1), "Schemes, or variants of [sweep.scheme].", default=None
     )
     loads: tuple[float, ...] | None = entry(
-        ListOf(Number(0.001, 0.99), shortest=1), "Loads of the host links.", default=None
+        ListOf(LOAD, shortest=1), "Loads of the host links.", default=None
     )
-    seeds: tuple[int, ...] | None = entry(
-        ListOf(Whole(0, 2**63), shortest=1), "Seeds; one run for each.", default=None
-    )
+    seeds: tuple[int, ...] | None = entry(ListOf(SEED, shortest=1), "Seeds; one run for each.", default=None)
 
 
 AXES = {"seed": "--seeds", "scheme.name": "--schemes", "workload.load": "--loads"}
@@ -90,6 +91,14 @@ class Point:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def check_point(document: Mapping[str, Any], on: str | None = None) -> None:
+    """Raise FieldError if the scenario of a point is not valid, or if the fabric `on` cannot run it."""
+    scenario, _ = scenario_with(document)
+    build_topology(scenario)
+    if on is not None:
+        check_on(scenario, on)
+
+
 def points(
     document: Mapping[str, Any],
     *,
@@ -97,13 +106,15 @@ def points(
     loads: Sequence[float] | None = None,
     seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
+    most: int | None = None,
+    check: Callable[[Mapping[str, Any]], object] = check_point,
 ) -> list[Point]:
     """Return every combination. A missing axis comes from the document's [sweep] table, otherwise
     from the scenario.
 
     `settings` are values for all points by key ("fabric.buffer"); they have the highest
-    precedence. SluiceError names the point and the key of the first combination that is not a
-    valid scenario.
+    precedence. SluiceError names the point and the key of the first combination that `check`
+    refuses, or says that there are more than `most` of them.
     """
     plans, planned = _read_sweep(document.get("sweep", {}))
     axes = (
@@ -113,6 +124,9 @@ def points(
     )
     for key in AXES.keys() & (settings or {}).keys():
         raise SluiceError(f"{key} is an axis of the sweep; set it with {AXES[key]}")
+    count = math.prod(map(len, axes))
+    if most is not None and count > most:
+        raise FieldError("sweep", f"{count} points are too many; at most {most}")
     base = {key: value for key, value in document.items() if key != "sweep"}
     found = []
     for scheme, load, seed in product(*axes):
@@ -123,7 +137,7 @@ def points(
             )
         resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
         found.append(Point(scheme, load, seed, resolved))
-    _check(found)
+    _check(found, check)
     return found
 
 
@@ -194,7 +208,7 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _check(found: Iterable[Point]) -> None:
+def _check(found: Iterable[Point], check: Callable[[Mapping[str, Any]], object]) -> None:
     """Check the points; those that differ only by their seed are checked once."""
     seen = set()
     for point in found:
@@ -202,6 +216,6 @@ def _check(found: Iterable[Point]) -> None:
             continue
         seen.add((point.scheme, point.load))
         try:
-            build_topology(scenario_with(point.document)[0])
+            check(point.document)
         except FieldError as error:
             raise SluiceError(f"{point.name}: {error}") from None

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,25 +26,14 @@ from sluice.runs.work import Work, predicted_work
 from sluice.staging.order import named_files
 from sluice.sweep.cluster import DEFAULT_JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point
-from sluice.sweep.status import DONE, FAILED, RUNNING, Status, read_status, remaining_s
+from sluice.sweep.progress import Report, SweepProgress, sweep_file
+from sluice.sweep.status import DONE, FAILED, RUNNING, read_status, remaining_s
 from sluice.sweep_folder import CONFIG, JOBS, LOG, POINT_LOG, STAGED, STATUS
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
 GRACE_S = 20.0
 """The longest time that a testbed needs to end in order."""
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """The progress of a sweep."""
-
-    points: int
-    finished: int
-    """Existing bundles, also those of earlier calls."""
-    failed: int
-    running: Mapping[str, Status]
-    remaining_s: float | None
 
 
 @dataclass
@@ -54,9 +43,6 @@ class Outcome:
     finished: list[Point] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Name of a point → why it has no bundle."""
-
-
-Report = Callable[[SweepProgress], None]
 
 
 def run_points(
@@ -75,9 +61,7 @@ def run_points(
     of its jobs at a time, and `out` is on a file system that the nodes share, unless the jobs are
     staged. KeyboardInterrupt stops the running points and keeps the finished ones.
     """
-    jobs = _jobs(on, jobs, cluster)
-    if cluster:
-        cluster.check()
+    jobs = check_start(out, on, jobs, cluster)
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
@@ -86,12 +70,23 @@ def run_points(
         work = job_entries(waiting, cluster, out) if cluster else {}
         files = named_files(point.document for point in waiting) if cluster and cluster.staged else []
         _write_config(out, on, points, {"jobs": work, "files": files})
-        if waiting:
-            runner(on)  # checks the fabric, and compiles it once before several points use it
-            _forget(out, waiting)
-            with _staged_jobs(out, cluster):
-                _run_snakemake(out, points, waiting, on, _Engine(jobs, cluster, tuple(work)), report)
-    return _outcome(out, points)
+        with sweep_file(out, points, on) as file, _staged_jobs(out, cluster):
+            if waiting:
+                runner(on)  # checks the fabric, and compiles it once before several points use it
+                _forget(out, waiting)
+                engine = _Engine(jobs, cluster, tuple(work))
+                _run_snakemake(out, points, waiting, on, engine, _both(report, file.report))
+            outcome = _outcome(out, points)
+            file.end(len(points), outcome.failed)
+    return outcome
+
+
+def _both(first: Report, second: Report) -> Report:
+    def report(progress: SweepProgress) -> None:
+        first(progress)
+        second(progress)
+
+    return report
 
 
 def is_finished(out: Path, point: Point) -> bool:
@@ -130,6 +125,15 @@ class _Engine:
     def places(self, running: int) -> int:
         """Points that run at a time. A cluster's free nodes are unknown, so those that run now count."""
         return max(running, 1) if self.cluster else self.jobs
+
+
+def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
+    """Return how many points run at a time. Raises SluiceError if the sweep cannot start here."""
+    jobs = _jobs(on, jobs, cluster)
+    if cluster:
+        cluster.check()
+    _same_fabric(out, on)
+    return jobs
 
 
 def _jobs(on: str, jobs: int | None, cluster: Cluster | None) -> int:

@@ -18,8 +18,10 @@ import pytest
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.runs.bundle import read_flows
+from sluice.runs.folder import describe, entry_of
 from sluice.sweep import points, run_points
-from sluice.sweep.run import SweepProgress, is_finished
+from sluice.sweep.progress import SweepProgress
+from sluice.sweep.run import is_finished
 from sluice.sweep.status import RUNNING, read_status
 from tests.kit.sweeps import PATIENCE_S, processes_in, sluice, write_scenario
 
@@ -115,6 +117,13 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_p
     assert "failed: dctcp/load-0.5/seed-01:" in done.stdout
     assert (out / "tcp/load-0.5/seed-01/summary.json").exists()
     assert "failed: tcp" not in done.stdout
+    known = describe(entry_of(tmp_path, "out"))
+    assert (known["state"], known["finished"], known["points"]) == ("partial", 1, 2)
+    assert known["reason"].startswith("1 of 2 points failed; dctcp/load-0.5/seed-01: ")
+    shutil.rmtree(out / "dctcp")
+    assert sweep(scenario, out, "--schemes", "dctcp", "tcp").returncode == 0
+    known = describe(entry_of(tmp_path, "out"))
+    assert (known["state"], known["reason"]) == ("done", "")
 
 
 def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, tmp_path: Path) -> None:
@@ -167,8 +176,11 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, 
     try:
         wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
         second = sweep(scenario, out, "--yes")
+        during = describe(entry_of(tmp_path, "out"))
     finally:
         stop(process, grace_s=PATIENCE_S)
+    assert (during["state"], during["progress"]["scheduled"]) == ("running", 1)
+    assert describe(entry_of(tmp_path, "out"))["state"] == "partial"
     assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
     on_testbed = sweep(scenario, out, "--on", "testbed", "--yes")
     assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)

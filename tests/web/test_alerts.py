@@ -15,10 +15,12 @@ import pytest
 from sqlalchemy import Engine, insert
 
 from policy.alerts import Alert, Change, State
+from policy.desired import Policy
 from policy.records import FlowRecord
 from policy.validity import MachineStatus
 from runtime.wait import wait_until
 from store.alerts import put_changes
+from store.desired import put_policy
 from store.engine import open_store
 from store.observed import put_agent
 from store.schema import flows
@@ -168,11 +170,17 @@ def test_page__says_that_its_figures_are_not_valid_and_why(
         assert page.locator("#validity-mark").is_hidden()
 
 
-def test_page__shows_the_warnings_of_the_server(page: Page, server: Server, network: Network) -> None:
+def test_page__names_a_port_that_the_network_lacks_or_that_has_left(
+    page: Page, server: Server, network: Network, engine: Engine
+) -> None:
     open_dashboard(page, server, f"#token={TOKEN}")
     choose(page, "tcp")
     page.click("#control summary")
     page.fill('#parameters [name="acts_at"]', "s1:1, s9:1")
+    page.click("#apply")
+    until(page, "document.querySelector('#control-message').textContent.includes('has no port \"s9:1\"')")
+    assert page.locator('label.wrong [name="acts_at"]').count() == 1
+    put_policy(engine, Policy.from_document({"scheme": "tcp", "acts_at": ["s9:1"]}), "before it left")
     page.click("#apply")
     page.wait_for_selector("#control-warnings:not([hidden])")
     assert "acts_at: the network has no port " in page.inner_text("#control-warnings")

@@ -17,6 +17,7 @@ from store.observed import add_event
 from store.sanctions import Sanction, put_sanction
 from tests.web.conftest import Server, live_network
 from tests.web.dashboard import open_dashboard, until
+from tests.web.known_runs import known_runs
 from tests.web.looks import defects, findings
 from tests.web.test_dashboard import WATCHED_FLOW
 from tests.web.views import VIEWS, View, open_page
@@ -45,16 +46,20 @@ _FOCUSED = """() => {
 
 
 @pytest.fixture(scope="module")
-def full_server(shared_server: Server) -> Iterator[Server]:
-    """A server whose page has something in each card, and a demoted host."""
-    with live_network(shared_server):
-        engine = open_store(shared_server.store_url)
+def full_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose page has something in each card, a demoted host, and runs of each state."""
+    folder = tmp_path_factory.mktemp("full")
+    server = Server(folder, None, "--runs", str(folder / "runs"))
+    server.start()
+    with known_runs(folder / "runs"), live_network(server):
+        engine = open_store(server.store_url)
         flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
         put_sanction(
             engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 1e4, since=time.time())
         )
         engine.dispose()
-        yield shared_server
+        yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.web
 
-PATIENCE_MS = PATIENCE_S * 1000
 OWN = """
 name = "own"
 [fabric]
@@ -36,6 +34,12 @@ to = "h1"
 load = 0.3
 flows = 50
 mix = [{ bytes = "10KB", share = 1.0 }]
+"""
+LONG = """
+[sweep.scheme.long]
+name = "pias"
+[sweep.scheme.long.workload]
+flows = 3000000
 """
 
 
@@ -129,6 +133,45 @@ def test_two_runs_are_compared_in_one_report(page: Page, browser: Browser, serve
     assert "pias" in text
 
 
+def test_a_sweep_starts_reports_what_it_has_and_keeps_it_when_cancelled(
+    page: Page, server: RunsServer
+) -> None:
+    """Its first point ends at once and its second would take minutes."""
+    open_runs(page, server)
+    assert not page.is_visible("#axes")
+    page.check("#as-sweep")
+    page.select_option("#scenario", "")
+    text = (OWN + LONG).encode()
+    page.set_input_files("#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": text})
+    page.fill("#loads", "much")
+    page.click("#start-button")
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('loads: ')")
+    assert page.locator(".field.wrong #loads").count() == 1
+    page.fill("#loads", "0.2")
+    page.fill("#schemes", "dctcp, long")
+    page.click("#predict")
+    until(
+        page, "() => document.getElementById('start-message').textContent.includes('2 points (dctcp, long)')"
+    )
+    page.click("#start-button")
+    name = started(page)
+    until(
+        page,
+        "(name) => document.querySelector(`[data-run='${name}'] p`)?.textContent.includes('1 of 2 points')",
+        name,
+    )
+    with page.context.expect_page() as opened:
+        page.click(f'a[aria-label="Report so far of {name}"]')
+    opened.value.wait_for_selector("figure svg")
+    assert "seed-01" in opened.value.inner_text("body")
+    state = read_state(server.runs / name)
+    assert state is not None
+    page.click(f'button[aria-label="Cancel {name}"]')
+    page.wait_for_selector(f'#past tr[data-run="{name}"][data-state="partial"]')
+    assert page.inner_text(f'#past tr[data-run="{name}"] td:nth-child(3)') == "1 of 2 points"
+    assert not Path(f"/proc/{state.pid}").exists()
+
+
 def test_what_is_wrong_is_said_at_its_field_and_nothing_starts(page: Page, server: RunsServer) -> None:
     open_runs(page, server)
     before = server.states()
@@ -156,31 +199,6 @@ def test_a_run_of_hours_asks_and_a_no_starts_nothing(page: Page, server: RunsSer
     page.keyboard.press("Enter")  # the focus is on the safe answer
     until(page, "() => document.getElementById('start-message').textContent === 'Nothing has started.'")
     assert server.states() == before
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1440, 900), (420, 900)], ids=["desk", "phone"])
-def test_page__fits_and_every_control_has_a_name(
-    browser: Browser, server: RunsServer, size: tuple[int, int], scheme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    open_runs(page, server)
-    page.wait_for_selector("#past tr")
-    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    nameless: list[Any] = page.evaluate(
-        """() => [...document.querySelectorAll('input, select, textarea, button, a')]
-            .filter((one) => !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
-            .map((one) => one.outerHTML)"""
-    )
-    assert nameless == []
-    assert said == []
-    if folder := os.environ.get("SLUICE_SCREENSHOTS"):
-        page.screenshot(path=f"{folder}/runs-{size[0]}-{scheme}.png", full_page=True)
-    context.close()
 
 
 def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, page: Page) -> None:

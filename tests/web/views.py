@@ -47,7 +47,18 @@ def open_form(page: Page) -> None:
     until(page, "document.querySelector('#control-message').textContent.includes('refused')")
 
 
+def open_runs(page: Page) -> None:
+    """Open the page of runs with a sweep under way, the fields of a sweep and the token's field."""
+    until(page, "document.querySelectorAll('#running article').length === 2")
+    until(page, "document.querySelectorAll('#past tr[data-run]').length === 3")
+    page.check("#as-sweep")
+    page.check("input[aria-label='Choose done']")
+    page.click("#start-button")
+    until(page, "document.querySelector('#start-message').dataset.kind === 'error'")
+
+
 VIEWS = (
     View("page", open_page),
     View("form", open_form, scope=".card.control"),
+    View("runs", open_runs, path="/runs"),
 )

@@ -25,11 +25,12 @@ from policy.version import VERSION
 from store.captures import order_for
 from store.desired import policy_in_force
 from store.observed import MOST_AGENTS, add_event, find_agent, may_add_agent, put_agent
+from webui.agent_models import AgentSettingsModel
 from webui.api import blueprint
 from webui.bodies import read_json
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.identity import check_agent, check_connections, must_renew
-from webui.models import AgentSettingsModel, Error
 from webui.queries import AgentPath
 from webui.request_schemas import heartbeat_schema, request_body
 from webui.services import services

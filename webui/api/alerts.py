@@ -15,7 +15,7 @@ from webui.alerts.documents import alerts_document, rules_document
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
-from webui.models import Error
+from webui.error_models import Error
 from webui.request_schemas import request_body
 from webui.services import services
 

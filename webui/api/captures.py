@@ -22,9 +22,9 @@ from webui.auth import require_token
 from webui.bodies import read_json
 from webui.capture_documents import capture_document, capturing_agent
 from webui.capture_models import CaptureDelivered, CaptureModel
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.identity import check_agent
-from webui.models import Error
 from webui.queries import CapturePath, DeliveryPath
 from webui.request_schemas import request_body
 from webui.services import services

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from policy.records import MEDIUM_LIMIT_BYTES, SIZE_CLASSES, SMALL_LIMIT_BYTES
 from store.classes import class_sizes
 from webui.api import blueprint
-from webui.models import Source
+from webui.fct_models import Source
 from webui.services import services
 
 api = blueprint("classes", __name__, "What small, medium and large mean")

@@ -19,7 +19,7 @@ from store.observed import add_event
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
-from webui.models import Error
+from webui.error_models import Error
 from webui.network_models import FindingsAnswer, NetworkAnswer
 from webui.request_schemas import request_body
 from webui.services import services

@@ -23,21 +23,21 @@ from store.certificates import (
     use_enrolment,
 )
 from store.observed import add_event
+from webui.agent_models import (
+    AgentCertificates,
+    AuthorityAnswer,
+    CertificateAnswer,
+    RevokedAnswer,
+    TokenAnswer,
+)
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.authority import Authority
 from webui.bodies import read_json
 from webui.enrolment_documents import EnrolmentRequest, NewToken, RenewalRequest
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.identity import check_agent, holder
-from webui.models import (
-    AgentCertificates,
-    AuthorityAnswer,
-    CertificateAnswer,
-    Error,
-    RevokedAnswer,
-    TokenAnswer,
-)
 from webui.queries import AgentPath
 from webui.request_schemas import request_body
 from webui.services import services

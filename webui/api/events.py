@@ -8,9 +8,9 @@ from flask import Response, request
 from policy.access import READ
 from webui.api import blueprint
 from webui.auth import require_token
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.event_stream import STREAM
-from webui.models import Error
 from webui.queries import EventsQuery
 from webui.services import services
 

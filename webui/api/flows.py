@@ -20,17 +20,12 @@ from webui.active_flows import active_flows
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
 from webui.documents import connections_document, living_hosts
+from webui.error_models import Error
 from webui.errors import ApiError
+from webui.fct_models import DeadlinesAnswer, FctAnswer
+from webui.flow_models import ConnectionsAnswer, FlowsAccepted, FlowsAnswer
 from webui.host_models import ActiveFlowsAnswer
 from webui.identity import own_records, refuse_conflict
-from webui.models import (
-    ConnectionsAnswer,
-    DeadlinesAnswer,
-    Error,
-    FctAnswer,
-    FlowsAccepted,
-    FlowsAnswer,
-)
 from webui.queries import ActiveFlowsQuery, FiguresQuery, FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services

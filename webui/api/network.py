@@ -11,7 +11,8 @@ from policy.schemes import SCHEMES
 from store.desired import current_topology
 from webui.api import blueprint
 from webui.documents import fabric_of, health_document, scheme_document
-from webui.models import HealthAnswer, SchemesAnswer, TopologyAnswer
+from webui.health_models import HealthAnswer, TopologyAnswer
+from webui.policy_models import SchemesAnswer
 from webui.services import services
 
 api = blueprint("network", __name__, "Health, topology, schemes")

@@ -12,7 +12,7 @@ from store.observed import port_history, threshold_history
 from webui import figures
 from webui.api import blueprint
 from webui.documents import ports_now, threshold_document, thresholds_now
-from webui.models import PortsAnswer, ThresholdsAnswer
+from webui.port_models import PortsAnswer, ThresholdsAnswer
 from webui.queries import PortQuery, ThresholdQuery
 from webui.services import services
 

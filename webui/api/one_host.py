@@ -6,10 +6,10 @@ from __future__ import annotations
 from flask import Response, jsonify
 
 from webui.api import blueprint
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.host_document import host_document
 from webui.host_models import HostAnswer
-from webui.models import Error
 from webui.queries import AgentPath, HostQuery
 from webui.services import services
 

@@ -21,9 +21,10 @@ from webui.api import blueprint
 from webui.api.policies import put_and_wait
 from webui.auth import Caller, require_token
 from webui.bodies import read_json
+from webui.error_models import Error
 from webui.errors import ApiError
 from webui.known_ports import check_port
-from webui.models import ChangedPolicyModel, Error
+from webui.policy_models import ChangedPolicyModel
 from webui.queries import PortPath, PutPolicyQuery
 from webui.request_schemas import request_body
 from webui.services import services

@@ -31,8 +31,9 @@ from webui.auth import Caller, require_token
 from webui.bodies import read_json
 from webui.capture_documents import capture_document
 from webui.documents import fabric_of, policy_document
+from webui.error_models import Error
 from webui.fitting import fitted_here, preview_document
-from webui.models import AuditAnswer, ChangedPolicyModel, Error, PolicyAnswer, PolicyPreview
+from webui.policy_models import AuditAnswer, ChangedPolicyModel, PolicyAnswer, PolicyPreview
 from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
@@ -83,8 +84,9 @@ def change_policy(query: PutPolicyQuery) -> Response:
     """Make this document the policy. What it leaves out follows from the network, its traffic and the scheme.
 
     Answers 200 once the controller has applied it. Answers 202 if that takes longer than `wait_s`;
-    the policy remains in the store, and the controller applies it later. `warnings` lists names of
-    ports that the network does not have. They take effect if such a port joins later.
+    the policy remains in the store, and the controller applies it later. Answers 422 for a name of
+    a port that the network does not have. If the policy in force has the name already, the change
+    is accepted, and `warnings` has a line: the port may have left.
     """
     caller = require_token(services().token)
     engine = services().engine

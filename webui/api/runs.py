@@ -15,7 +15,7 @@ from store.observed import add_event
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
-from webui.models import Error
+from webui.error_models import Error
 from webui.queries import ReportQuery
 from webui.request_schemas import request_body
 from webui.run_manager import ask
@@ -59,7 +59,7 @@ def list_runs() -> Response:
     openapi_extensions=request_body(schema(RunRequest)),
 )
 def check_run() -> Response:
-    """Check a run and predict its length. Nothing starts. Needs a token with the role change."""
+    """Check a run or a sweep and predict its length. Nothing starts. Needs a token with the role change."""
     require_token(services().token)
     return jsonify(ask(services().run_manager, "check", run=read_json(MAX_BODY_BYTES)))
 
@@ -71,10 +71,11 @@ def check_run() -> Response:
     openapi_extensions=request_body(schema(RunRequest)),
 )
 def start_run() -> Response:
-    """Start a run. It continues without the browser, and ends with the web process. Needs the role change.
+    """Start a run or a sweep. It continues without the browser, and ends with the web process. Needs the role change.
 
     Answers 409 `long` if it takes an hour or longer and `confirmed` is false, and 409 `busy` if no other run can start
-    now. One run at a time uses the testbed.
+    now. One run at a time uses the testbed. A sweep takes the simulations that are free at its start, at most one for
+    each point.
     """
     caller = require_token(services().token)
     body = read_json(MAX_BODY_BYTES)
@@ -98,7 +99,7 @@ def start_run() -> Response:
     openapi_extensions=request_body(schema(RunName)),
 )
 def cancel_run() -> Response:
-    """End a run in order. Its bundle has the flows that have ended. Needs the role change."""
+    """End a run or a sweep in order. What has ended stays: a run's flows, a sweep's points. Needs the role change."""
     caller = require_token(services().token)
     name = read(RunName, read_json(MAX_BODY_BYTES)).name
     cancelled = ask(services().run_manager, "cancel", name=name)

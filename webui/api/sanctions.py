@@ -7,7 +7,7 @@ from flask import Response, jsonify
 
 from webui.api import blueprint
 from webui.documents import sanctions_now
-from webui.models import SanctionsAnswer
+from webui.port_models import SanctionsAnswer
 from webui.services import services
 
 api = blueprint("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")

@@ -12,12 +12,13 @@ from policy.access import CHANGE, OWNER, READ
 from policy.entries import read, schema
 from store.observed import add_event
 from store.tokens import TokenRefused, all_tokens, create_token, revoke_token
+from webui.access_models import AccessAnswer, AccessTokenAnswer, AccessTokens, TokenRevoked
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
 from webui.enrolment_documents import NewAccessToken
+from webui.error_models import Error
 from webui.errors import ApiError
-from webui.models import AccessAnswer, AccessTokenAnswer, AccessTokens, Error, TokenRevoked
 from webui.queries import TokenPath
 from webui.request_schemas import request_body
 from webui.services import services

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
+
 from policy.desired import Policy
-from policy.port_warnings import port_warnings
+from policy.errors import FieldError
+from policy.port_warnings import check_ports, port_warnings
 
 PORTS = ("s1:1", "s1:2", "s2:1")
 
@@ -31,3 +34,12 @@ def test_a_long_list_of_ports_is_cut() -> None:
 
 def test_before_a_network_is_known_there_are_no_warnings() -> None:
     assert port_warnings(policy(acts_at=["x:1"]), ()) == []
+
+
+def test_check_ports__a_name_that_the_policy_before_has_may_stay() -> None:
+    before = policy(overrides=[{"ports": ["s3:1"], "freeze": True}])
+    check_ports(policy(acts_at=["s3:1", "s1:1"]), PORTS, before)
+    with pytest.raises(FieldError, match=r'^acts_at: the network has no port "s3:2"'):
+        check_ports(policy(acts_at=["s3:1", "s3:2"]), PORTS, before)
+    with pytest.raises(FieldError, match="s3:1"):
+        check_ports(policy(acts_at=["s3:1"]), PORTS)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine
@@ -19,14 +22,19 @@ from policy.desired import Policy
 from policy.host_state import LinkCounters, LinkQueue
 from policy.validity import MachineStatus
 from policy.version import VERSION
+from runtime.local_calls import Listener
+from sluice.run_manager.__main__ import answerer
+from sluice.run_manager.manager import RunManager
 from store.alerts import put_changes
 from store.desired import mark_applied, put_policy
 from store.observed import add_event, put_agent
 from store.sanctions import Sanction, put_sanction
 from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
-from tests.unit.webui.conftest import Client
+from tests.unit.webui.conftest import TOKEN, Client
 from tests.unit.webui.records import record
+from tests.web.known_runs import known_runs
 from tests.web.synthetic import Network
+from webui.app import create_app
 
 WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
@@ -37,6 +45,8 @@ SCORES = {"PolicyPreview", "ScoreboardAnswer"}
 HOST_TYPES = WEBUI / "static/js/host-types.js"
 HOSTS = {"ActiveFlowsAnswer", "FlowsAnswer", "HostAnswer"}
 ALERTS = {"AlertsAnswer", "AlertRulesAnswer"}
+RUN_TYPES = WEBUI / "static/js/run-types.js"
+RUNS = {"RunsAnswer", "RunPlan", "StartedRun"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
@@ -110,6 +120,30 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
     yield from streamed(client)
 
 
+def run_answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    yield "RunsAnswer", client.get("/api/v1/runs").json
+    sweep = {"on": "simulator", "scenario": "paper-mix", "flows": 9, "sweep": True, "seeds": [1, 2]}
+    for run in (sweep, {"on": "simulator", "scenario": "paper-mix", "flows": 9}):
+        yield "RunPlan", client.post("/api/v1/runs/check", json=run, headers=bearer).json
+    yield "StartedRun", client.post("/api/v1/runs", json=sweep, headers=bearer).json
+
+
+@contextmanager
+def run_client(engine: Engine, folder: Path) -> Iterator[Client]:
+    """Yield a client of a web process whose run manager has runs of each state, and starts no process."""
+    ended = threading.Event()
+    manager = RunManager(folder, 2)
+    serving = threading.Thread(target=manager.serve, args=[ended])
+    with tempfile.TemporaryDirectory(prefix="sluice-") as home, known_runs(folder):
+        listener = Listener(Path(home) / "s", answerer(manager))
+        listener.start()
+        serving.start()
+        yield cast(Client, create_app(engine, TOKEN, run_manager=Path(home) / "s").test_client())
+        ended.set()
+        serving.join()
+        listener.stop()
+
+
 def streamed(client: Client) -> Iterator[tuple[str, Any]]:
     types = {"snapshot": "Snapshot", "event": "NetworkEvent"}
     for frame in client.get("/api/v1/events?count=1").text.split("\n\n"):
@@ -118,11 +152,45 @@ def streamed(client: Client) -> Iterator[tuple[str, Any]]:
             yield types[lines["event"]], json.loads(lines["data"])
 
 
+def source(documents: list[tuple[str, Any]], beat: Any) -> str:
+    """Return a TypeScript file in which each document is a constant of its type."""
+    names = {name for name, _ in documents}
+    files = {
+        TYPES: names - SCORES - HOSTS - ALERTS - RUNS,
+        SCORE_TYPES: SCORES,
+        HOST_TYPES: HOSTS,
+        ALERT_TYPES: ALERTS,
+        RUN_TYPES: RUNS,
+    }
+    lines = [
+        f"import type {{ {', '.join(sorted(those))} }} from {json.dumps(str(file))};"
+        for file, those in files.items()
+    ]
+    lines.append(f"import type {{ HostBeat }} from {json.dumps(str(HOST_TYPES))};")
+    lines.append(f"export const beat: HostBeat & Record<string, unknown> = {json.dumps(beat)};")
+    for number, (name, sent) in enumerate(documents):
+        lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
+    return "\n".join(lines)
+
+
 def test_every_document_has_the_type_that_the_dashboard_expects(
-    client: Client, bearer: dict[str, str], network: Network, tmp_path: Path
+    client: Client,
+    engine: Engine,
+    bearer: dict[str, str],
+    network: Network,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An object literal with a missing or an additional key is a type error, so one run of tsc finds both."""
+    monkeypatch.setattr(RunManager, "_spawn", lambda *_: "paper-mix-1")
     documents = list(answers(client, bearer))
+    with run_client(engine, tmp_path / "runs") as runs:
+        documents += run_answers(runs, bearer)
+    listed = next(sent for name, sent in documents if name == "RunsAnswer")
+    assert {(run["kind"], run["state"]) for run in listed["runs"]} == {
+        *[("run", "running"), ("run", "failed")],
+        *[("sweep", "running"), ("sweep", "done"), ("sweep", "partial")],
+    }
     names = {name for name, _ in documents}
     assert {"Snapshot", "NetworkEvent"} <= names
     snapshot = next(sent for name, sent in documents if name == "Snapshot")
@@ -133,22 +201,7 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
     found = next(sent for name, sent in documents if name == "HostAnswer")
     assert all(found[key] for key in ("place", "agent", "link", "active", "ended"))
-    files = {
-        TYPES: names - SCORES - HOSTS - ALERTS,
-        SCORE_TYPES: SCORES,
-        HOST_TYPES: HOSTS,
-        ALERT_TYPES: ALERTS,
-    }
-    lines = [
-        f"import type {{ {', '.join(sorted(those))} }} from {json.dumps(str(file))};"
-        for file, those in files.items()
-    ]
-    beat = json.dumps(found["agent"]["status"])
-    lines.append(f"import type {{ HostBeat }} from {json.dumps(str(HOST_TYPES))};")
-    lines.append(f"export const beat: HostBeat & Record<string, unknown> = {beat};")
-    for number, (name, sent) in enumerate(documents):
-        lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
-    (tmp_path / "documents.ts").write_text("\n".join(lines))
+    (tmp_path / "documents.ts").write_text(source(documents, found["agent"]["status"]))
     configuration = {"extends": str(WEBUI / "tsconfig.json"), "include": ["."]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(configuration))
     done = subprocess.run([TSC, "-p", tmp_path], capture_output=True, text=True, check=False)

@@ -189,14 +189,37 @@ def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_change_policy__names_of_ports_that_the_network_lacks_are_warnings(
+@pytest.mark.parametrize(
+    ("keys", "field", "name"),
+    [
+        ({"overrides": [{"ports": ["s1:2", "s1:9"], "freeze": True}]}, "overrides[0].ports", "s1:9"),
+        ({"acts_at": ["s1:1", "s9:*"]}, "acts_at", "s9:*"),
+    ],
+)
+def test_change_policy__a_port_that_the_network_lacks_is_refused(
+    client: Client, engine: Engine, bearer: dict[str, str], keys: dict[str, Any], field: str, name: str
+) -> None:
+    put_topology(engine, topologies.build("single", hosts=2))
+    document = {"scheme": "mlfq-adaptive", **keys}
+    for answer in (
+        client.put(f"{PATH}?wait_s=0", json=document, headers=bearer),
+        client.post(f"{PATH}/preview", json=document),
+    ):
+        assert (answer.status_code, answer.json["error"]["field"]) == (422, field)
+        problem = answer.json["error"]["problem"]
+        assert problem.startswith(f'the network has no port "{name}"')
+        assert problem.endswith("its ports are s1:1, s1:2")
+    assert client.get(PATH).json["current"] is None
+
+
+def test_change_policy__a_port_of_the_policy_in_force_that_has_left_is_a_warning(
     client: Client, engine: Engine, bearer: dict[str, str]
 ) -> None:
     document = {"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:2", "s1:9"], "freeze": True}]}
     path = f"{PATH}?wait_s=0"
-    assert client.put(path, json=document, headers=bearer).json["warnings"] == []
+    assert client.put(path, json=document, headers=bearer).json["warnings"] == []  # no network is known yet
     put_topology(engine, topologies.build("single", hosts=2))
-    answer = client.put(path, json=document, headers=bearer)
+    answer = client.put(path, json={**document, "queues": 2}, headers=bearer)
     assert answer.status_code == 202
     (warning,) = answer.json["warnings"]
     assert warning.startswith('overrides[0].ports: the network has no port "s1:9"')

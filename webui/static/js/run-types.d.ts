@@ -42,6 +42,7 @@ export interface RunProgress {
   share: number;
   elapsed_s: number;
   remaining_s: number | null;
+  /** Flows that have ended, or points of a sweep. */
   recorded: number;
   scheduled: number;
 }
@@ -62,6 +63,8 @@ export interface RunClass {
 export interface RunPlan {
   scenario: string;
   scheme: string;
+  /** Of a sweep; null for a run. */
+  points: number | null;
   on: string;
   predicted_s: number | null;
   asks: boolean;

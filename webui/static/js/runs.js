@@ -84,7 +84,7 @@ function showRunning(running) {
 }
 
 /** @param {Run} run */
-function underWay({ name, own, schemes, on }) {
+function underWay({ name, own, schemes, on, kind }) {
   const title = element("h3", {
     textContent: `${name} (${schemes.filter(Boolean).join(", ") || "?"} on the ${on})`,
   });
@@ -100,8 +100,22 @@ function underWay({ name, own, schemes, on }) {
     made.append(element("small", { textContent: "Started elsewhere" }));
   }
   made.append(bar, element("p"), element("table"));
+  if (kind === "sweep") made.append(soFar(name));
   made.dataset.run = name;
   return made;
+}
+
+/** @param {string} name The link to the report of a sweep's finished points. */
+function soFar(name) {
+  const link = element("a", {
+    className: "link so-far",
+    href: reportPath([name]),
+    textContent: "Report so far",
+  });
+  link.setAttribute("aria-label", `Report so far of ${name}`);
+  link.target = "_blank";
+  link.rel = "noopener";
+  return link;
 }
 
 /**
@@ -116,6 +130,8 @@ function update(made, run) {
     if (run.progress?.scheduled) bar.value = run.progress.share;
     else bar.removeAttribute("value");
   }
+  const link = made.querySelector("a");
+  if (link) link.hidden = !hasResult(run);
   const button = made.querySelector("button");
   if (button) button.disabled = run.state === "ending";
   inside(made, "p").textContent = progressText(run);

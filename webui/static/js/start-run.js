@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form that starts a run: fabric, scenario, changes, and what became of it.
+// The form that starts a run or a sweep: fabric, scenario, changes, and what became of it.
 
 /** @import { RunFabric, RunPlan, RunsAnswer, StartedRun } from "./run-types.js" */
 
 import { ApiError, post } from "./api.js";
 import { byId, element } from "./dom.js";
 import { planText } from "./pure/runs.js";
+import { SweepFields } from "./sweep-fields.js";
 import { Token } from "./token.js";
 
 const OWN = "";
@@ -18,6 +19,9 @@ const CONTROLS = {
   settings: "settings",
   scenario: "scenario",
   text: "own",
+  schemes: "schemes",
+  loads: "loads",
+  seeds: "seeds",
 };
 
 export class StartRun {
@@ -25,6 +29,7 @@ export class StartRun {
   constructor(onChange) {
     this.onChange = onChange;
     this.token = new Token();
+    this.sweep = new SweepFields();
     this.form = byId("start", HTMLFormElement);
     this.message = byId("start-message", HTMLElement);
     this.scenario = byId("scenario", HTMLSelectElement);
@@ -100,6 +105,7 @@ export class StartRun {
       on: this.on,
       ...what,
       ...(flows ? { flows: /^\d+$/.test(flows) ? Number(flows) : flows } : {}),
+      ...this.sweep.values(),
       settings: lines.map((line) => line.trim()).filter(Boolean),
       confirmed,
     };

@@ -55,6 +55,27 @@ def test_a_canary_and_the_way_back(policy: Command, engine: Engine, tmp_path: Pa
     assert in_force(engine).acts_at == ("rack1:3", "rack1:4")
 
 
+def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
+    policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
+    policy("set", str(tmp_path / "policy.toml"))
+    assert policy("rollback") == 2
+    assert "version 1 is the first policy: there is none before it" in capsys.readouterr().err
+    policy("set", "thresholds=20KB")
+    for repeated, undone, thresholds in ((1, 2, (10_000,)), (2, 3, (20_000,)), (3, 4, (10_000,))):
+        capsys.readouterr()
+        assert policy("rollback") == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"it repeats version {repeated}. " in said
+        assert f"Another `sluice policy rollback` returns to version {undone}; " in said
+        assert in_force(engine).thresholds == thresholds
+    assert policy("rollback", "1") == 0
+    assert "version 1 is the same policy; give the number of another version" in capsys.readouterr().out
+    assert policy("rollback", "9") == 2
+    assert "there is no version 9; the newest are 5, 4, 3, 2, 1" in capsys.readouterr().err
+
+
 def test_show__lists_the_versions(
     policy: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,11 +124,15 @@ def test_freeze_and_unfreeze(
     put_topology(engine, topologies.build("single", hosts=2))
     (tmp_path / "policy.toml").write_text('scheme = "mlfq-adaptive"\n')
     policy("set", str(tmp_path / "policy.toml"))
+    assert policy("freeze", "s1:2", "s1:9") == 2
+    assert 'overrides[0].ports: the network has no port "s1:9"' in capsys.readouterr().err
+    put_topology(engine, topologies.build("single", hosts=9))
     assert policy("freeze", "s1:2", "s1:9") == 0
     assert [in_force(engine).is_frozen(port) for port in ("s1:1", "s1:2")] == [False, True]
+    put_topology(engine, topologies.build("single", hosts=2))
+    assert policy("unfreeze", "s1:2") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert 'warning: overrides[0].ports: the network has no port "s1:9"' in said
-    assert policy("unfreeze", "s1:2") == 0
     assert in_force(engine).overrides == (Override(("s1:9",), None, True),)
     assert policy("unfreeze", "s1:2") == 2
     assert "s1:2: no override freezes s1:2 by this name; frozen are s1:9" in capsys.readouterr().err
@@ -135,7 +160,7 @@ def test_set__a_wrong_key_is_named_as_written(
     ("words", "message"),
     [
         (["act", "--nowhere"], "there is no policy yet: put one in force with `sluice policy set FILE`"),
-        (["rollback"], "there is no version 0; the newest are none"),
+        (["rollback"], "there is no policy yet: put one in force"),
         (["set", "no-such-file.toml"], "cannot read no-such-file.toml: No such file or directory"),
         (["set", "mark_at=18KB"], "there is no policy yet"),
         (["freeze", "s1:1"], "there is no policy yet"),

@@ -16,11 +16,16 @@ from policy.errors import SluiceError
 from runtime.process import spawn as really_spawn
 from runtime.wait import wait_until
 from sluice.run_manager import manager as module
+from sluice.run_manager.listing import Listing
 from sluice.run_manager.manager import RunManager
 from sluice.run_manager.refusal import Refusal, refused
+from tests.unit.sluice.bundles import sweep
 
 WHO = {"by": "alice", "address": "192.0.2.1"}
+COMMANDS: list[list[str]] = []
+"""What was started: the words after `sluice`."""
 SIMULATION = {"on": "simulator", "scenario": "paper-mix"}
+SWEEP = {**SIMULATION, "sweep": True, "schemes": ["dctcp", "pias"], "seeds": [1, 2], "flows": 20}
 TESTBED = {"on": "testbed", "scenario": "demo", "flows": 10}
 ENDS_AT_INTERRUPT = "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass"
 NEVER_ENDS = """
@@ -36,9 +41,11 @@ HAS_A_CHILD = "import subprocess\nprint(subprocess.Popen(['sleep', '60']).pid, f
 def program(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The program that runs in place of the next ones; a test replaces its text."""
     text = [ENDS_AT_INTERRUPT]
+    COMMANDS.clear()
 
     def spawn(argv: list[str], **options: Any) -> Any:
-        assert argv[argv.index("run") - 1] == "sluice"
+        assert argv[argv.index("sluice") + 1] in {"run", "sweep"}
+        COMMANDS.append(argv[argv.index("sluice") + 1 :])
         return really_spawn([sys.executable, "-c", text[0]], **options)
 
     monkeypatch.setattr(module, "spawn", spawn)
@@ -120,6 +127,58 @@ def test_start__simulations_are_bounded_and_the_testbed_has_one_run(served: RunM
     first = served.start(TESTBED, WHO)["name"]
     with pytest.raises(Refusal, match=f"the run {first} holds the testbed"):
         served.start(TESTBED, WHO)
+
+
+def test_start__a_sweep_takes_the_simulations_that_are_free(served: RunManager) -> None:
+    first = served.start(SIMULATION, WHO)["name"]
+    with_one = served.start(SWEEP, WHO)["name"]
+    with pytest.raises(Refusal, match="2 simulations run already"):
+        served.start(SIMULATION, WHO)
+    served.cancel(first)
+    served.cancel(with_one)
+    wait_until(lambda: not served.states(), "both have ended")
+    with_two = served.start(SWEEP, WHO)["name"]
+    with pytest.raises(Refusal, match="2 simulations run already"):
+        served.start(SIMULATION, WHO)
+    out = str(served.folder / with_two)
+    assert COMMANDS[-1][0] == "sweep"
+    assert COMMANDS[-1][2:] == [
+        *["--on", "simulator", "--out", out, "--yes", "--set=workload.flows=20"],
+        *["--schemes", "dctcp", "pias", "--seeds", "1", "2", "--jobs", "2"],
+    ]
+    assert COMMANDS[-2][-2:] == ["--jobs", "1"]
+
+
+def test_start__a_sweep_on_the_testbed_runs_one_point_at_a_time(served: RunManager) -> None:
+    served.start({**TESTBED, "sweep": True, "seeds": [1, 2]}, WHO)
+    assert COMMANDS[-1][-2:] == ["--jobs", "1"]
+    with pytest.raises(Refusal, match="holds the testbed"):
+        served.start(TESTBED, WHO)
+
+
+def test_list__a_sweep_that_starts_is_a_sweep(served: RunManager) -> None:
+    name = served.start(SWEEP, WHO)["name"]
+    (run,) = Listing(served).document()["runs"]
+    assert (run["name"], run["kind"], run["state"], run["by"]) == (name, "sweep", "running", "alice")
+
+
+def test_list__a_sweep_that_someone_calls_again_is_read_again(served: RunManager) -> None:
+    folder = sweep(served.folder / "old", ["dctcp", "pias"], [0.5], [1])
+    names = [str(path.relative_to(folder).parent) for path in folder.rglob("summary.json")]
+    listing = Listing(served)
+
+    def listed(points: list[str]) -> tuple[str, int, int]:
+        fresh = folder / "sweep.json.new"  # replaced as a sweep does
+        fresh.write_text(
+            json.dumps({"on": "simulator", "points": {name: {"scheme": "x"} for name in points}})
+        )
+        fresh.replace(folder / "sweep.json")
+        (run,) = listing.document()["runs"]
+        assert listing.document()["runs"] == [run]
+        return run["state"], run["finished"], run["points"]
+
+    assert listed(names) == ("done", 2, 2)
+    assert listed([*names, "tcp/load-0.5/seed-01"]) == ("partial", 2, 3)
 
 
 def test_start__a_testbed_of_someone_else_is_named(

@@ -12,6 +12,8 @@ from sluice.runs.folder import bundles, describe, entries, entry_of, read_plain
 from sluice.runs.progress_file import progress_file
 from tests.unit.sluice.bundles import sweep
 
+KILLED_STATE = {"pid": 1, "born": 1, "name": "", "scheme": "", "on": "simulator", "started_at": 1.0}
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -76,6 +78,21 @@ def test_bundles__one_with_a_link_among_its_files_is_left_out(root: Path) -> Non
     first, second = bundles(entry)
     (first / "summary.json").rename(root / "elsewhere.json")
     (first / "summary.json").symlink_to(root / "elsewhere.json")
+    assert bundles(entry) == [second]
+
+
+def test_sweep__an_interrupted_point_is_not_finished(root: Path) -> None:
+    entry = entry_of(root, "deep/sweep")
+    first, second = bundles(entry)
+    names = {str(path.relative_to(entry.path)): {"scheme": "x"} for path in (first, second)}
+    (entry.path / "sweep.json").write_text(json.dumps({"on": "simulator", "points": names}))
+    assert (describe(entry)["state"], describe(entry)["finished"]) == ("done", 2)
+    (entry.path / "progress.json").write_text(json.dumps(KILLED_STATE))
+    assert describe(entry)["reason"] == ""  # its last point had ended
+    meta = json.loads((first / "meta.json").read_text())
+    (first / "meta.json").write_text(json.dumps({**meta, "interrupted": True}))
+    assert (describe(entry)["state"], describe(entry)["finished"]) == ("partial", 1)
+    assert "killed?" in describe(entry)["reason"]
     assert bundles(entry) == [second]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.runs.work import Work
 from sluice.sweep.display import headline
-from sluice.sweep.run import SweepProgress
+from sluice.sweep.progress import SweepProgress
 from sluice.sweep.status import DONE, FAILED, RUNNING, Status, StatusFile, read_status, remaining_s
 from tests.kit.known import known
 

@@ -54,6 +54,12 @@ test("progressText: share, flows and time left, as far as they are known", () =>
   const running = { ...RUN, state: /** @type {const} */ ("running") };
   assert.equal(progressText(running), "Starting…");
   assert.equal(progressText({ ...running, progress: PROGRESS }), "25 %, 256 of 1000 flows, about 3 min left");
+  const sweep = {
+    ...running,
+    kind: /** @type {const} */ ("sweep"),
+    progress: { ...PROGRESS, recorded: 3, scheduled: 12 },
+  };
+  assert.match(progressText(sweep), /^25 %, 3 of 12 points, /);
   const unknown = { ...PROGRESS, remaining_s: null };
   assert.match(progressText({ ...running, progress: unknown }), /time left still unknown$/);
   assert.match(progressText({ ...running, state: "ending" }), /^Ending/);
@@ -64,7 +70,13 @@ test("stateText: a result that is not valid is bad, a sweep counts its points", 
   assert.equal(stateText({ ...RUN, valid: false }).tone, "bad");
   assert.equal(stateText({ ...RUN, state: "failed", reason: "no room" }).title, "no room");
   const sweep = { ...RUN, kind: /** @type {const} */ ("sweep"), points: 6, finished: 2 };
-  assert.equal(stateText({ ...sweep, state: "partial" }).text, "2 of 6 points");
+  const partial = stateText({
+    ...sweep,
+    state: "partial",
+    reason: "1 of 6 points failed; pias/load-0.5: no room",
+  });
+  assert.equal(partial.text, "2 of 6 points");
+  assert.match(partial.title, /no room$/);
 });
 
 test("cells and partialRows: figures in their units, a dash for what is missing", () => {
@@ -105,6 +117,7 @@ test("planText: the length, and why it cannot start now", () => {
   const plan = {
     scenario: "x",
     scheme: "pias",
+    points: null,
     on: "testbed",
     predicted_s: 30,
     asks: false,
@@ -114,5 +127,7 @@ test("planText: the length, and why it cannot start now", () => {
     planText(plan),
     "Valid. It runs pias and takes about 30 s. It cannot start now: a testbed runs.",
   );
+  const sweep = { ...plan, points: 6, scheme: "dctcp, pias", obstacle: null };
+  assert.equal(planText(sweep), "Valid. It runs 6 points (dctcp, pias) and takes about 30 s.");
   assert.match(planText({ ...plan, predicted_s: null, obstacle: null }), /an unknown time\.$/);
 });

@@ -40,13 +40,13 @@ export function length(seconds) {
 }
 
 /** @param {Run} run */
-export function progressText({ state, progress }) {
+export function progressText({ state, progress, kind }) {
   if (state === "ending") return "Ending in order: it writes what it has.";
   if (!progress) return "Starting…";
   const { share, recorded, scheduled, remaining_s } = progress;
   const left = remaining_s === null ? "time left still unknown" : `${length(remaining_s)} left`;
   if (!scheduled) return `Preparing, ${left}`;
-  return `${Math.floor(share * 100)} %, ${recorded} of ${scheduled} flows, ${left}`;
+  return `${Math.floor(share * 100)} %, ${recorded} of ${scheduled} ${kind === "sweep" ? "points" : "flows"}, ${left}`;
 }
 
 /**
@@ -57,7 +57,7 @@ export function progressText({ state, progress }) {
 export function stateText({ state, valid, reason, points, finished }) {
   if (points !== null) {
     const tone = state === "done" ? "good" : "warn";
-    return { text: `${finished} of ${points} points`, tone, title: "" };
+    return { text: `${finished} of ${points} points`, tone, title: reason };
   }
   if (state === "done" && valid === false) {
     return { text: "Not valid", tone: "bad", title: "The report says why." };
@@ -137,8 +137,9 @@ export function reportPath(names) {
 }
 
 /** @param {RunPlan} plan */
-export function planText({ scheme, predicted_s, obstacle }) {
+export function planText({ scheme, points, predicted_s, obstacle }) {
   const takes = predicted_s === null ? "an unknown time" : length(predicted_s);
   const now = obstacle ? ` It cannot start now: ${obstacle}.` : "";
-  return `Valid. It runs ${scheme} and takes ${takes}.${now}`;
+  const what = points === null ? scheme : `${points} points (${scheme})`;
+  return `Valid. It runs ${what} and takes ${takes}.${now}`;
 }

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulator refuses. It needs no compiled core, so a run can be refused before anything is compiled."""
+
+from __future__ import annotations
+
+from policy.desired import Policy
+from policy.errors import FieldError
+from policy.needs import Need
+from policy.scenario import Scenario
+from policy.scenario_tables import SPRAYS
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raise FieldError if the simulator lacks what the scenario asks for."""
+    if scenario.background:
+        raise FieldError(
+            "background",
+            'runs on the testbed only; on the simulator use [[workload.flow]] with until = "…"',
+        )
+    check_paths(scenario, scenario.policy)
+
+
+def check_paths(scenario: Scenario, policy: Policy) -> None:
+    """Raise FieldError if the policy reserves rates along one path, and flows take several."""
+    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
+        raise FieldError(
+            "simulator.multipath",
+            f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
+        )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder with a run or a sweep of each state, for tests of how the page of runs looks. Nothing is simulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from policy.fabrics import SIMULATOR
+from sluice.runs.progress_file import FILE, progress_file
+from sluice.sweep import Point
+from sluice.sweep.progress import sweep_file
+from tests.unit.sluice.bundles import document, sweep
+
+SCHEMES = ("dctcp", "pias")
+FIGURES = {
+    "classes": {"small": {"n": 40, "mean_us": 210.0, "p99_us": 900.0}},
+    **dict.fromkeys(("deadlines", "missed", "unfinished"), 0),
+}
+POINTS = [Point(scheme, 0.5, 1, document(scheme)) for scheme in SCHEMES]
+
+
+@contextmanager
+def known_runs(folder: Path) -> Iterator[None]:
+    """Keep a sweep with one of two points finished and a run under way. Others are done, incomplete and failed."""
+    for name in ("done", "incomplete", "under-way"):
+        sweep(folder / name, SCHEMES[: 2 if name == "done" else 1], [0.5], [1])
+        points = {point.name: {"scheme": point.scheme, "document": point.document} for point in POINTS}
+        (folder / name / "sweep.json").write_text(json.dumps({"on": SIMULATOR, "points": points}))
+    with sweep_file(folder / "incomplete", POINTS, SIMULATOR) as file:
+        file.end(2, {POINTS[1].name: "the disk is full"})
+    with progress_file(folder / "failed", name="own", scheme="pias", on=SIMULATOR) as failed:
+        failed.fail("the disk is full")
+    with (
+        sweep_file(folder / "under-way", POINTS, SIMULATOR),
+        progress_file(folder / "alone", name="own", scheme="pias", on=SIMULATOR),
+    ):
+        _advance(folder / "under-way", share=0.5, recorded=1, scheduled=2, remaining_s=30.0)
+        _advance(folder / "alone", share=0.4, recorded=40, scheduled=100, figures=FIGURES)
+        yield
+
+
+def _advance(folder: Path, **changes: object) -> None:
+    """Change the progress at once; a run writes it only twice a second."""
+    file = folder / FILE
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
