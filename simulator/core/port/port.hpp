@@ -27,6 +27,7 @@
 #include "port/queue_maps.hpp"
 #include "port/queueing.hpp"
 #include "port/rate_allocator.hpp"
+#include "port/waiting_packets.hpp"
 
 namespace sluice
 {
@@ -127,7 +128,7 @@ class alignas(64) Port : public Event
 
 	template <class Visit> void visit_waiting(Visit &&visit) const
 	{
-		queueing_->visit(visit);
+		waiting_.visit(visit);
 	}
 
 	template <class Visit> void visit_under_way(Visit &&visit) const
@@ -136,11 +137,19 @@ class alignas(64) Port : public Event
 	}
 
       private:
-	void catch_up(Time now);
+	void catch_up(Time now)
+	{
+		while (backlog_bytes_ && busy_until_ <= now)
+			send_next(busy_until_);
+	}
+
 	bool make_room(Packet *arriving, Time now);
 	bool has_room(Packet *arriving, Time now);
+	bool has_room_at_rank(Packet *arriving, Time now);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet, Time now);
+	bool marks_at_rank(const Packet &packet, Time now);
+	bool marks_backlog(const sl_vq_settings &marking, std::uint64_t found, bool draws) const;
 	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet, std::uint8_t from);
@@ -151,8 +160,24 @@ class alignas(64) Port : public Event
 	Packet *on_emulated_arrival();
 	void await(Time when);
 	void await_tokens();
-	std::uint64_t waiting_bytes(Time now) const;
-	std::uint64_t credit_bytes(Time now) const;
+
+	// The backlog that marks and buffer go by: all that waits, and what an emulated link has
+	// sent on credit.
+	std::uint64_t waiting_bytes(Time now) const
+	{
+		return backlog_bytes_ + credit_bytes(now);
+	}
+
+	// What an emulated link has sent ahead of its rate.
+	std::uint64_t credit_bytes(Time now) const
+	{
+		if (!kind_->burst)
+			return 0;
+		Time early = busy_until_ + kind_->burst - now;
+
+		return early > 0 ? static_cast<std::uint64_t>(early / kind_->rate.time_of(1)) : 0;
+	}
+
 	sl_ahead ahead(std::uint64_t credit_bytes) const;
 
 	// By cache line: first what an arrival reads, together with the event; then what a
@@ -166,15 +191,16 @@ class alignas(64) Port : public Event
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
 	const PortKind *kind_;
 
-	std::unique_ptr<Queueing> queueing_;
 	SharedQueueMap queue_of_;
 	PortStatistics statistics_;
+
+	WaitingPackets waiting_;
 
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
-	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {};
+	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;
 };
 
