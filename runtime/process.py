@@ -28,6 +28,15 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def obey_parent() -> None:
+    """Make this process die with its parent, and end at the SIGINT that the parent sends it.
+
+    A shell's background jobs ignore SIGINT, and their children would ignore it, too.
+    """
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def spawn(
     argv: Sequence[str],
     *,
@@ -51,7 +60,7 @@ def spawn(
             stderr=subprocess.STDOUT if out else None,
             env={**_DEFAULTS, **os.environ, **(env or {})},
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=obey_parent,
             pass_fds=pass_fds,
         )
         _spawned.add(process)

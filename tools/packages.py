@@ -96,7 +96,7 @@ include-package-data = false
 include = ["policy*", "runtime*", "topologies*", "simulator*", "sluice*", "experiments*"]
 
 [tool.setuptools.package-data]
-"*" = ["py.typed", "*.so", "*.j2", "*.css", "Snakefile", "*.toml", "*.cdf"]
+"*" = ["*"]
 """
 
 _WITH_COMPILED_CORE = """\
@@ -288,7 +288,7 @@ def wheel() -> None:
     run(sys.executable, "-m", "simulator.build")
     source = OUT / "wheel"
     shutil.rmtree(source, ignore_errors=True)
-    copy((path for path in tracked(*WHEEL_ROOMS) if _is_in_the_wheel(path)), source)
+    copy((path for path in tracked(*WHEEL_ROOMS) if is_in_the_wheel(path)), source)
     copy(tracked("experiments/scenarios", "experiments/workloads"), source)
     module = next((ROOT / "simulator").glob("_fabric.*.so"))
     copy((module.relative_to(ROOT), Path("README.md"), Path("LICENSE")), source)
@@ -298,7 +298,8 @@ def wheel() -> None:
     run(*pip, "--wheel-dir", OUT, source)
 
 
-def _is_in_the_wheel(path: Path) -> bool:
+def is_in_the_wheel(path: Path) -> bool:
+    """Return whether a file of WHEEL_ROOMS is for the wheel: all but documents and the sources of the core."""
     return path.suffix != ".md" and path.parts[:2] != ("simulator", "core")
 
 

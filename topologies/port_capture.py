@@ -23,7 +23,7 @@ from typing import IO
 
 from policy.captures import SNAP_BYTES, CaptureOrder, CaptureResult
 from policy.graph import Port
-from runtime.process import die_with_parent
+from runtime.process import obey_parent
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def captured_by(argv: Sequence[str], order: CaptureOrder) -> CaptureResult:
     """Do `captured` with this command, which writes a pcap file to its standard output."""
     with TemporaryFile() as said:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, preexec_fn=die_with_parent
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, preexec_fn=obey_parent
         )
         assert process.stdout is not None
         try:

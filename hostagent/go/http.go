@@ -53,8 +53,9 @@ func SetResponseDeadline(w http.ResponseWriter, deadline time.Duration) error {
 	if own.declared {
 		return errors.New("sluice: SetResponseDeadline: the response has begun: call it before the first byte")
 	}
-	own.declared = true
-	return Declare(own.conn, Flow{SizeBytes: own.size(), Deadline: deadline})
+	err := Declare(own.conn, Flow{SizeBytes: own.size(), Deadline: deadline})
+	own.declared = err == nil // otherwise the size is declared with the first byte
+	return err
 }
 
 type declaringWriter struct {

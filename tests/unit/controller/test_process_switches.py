@@ -82,7 +82,7 @@ def test_a_switch_that_answers_after_two_seconds_delays_no_other(tmp_path: Path,
         began = time.monotonic()
         wait_until(lambda: time.monotonic() - began >= 4, "four seconds")
         each = [(polls(peer) - earlier) / 40 for peer, earlier in zip(quick, before, strict=True)]
-        assert min(each) > 0.9
+        assert min(each) > 0.5  # at 0.05, they would wait for the slow one
         assert 1 <= polls(slow) - slow_before <= 3
         assert "switch-disconnected" not in controller.events()
 

@@ -40,8 +40,8 @@ def test_silent_agents__that_nobody_expects_are_forgotten_with_an_event(engine: 
     put_certificate(engine, valid)
     put_certificate(engine, replace(valid, serial="b", name="revoked", revoked_at=now))
     put_certificate(engine, replace(valid, serial="c", name="ended", ends_at=now - 60))
-    put_agents(engine, {**EXPECTED, **INVENTED})
     age_s = ages.age_s(engine)
+    put_agents(engine, {**EXPECTED, **INVENTED})
     forget_some(engine, Retention(), age_s + 500)
     assert names(engine) == {*EXPECTED, *INVENTED}
     forget_some(engine, FOR_EVER, age_s + 700)
