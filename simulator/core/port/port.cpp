@@ -26,7 +26,7 @@ bool reserves_rates(const Packet &packet)
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
     : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
-      kind_(&kind), waiting_(std::move(queueing)), queue_of_(std::move(queue_of))
+      kind_(&kind), queue_of_(std::move(queue_of)), waiting_(std::move(queueing))
 {
 	make_counters();
 }
@@ -123,34 +123,31 @@ void Port::await_tokens()
 		await(busy_until_);
 }
 
-Packet *Port::on_arrival()
+// On an emulated link, the event may be for tokens instead.
+bool Port::has_arrival() const
 {
-	if (kind_->burst)
-		return on_emulated_arrival();
-	Packet *packet = link_.pop();
-
-	if (link_.empty()) {
-		catch_up(kind_->world.now());
-		return packet;
-	}
-	await(link_.first().arrives_at);
-	return packet;
+	return !kind_->burst || (!link_.empty() && link_.first().arrives_at <= kind_->world.now());
 }
 
-Packet *Port::on_emulated_arrival()
+void Port::after_arrival()
 {
-	const Time now = kind_->world.now();
-	bool has_come = !link_.empty() && link_.first().arrives_at <= now;
-	Packet *packet = has_come ? link_.pop() : nullptr;
+	if (kind_->burst)
+		return after_emulated_arrival();
+	if (link_.empty())
+		catch_up(kind_->world.now());
+	else
+		await(link_.first().arrives_at);
+}
 
+void Port::after_emulated_arrival()
+{
 	awaits_tokens_ = true; // while the port catches up, its departures must set no event
-	catch_up(now);
+	catch_up(kind_->world.now());
 	awaits_tokens_ = false;
 	if (!link_.empty())
 		await(link_.first().arrives_at);
 	else if (backlog_bytes_)
 		await_tokens();
-	return packet;
 }
 
 // False if the arriving packet is dropped.

@@ -51,14 +51,27 @@ class alignas(64) Port : public Event
 		catch_up(kind_->world.now());
 	}
 
-	// The packet that reaches the end of the link now. On an emulated link nullptr, if the
-	// event was for tokens instead.
-	Packet *on_arrival();
+	// Takes the packet that reaches the end of the link now. On an emulated link nullptr, if the
+	// event was for tokens instead. `after_arrival` follows.
+	Packet *take_arrival()
+	{
+		return has_arrival() ? link_.pop() : nullptr;
+	}
+
+	// Sends what may leave by now, and awaits the next event.
+	void after_arrival();
 
 	// The packet that will arrive after it, if it is on the link already.
 	const Packet *next_arrival() const
 	{
 		return link_.empty() ? nullptr : &link_.first();
+	}
+
+	// A packet will be accepted soon: fetches from memory what this needs.
+	void prefetch() const
+	{
+		for (unsigned line = 0; line < 4; line++)
+			__builtin_prefetch(reinterpret_cast<const char *>(this) + 64 * line, 1);
 	}
 
 	std::uint16_t peer() const
@@ -157,7 +170,8 @@ class alignas(64) Port : public Event
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
 	void take_off(const Packet &packet);
-	Packet *on_emulated_arrival();
+	bool has_arrival() const;
+	void after_emulated_arrival();
 	void await(Time when);
 	void await_tokens();
 
