@@ -21,7 +21,7 @@ class WaitingPackets
 {
       public:
 	// nullptr: strict priorities.
-	explicit WaitingPackets(std::unique_ptr<Queueing> other) : strict_({}, {}), other_(std::move(other))
+	explicit WaitingPackets(std::unique_ptr<Queueing> other) : other_(std::move(other)), strict_({}, {})
 	{
 	}
 
@@ -75,8 +75,8 @@ class WaitingPackets
 		return other_ ? *other_ : static_cast<Queueing &>(strict_);
 	}
 
+	std::unique_ptr<Queueing> other_; // before the queues, whose last is rarely read
 	Priorities<Strict, PacketList> strict_;
-	std::unique_ptr<Queueing> other_;
 };
 
 } // namespace sluice
