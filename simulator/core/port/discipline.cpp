@@ -34,7 +34,9 @@ std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint6
 	case Discipline::Scheduler::Strict:
 		break;
 	}
-	return priorities(discipline, Strict());
+	if (discipline.flow_queues)
+		return priorities(discipline, Strict());
+	return nullptr;
 }
 
 } // namespace sluice

@@ -22,6 +22,7 @@ struct Discipline {
 	std::uint64_t burst_bytes = 0;		    // that a share may send at once after a silence
 };
 
+// nullptr for strict priorities, which are a part of the port (waiting_packets.hpp).
 std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint64_t bps);
 
 } // namespace sluice

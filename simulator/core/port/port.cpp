@@ -26,7 +26,7 @@ bool reserves_rates(const Packet &packet)
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
     : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
-      kind_(&kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
+      kind_(&kind), queue_of_(std::move(queue_of)), waiting_(std::move(queueing))
 {
 	make_counters();
 }
@@ -36,11 +36,12 @@ void Port::adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing)
 	const Time now = kind.world.now();
 
 	catch_up(now);
-	while (!queueing_->empty())
-		queueing->push(queueing_->pop(now), now);
-	queueing_ = std::move(queueing);
+	waiting_.change(std::move(queueing), now);
 	kind_ = &kind;
 	make_counters();
+	rank_bytes_ = {};
+	if (kind.ranks_matter)
+		visit_waiting([this](const Packet &packet) { rank_bytes_[rank_of(packet)] += packet.frame_bytes; });
 }
 
 // Counters and grants that exist already stay as they are.
@@ -58,46 +59,43 @@ void Port::make_counters()
 
 void Port::accept(Packet *packet, std::uint8_t from)
 {
-	const PortSettings &settings = kind_->settings;
-	const Time now = kind_->world.now();
+	const PortKind &kind = *kind_;
+	const Time now = kind.world.now();
 
 	catch_up(now);
 	packet->queue = (*queue_of_)[packet->tag];
-	if (settings.count_tags)
+	if (kind.counts_tags)
 		count(*packet, from);
-	if (settings.grants_rates && packet->kind == PacketKind::RateRequest)
+	if (kind.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
 	if (!has_room(packet, now))
 		return;
 	if (marks(*packet, now))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
-	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
-	queueing_->push(packet, now);
+	if (kind.ranks_matter)
+		rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
+	if (backlog_bytes_ > statistics_.most_bytes)
+		statistics_.most_bytes = backlog_bytes_;
+	waiting_.push(packet, now);
 	if (busy_until_ <= now)
 		send_next(now);
-	else if (kind_->burst && link_.empty())
+	else if (kind.burst && link_.empty())
 		await_tokens();
-}
-
-void Port::catch_up(Time now)
-{
-	while (backlog_bytes_ && busy_until_ <= now)
-		send_next(busy_until_);
 }
 
 void Port::send_next(Time now)
 {
-	Packet *packet = queueing_->pop(now);
+	const PortKind &kind = *kind_;
+	Packet *packet = waiting_.pop(now);
 
 	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
-	if (kind_->settings.count_queues)
+	if (kind.counts_queues)
 		count_sent(*packet);
-	busy_until_ = std::max(busy_until_, now - kind_->burst) + kind_->rate.time_of(packet->frame_bytes);
-	Time arrives_at = (kind_->burst ? now : busy_until_) + kind_->settings.delay;
+	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
+	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 
 	if (link_.empty() && !awaits_tokens_)
 		await(arrives_at);
@@ -108,7 +106,8 @@ void Port::send_next(Time now)
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
-	rank_bytes_[rank_of(packet)] -= packet.frame_bytes;
+	if (kind_->ranks_matter)
+		rank_bytes_[rank_of(packet)] -= packet.frame_bytes;
 }
 
 void Port::await(Time when)
@@ -124,49 +123,49 @@ void Port::await_tokens()
 		await(busy_until_);
 }
 
-Packet *Port::on_arrival()
+// On an emulated link, the event may be for tokens instead.
+bool Port::has_arrival() const
 {
-	if (kind_->burst)
-		return on_emulated_arrival();
-	Packet *packet = link_.pop();
-
-	if (link_.empty()) {
-		catch_up(kind_->world.now());
-		return packet;
-	}
-	await(link_.first().arrives_at);
-	return packet;
+	return !kind_->burst || (!link_.empty() && link_.first().arrives_at <= kind_->world.now());
 }
 
-Packet *Port::on_emulated_arrival()
+void Port::after_arrival()
 {
-	const Time now = kind_->world.now();
-	bool has_come = !link_.empty() && link_.first().arrives_at <= now;
-	Packet *packet = has_come ? link_.pop() : nullptr;
+	if (kind_->burst)
+		return after_emulated_arrival();
+	if (link_.empty())
+		catch_up(kind_->world.now());
+	else
+		await(link_.first().arrives_at);
+}
 
+void Port::after_emulated_arrival()
+{
 	awaits_tokens_ = true; // while the port catches up, its departures must set no event
-	catch_up(now);
+	catch_up(kind_->world.now());
 	awaits_tokens_ = false;
 	if (!link_.empty())
 		await(link_.first().arrives_at);
 	else if (backlog_bytes_)
 		await_tokens();
-	return packet;
 }
 
 // False if the arriving packet is dropped.
 bool Port::has_room(Packet *arriving, Time now)
 {
-	const PortSettings &settings = kind_->settings;
-	std::uint64_t total = waiting_bytes(now);
+	if (kind_->admits_by_rank && !reserves_rates(*arriving))
+		return has_room_at_rank(arriving, now);
+	return waiting_bytes(now) + arriving->frame_bytes <= kind_->buffer_bytes || make_room(arriving, now);
+}
 
-	if (settings.drop_order != DropOrder::Urgency || reserves_rates(*arriving))
-		return total + arriving->frame_bytes <= settings.buffer_bytes || make_room(arriving, now);
+bool Port::has_room_at_rank(Packet *arriving, Time now)
+{
+	std::uint64_t total = waiting_bytes(now);
 	sl_ahead levels = ahead(credit_bytes(now));
 	std::uint8_t rank = rank_of(*arriving);
 
 	if (sl_drop_order_admits(total, sl_ahead_above(&levels, total, rank), arriving->frame_bytes,
-				 settings.buffer_bytes, settings.mark_by, rank))
+				 kind_->buffer_bytes, kind_->settings.mark_by, rank))
 		return true;
 	drop(arriving);
 	return false;
@@ -177,14 +176,14 @@ bool Port::make_room(Packet *arriving, Time now)
 {
 	if (reserves_rates(*arriving))
 		return true; // a lost request would leave wrong counters at the ports that granted it
-	if (arriving->frame_bytes > kind_->settings.buffer_bytes) { // it can never fit
+	if (arriving->frame_bytes > kind_->buffer_bytes) { // it can never fit
 		drop(arriving);
 		return false;
 	}
-	while (waiting_bytes(now) + arriving->frame_bytes > kind_->settings.buffer_bytes) {
+	while (waiting_bytes(now) + arriving->frame_bytes > kind_->buffer_bytes) {
 		Packet *victim = kind_->settings.drop_order == DropOrder::PushOut
-					 ? queueing_->least_urgent(arriving, now)
-					 : queueing_->displaced(arriving);
+					 ? waiting_.least_urgent(arriving, now)
+					 : waiting_.displaced(arriving);
 
 		if (victim != arriving)
 			take_off(*victim);
@@ -198,7 +197,7 @@ bool Port::make_room(Packet *arriving, Time now)
 void Port::drop(Packet *packet)
 {
 	statistics_.dropped++;
-	if (kind_->settings.count_queues)
+	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].dropped++;
 	kind_->world.totals.dropped++;
 	if (!--packet->flow->packets_under_way && packet->flow->reported)
@@ -210,36 +209,33 @@ void Port::drop(Packet *packet)
 // one.
 bool Port::marks(const Packet &packet, Time now)
 {
-	if (kind_->settings.marking.phantom_rate_bps)
-		return sl_vq_arrive(&virtual_queue_, &kind_->settings.marking, packet.frame_bytes,
+	const PortKind &kind = *kind_;
+
+	if (kind.has_phantom)
+		return sl_vq_arrive(&virtual_queue_, &kind.marking, packet.frame_bytes,
 				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
-	if (!kind_->settings.marking.mark_bytes || !packet.ect)
+	if (!kind.marking.mark_bytes || !packet.ect)
 		return false;
-	sl_by_rank by = kind_->settings.by_rank();
-	sl_ahead levels = sl_ranks_matter(&by) ? ahead(credit_bytes(now)) : sl_ahead{};
+	if (kind.ranks_matter)
+		return marks_at_rank(packet, now);
+	return marks_backlog(kind.marking, waiting_bytes(now), kind.has_ramp);
+}
+
+bool Port::marks_at_rank(const Packet &packet, Time now)
+{
+	const sl_by_rank &by = kind_->by_rank;
+	sl_ahead levels = ahead(credit_bytes(now));
 	std::uint64_t found = sl_backlog_that_marks(&levels, &by, waiting_bytes(now), rank_of(packet));
-	sl_vq_settings own = kind_->settings.marking;
+	sl_vq_settings own = kind_->marking;
 
 	own.mark_bytes = sl_mark_bytes_of_rank(own.mark_bytes, &by, rank_of(packet));
-	bool ramp = own.mark_max_bytes > own.mark_bytes;
-
-	return sl_vq_marks_backlog(&own, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
-				   ramp ? kind_->world.random.next32() : 0);
+	return marks_backlog(own, found, own.mark_max_bytes > own.mark_bytes);
 }
 
-// The backlog that marks and buffer go by: all that waits, and what an emulated link has sent on
-// credit.
-std::uint64_t Port::waiting_bytes(Time now) const
+bool Port::marks_backlog(const sl_vq_settings &marking, std::uint64_t found, bool draws) const
 {
-	return backlog_bytes_ + credit_bytes(now);
-}
-
-// What an emulated link has sent ahead of its rate.
-std::uint64_t Port::credit_bytes(Time now) const
-{
-	Time early = kind_->burst ? busy_until_ + kind_->burst - now : 0;
-
-	return early > 0 ? static_cast<std::uint64_t>(early / kind_->rate.time_of(1)) : 0;
+	return sl_vq_marks_backlog(&marking, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+				   draws ? kind_->world.random.next32() : 0);
 }
 
 // What waits at each rank and above it. What was sent on credit counts as the most urgent.
@@ -258,7 +254,7 @@ void Port::mark(Packet *packet)
 		return;
 	packet->ce = true;
 	statistics_.marked++;
-	if (kind_->settings.count_queues)
+	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].marked++;
 }
 

@@ -27,6 +27,7 @@
 #include "port/queue_maps.hpp"
 #include "port/queueing.hpp"
 #include "port/rate_allocator.hpp"
+#include "port/waiting_packets.hpp"
 
 namespace sluice
 {
@@ -50,14 +51,27 @@ class alignas(64) Port : public Event
 		catch_up(kind_->world.now());
 	}
 
-	// The packet that reaches the end of the link now. On an emulated link nullptr, if the
-	// event was for tokens instead.
-	Packet *on_arrival();
+	// Takes the packet that reaches the end of the link now. On an emulated link nullptr, if the
+	// event was for tokens instead. `after_arrival` follows.
+	Packet *take_arrival()
+	{
+		return has_arrival() ? link_.pop() : nullptr;
+	}
+
+	// Sends what may leave by now, and awaits the next event.
+	void after_arrival();
 
 	// The packet that will arrive after it, if it is on the link already.
 	const Packet *next_arrival() const
 	{
 		return link_.empty() ? nullptr : &link_.first();
+	}
+
+	// A packet will be accepted soon: fetches from memory what this needs.
+	void prefetch() const
+	{
+		for (unsigned line = 0; line < 4; line++)
+			__builtin_prefetch(reinterpret_cast<const char *>(this) + 64 * line, 1);
 	}
 
 	std::uint16_t peer() const
@@ -127,7 +141,7 @@ class alignas(64) Port : public Event
 
 	template <class Visit> void visit_waiting(Visit &&visit) const
 	{
-		queueing_->visit(visit);
+		waiting_.visit(visit);
 	}
 
 	template <class Visit> void visit_under_way(Visit &&visit) const
@@ -136,11 +150,19 @@ class alignas(64) Port : public Event
 	}
 
       private:
-	void catch_up(Time now);
+	void catch_up(Time now)
+	{
+		while (backlog_bytes_ && busy_until_ <= now)
+			send_next(busy_until_);
+	}
+
 	bool make_room(Packet *arriving, Time now);
 	bool has_room(Packet *arriving, Time now);
+	bool has_room_at_rank(Packet *arriving, Time now);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet, Time now);
+	bool marks_at_rank(const Packet &packet, Time now);
+	bool marks_backlog(const sl_vq_settings &marking, std::uint64_t found, bool draws) const;
 	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet, std::uint8_t from);
@@ -148,11 +170,28 @@ class alignas(64) Port : public Event
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
 	void take_off(const Packet &packet);
-	Packet *on_emulated_arrival();
+	bool has_arrival() const;
+	void after_emulated_arrival();
 	void await(Time when);
 	void await_tokens();
-	std::uint64_t waiting_bytes(Time now) const;
-	std::uint64_t credit_bytes(Time now) const;
+
+	// The backlog that marks and buffer go by: all that waits, and what an emulated link has
+	// sent on credit.
+	std::uint64_t waiting_bytes(Time now) const
+	{
+		return backlog_bytes_ + credit_bytes(now);
+	}
+
+	// What an emulated link has sent ahead of its rate.
+	std::uint64_t credit_bytes(Time now) const
+	{
+		if (!kind_->burst)
+			return 0;
+		Time early = busy_until_ + kind_->burst - now;
+
+		return early > 0 ? static_cast<std::uint64_t>(early / kind_->rate.time_of(1)) : 0;
+	}
+
 	sl_ahead ahead(std::uint64_t credit_bytes) const;
 
 	// By cache line: first what an arrival reads, together with the event; then what a
@@ -166,15 +205,16 @@ class alignas(64) Port : public Event
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
 	const PortKind *kind_;
 
-	std::unique_ptr<Queueing> queueing_;
 	SharedQueueMap queue_of_;
 	PortStatistics statistics_;
+
+	WaitingPackets waiting_;
 
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
-	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {};
+	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;
 };
 

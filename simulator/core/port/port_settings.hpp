@@ -63,19 +63,34 @@ struct PortSettings {
 
 // What all ports with the same settings share. A packet reads it at every port, and a large
 // fabric has thousands of ports. A port itself therefore holds only what differs from port to
-// port, so that the caches hold more ports.
-struct PortKind {
+// port, so that the caches hold more ports. First come two cache lines with what every packet reads.
+struct alignas(64) PortKind {
 	PortKind(World &of_world, const PortSettings &of_ports)
-	    : world(of_world), settings(of_ports), rate(of_ports.bps),
-	      burst(serialisation(of_ports.burst_bytes, of_ports.bps))
+	    : world(of_world), rate(of_ports.bps), delay(of_ports.delay),
+	      burst(serialisation(of_ports.burst_bytes, of_ports.bps)), buffer_bytes(of_ports.buffer_bytes),
+	      by_rank(of_ports.by_rank()), counts_tags(of_ports.count_tags), counts_queues(of_ports.count_queues),
+	      grants_rates(of_ports.grants_rates), admits_by_rank(of_ports.drop_order == DropOrder::Urgency),
+	      ranks_matter(sl_ranks_matter(&by_rank)), has_phantom(of_ports.marking.phantom_rate_bps),
+	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes), marking(of_ports.marking),
+	      settings(of_ports)
 	{
-		settings.marking.rate_bps = settings.bps;
+		marking.rate_bps = of_ports.bps;
 	}
 
 	World &world;
-	PortSettings settings;
-	LinkRate rate;
-	Time burst; // how far an emulated link may send ahead of its rate
+	const LinkRate rate;
+	const Time delay;
+	const Time burst; // how far an emulated link may send ahead of its rate
+	const std::uint64_t buffer_bytes;
+	const sl_by_rank by_rank;
+
+	const bool counts_tags, counts_queues, grants_rates;
+	const bool admits_by_rank; // drops by laws/drop_order.h
+	const bool ranks_matter;   // marks or drops go by what waits at each rank
+	const bool has_phantom;	   // marks go by a phantom queue
+	const bool has_ramp;	   // marks are drawn
+	sl_vq_settings marking;
+	const PortSettings settings;
 };
 
 } // namespace sluice

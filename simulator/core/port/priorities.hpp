@@ -14,7 +14,7 @@
 namespace sluice
 {
 
-template <class Scheduler, class Queue> class alignas(64) Priorities final : public Queueing
+template <class Scheduler, class Queue> class Priorities final : public Queueing
 {
       public:
 	Priorities(Scheduler scheduler, const Queue &queue) : scheduler_(std::move(scheduler))

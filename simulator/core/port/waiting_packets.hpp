@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packets that wait at a port. Nearly all ports serve strict priorities, so these are a part of
+// the port itself: a packet then needs no further cache line and no virtual call. Any other
+// discipline is an object of its own.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "event/time.hpp"
+#include "packet/packet.hpp"
+#include "packet/packet_list.hpp"
+#include "port/priorities.hpp"
+#include "port/priority_schedulers.hpp"
+#include "port/queueing.hpp"
+
+namespace sluice
+{
+
+class WaitingPackets
+{
+      public:
+	// nullptr: strict priorities.
+	explicit WaitingPackets(std::unique_ptr<Queueing> other) : other_(std::move(other)), strict_({}, {})
+	{
+	}
+
+	void push(Packet *packet, Time now)
+	{
+		if (other_)
+			other_->push(packet, now);
+		else
+			strict_.push(packet, now);
+	}
+
+	// The packet to send next. Only if one waits.
+	Packet *pop(Time now)
+	{
+		return other_ ? other_->pop(now) : strict_.pop(now);
+	}
+
+	Packet *displaced(Packet *arriving)
+	{
+		return queueing().displaced(arriving);
+	}
+
+	Packet *least_urgent(Packet *arriving, Time now)
+	{
+		return queueing().least_urgent(arriving, now);
+	}
+
+	// Goes over to another discipline. The packets wait on, in the order in which they would
+	// have been sent.
+	void change(std::unique_ptr<Queueing> other, Time now)
+	{
+		WaitingPackets changed(std::move(other));
+
+		while (!queueing().empty())
+			changed.push(pop(now), now);
+		strict_ = std::move(changed.strict_);
+		other_ = std::move(changed.other_);
+	}
+
+	template <class Visit> void visit(Visit &&visit) const
+	{
+		if (other_)
+			other_->visit(visit);
+		else
+			strict_.visit(visit);
+	}
+
+      private:
+	Queueing &queueing()
+	{
+		return other_ ? *other_ : static_cast<Queueing &>(strict_);
+	}
+
+	std::unique_ptr<Queueing> other_; // before the queues, whose last is rarely read
+	Priorities<Strict, PacketList> strict_;
+};
+
+} // namespace sluice
