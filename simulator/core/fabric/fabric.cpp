@@ -136,7 +136,8 @@ void Fabric::handle(Event *event)
 }
 
 // The port that a packet meets next is often in no near cache. So it is fetched while the port that the
-// packet comes from awaits its next arrival. This saves 4 to 10 % of the CPU time at 144 hosts.
+// packet comes from awaits its next arrival. At 144 hosts this saves 4 to 10 % of
+// the CPU time; at 16 hosts, whose ports are all near, it costs 3 %.
 void Fabric::handle_arrival(Port &port)
 {
 	Packet *packet = port.take_arrival();
