@@ -64,7 +64,7 @@ ACCEPTED = {
     "dctcp.h: < -> <= in `sl_u32 left = cut < cwnd ? cwnd - (sl_u32)cut : 0;`": _SAME,
     "dctcp.h: 0 -> 1 in `sl_u32 left = cut < cwnd ? cwnd - (sl_u32)cut : 0;`": "SL_MIN_CWND is above both",
     "dctcp.h: > -> >= in `return cwnd / 2 > SL_MIN_CWND ? cwnd / 2 : SL_MIN_CWND;`": _SAME,
-    "dqs.h: 1 -> 2 in `return 1;`": "any number but 0 says that it is free",
+    "dqs.h: 1 -> 2 in `return 1;` (2)": "any number but 0 says that it is free",
     "dqs.h: > -> >= in `return !q->waiting && now_ns > q->emptied_ns && "
     "now_ns - q->emptied_ns > set->release_ns;`": "no time has passed then, and none is above release_ns",
     "dqs.h: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {`": "the number of queues ends the loop before",
@@ -80,6 +80,47 @@ ACCEPTED = {
         "a sub-queue beyond the number is free"
     ),
     "drop_order.h: > -> >= in `return up_to > above ? up_to - above : 0;`": _SAME,
+    "drop_order.h: 0 -> 1 in `enum sl_mark_by { SL_MARK_BY_PORT = 0, SL_MARK_BY_QUEUE = 1, "
+    "SL_MARK_BY_AHEAD = 2 };`": "no law asks for it: the port is what remains",
+    "drop_order.h: > -> >= in `sl_u64 room = sl_drop_order_room(buffer, mark_by, rank), below = total > "
+    "above ? total - above : 0;`": _SAME,
+    "mark.h: > -> >= in `if (!bytes || bytes > SL_VQ_MAX_BYTES)`": _SAME,
+    "mark.h: <= -> < in `return phantom <= first ? 0 : sl_vq_drained(phantom - first, rate_bps, "
+    "elapsed_ns - sent_ns - 1);`": _SAME,
+    "mark.h: > -> >= in `if (grown > ~0ULL - phantom)`": "the sum is above every bound then",
+    "mark.h: 0 -> 1 in `if (grown > ~0ULL - phantom)`": "the sum is above every bound then",
+    "mark.h: <= -> < in `if (now_ns <= q->last_ns)`": "no time has passed, so nothing drains",
+    "mark.h: >= -> > in `if (q->level >= real)`": _SAME,
+    "mark.h: > -> >= in `q->phantom = q->phantom > behind ? q->phantom - behind : 0;`": _SAME,
+    "mark.h: > -> >= in `if (!min || min > SL_VQ_MAX_BYTES || found <= min * SL_VQ_UNITS_PER_BYTE)`": (
+        "no backlog is larger"
+    ),
+    "mark.h: 1 -> 2 in `return 1;`": "any number but 0 says that it marks",
+    "mark.h: <= -> < in `return set->phantom_rate_bps && set->phantom_mark_bytes <= SL_VQ_MAX_BYTES &&`": (
+        "no phantom queue is larger"
+    ),
+    "reduction.h: > -> >= in `may_send = allowed > r->sent ? allowed - r->sent : 0;`": _SAME,
+    "reduction.h: > -> >= in `allowed = r->delivered > r->sent ? r->delivered - r->sent : 0;`": _SAME,
+    "tag.h: 32 -> 33 in `#define SL_TAG_ORIGIN (1ULL << 32)`": "any larger multiple of 2^32 is as good",
+    "tag.h: 1 -> 2 in `#define SL_TAG_ORIGIN (1ULL << 32)`": "any larger multiple of 2^32 is as good",
+    "tag.h: <= -> < in `if (below + step <= SL_ATTAINED_BUCKETS && sl_attained_edges_bytes[below + step "
+    "- 1] < attained_bytes)`": "what is above the last edge gets the last bucket anyway",
+    "tag.h: > -> >= in `return now_ns > s->last_data_ns && now_ns - s->last_data_ns > idle_gap_ns;`": (
+        "no time has passed then, and none is above the gap"
+    ),
+    "tag.h: > -> >= in `if (to > s->end)`": _SAME,
+    "tag.h: > -> >= in `return from > s->start ? from - s->start : 0;`": _SAME,
+    "ucp.h: >= -> > in `if (now_ns >= deadline_ns)`": "with no time left, the share says the same",
+    "ucp.h: > -> >= in `elapsed = now_ns > start_ns ? now_ns - start_ns : 0;`": _SAME,
+    "ucp.h: 47 -> 48 in `if (elapsed >= 1ULL << 47) { /* 39 hours, so that the product fits */`": (
+        "48 bits and 16 more fit as well"
+    ),
+    "ucp.h: >= -> > in `if (elapsed >= 1ULL << 47) { /* 39 hours, so that the product fits */`": (
+        "48 bits and 16 more fit as well"
+    ),
+    "ucp.h: 1 -> 2 in `if (elapsed >= 1ULL << 47) { /* 39 hours, so that the product fits */`": (
+        "48 bits and 16 more fit as well"
+    ),
 }
 """Key of a survivor → why no test can or should notice it."""
 

@@ -173,6 +173,17 @@ def test_arrive__drops_only_packets_that_do_not_fit(laws: ModuleType) -> None:
     assert arrive(laws, state, settings, 1500, 1 + drain_ns) == PASS
 
 
+def test_arrive__the_largest_packet_fits_the_largest_buffer(laws: ModuleType) -> None:
+    assert arrive(laws, *queue(laws, buffer_bytes=0), MAX_BYTES, 1) == PASS
+    assert arrive(laws, *queue(laws, buffer_bytes=0), MAX_BYTES + 1, 1) == DROP
+
+
+def test_ramp__without_width_marks_from_the_smallest_part_of_a_byte_above_k(laws: ModuleType) -> None:
+    _, settings = queue(laws, mark_bytes=80_000, mark_max_bytes=80_000)
+    assert levels(laws, settings, 80_000, 0) == PASS
+    assert levels(laws, settings, 80_000 + Fraction(1, UNITS), 2**32 - 1) == MARK
+
+
 def test_arrive__no_rate_means_no_queue(laws: ModuleType) -> None:
     state, settings = queue(laws, rate_bps=0, mark_bytes=1, buffer_bytes=1)
     assert [arrive(laws, state, settings, 9000, 1) for _ in range(5)] == [PASS] * 5

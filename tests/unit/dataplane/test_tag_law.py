@@ -129,6 +129,7 @@ def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_
 ) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 20_000, 0)
+    assert send(laws, state, 19_000, 1000, 4 * GAP_NS) == 19_000, "the last bytes, which are acknowledged"
     assert send(laws, state, 10_000, 1000, 5 * GAP_NS) == 10_000
     assert send(laws, state, 20_000, 1000, 5 * GAP_NS + 1) == 20_000, (
         "the flow was active when it was repeated"
