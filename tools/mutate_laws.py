@@ -99,6 +99,8 @@ ACCEPTED = {
     "mark.h: <= -> < in `return set->phantom_rate_bps && set->phantom_mark_bytes <= SL_VQ_MAX_BYTES &&`": (
         "no phantom queue is larger"
     ),
+    "mcp.h: < -> <= in `if (packets < SL_MIN_CWND)`": _SAME,
+    "mcp.h: < -> <= in `return packets < SL_MCP_NO_BOUND ? (sl_u32)packets : SL_MCP_NO_BOUND;`": _SAME,
     "reduction.h: > -> >= in `may_send = allowed > r->sent ? allowed - r->sent : 0;`": _SAME,
     "reduction.h: > -> >= in `allowed = r->delivered > r->sent ? r->delivered - r->sent : 0;`": _SAME,
     "tag.h: 32 -> 33 in `#define SL_TAG_ORIGIN (1ULL << 32)`": "any larger multiple of 2^32 is as good",
@@ -235,13 +237,14 @@ def _fail(files: list[Path], place: Path) -> bool:
 
 
 def _use(extension: Path) -> None:
-    """Make the tests load this module."""
+    """Make the tests load this module, and read its headers."""
     spec = importlib.util.spec_from_file_location("mutant", extension)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     vars(laws_cffi)["load"] = lambda: module
+    vars(build)["LAWS"] = extension.parent / "laws"
 
 
 if __name__ == "__main__":

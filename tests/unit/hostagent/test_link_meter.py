@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import replace
 
+from experiments.checks.soak.usage import read_process
 from hostagent.link_meter import LinkMeter, with_rates
 from policy.host_state import LinkCounters
 
@@ -34,6 +36,24 @@ def test_meter__counts_what_leaves_an_interface() -> None:
     assert after.sent_bytes - before.sent_bytes >= 5_000
     assert after.sent_bps is not None
     assert after.sent_bps > 0
+
+
+def test_meter__leaves_nothing_in_the_process() -> None:
+    """A reading a second for weeks. A question over netlink would leave some kilobytes each time."""
+    meter = LinkMeter("lo")
+    for _ in range(200):
+        meter.read()
+    before_kb = resident_kb()
+    for _ in range(1000):
+        meter.read()
+    meter.close()
+    assert resident_kb() - before_kb < 1000
+
+
+def resident_kb() -> int:
+    used = read_process(os.getpid())
+    assert used is not None
+    return used[0]
 
 
 def test_meter__a_missing_interface_has_no_counters() -> None:
