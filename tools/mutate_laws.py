@@ -43,6 +43,7 @@ _TOKEN = re.compile(
 )
 _QUEUED = "sl_u32 queued_us = s->rtt_at_quench_us > least_rtt_us ? s->rtt_at_quench_us - least_rtt_us : 0;"
 _SAME = "the same value where equal"
+_ROUNDED = "rounds a product in Q32, of which the result keeps the upper part, Q20"
 ACCEPTED = {
     "d2tcp.h: < -> <= in `return d < SL_D2TCP_MIN_Q16 ? SL_D2TCP_MIN_Q16 : (sl_u32)d;`": _SAME,
     "datcp.h: > -> >= in `sl_u64 gap = desired > average ? desired - average : average - desired;`": _SAME,
@@ -101,6 +102,16 @@ ACCEPTED = {
     ),
     "mcp.h: < -> <= in `if (packets < SL_MIN_CWND)`": _SAME,
     "mcp.h: < -> <= in `return packets < SL_MCP_NO_BOUND ? (sl_u32)packets : SL_MCP_NO_BOUND;`": _SAME,
+    "power.h: 21 -> 22 in `if (whole > 21)`": "2^-22 in Q20 rounds to 0 anyway",
+    "power.h: > -> >= in `if (whole > 21)`": "2^-21 in Q20 is half a unit, which may round to either side",
+    "power.h: < -> <= in `for (i = 0; i < SL_POWER_BITS; i++) {` (2)": "the bit beyond the last is 0",
+    "power.h: 1 -> 2 in `product -= ((product * sl_power_missing_q32[i] + (1ULL << 31)) >> 32) * bit;`": _ROUNDED,
+    "power.h: + -> - in `product -= ((product * sl_power_missing_q32[i] + (1ULL << 31)) >> 32) * bit;`": _ROUNDED,
+    "power.h: << -> >> in `product -= ((product * sl_power_missing_q32[i] + (1ULL << 31)) >> 32) * bit;`": _ROUNDED,
+    "power.h: 31 -> 32 in `product -= ((product * sl_power_missing_q32[i] + (1ULL << 31)) >> 32) * bit;`": _ROUNDED,
+    "power.h: >= -> > in `if (alpha_q20 >= SL_POWER_ONE_Q20)`": _SAME,
+    "rate.h: > -> >= in `return size_bytes > acked_bytes ? size_bytes - acked_bytes : 0;`": _SAME,
+    "rate.h: > -> >= in `return deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000 : 0;`": _SAME,
     "reduction.h: > -> >= in `may_send = allowed > r->sent ? allowed - r->sent : 0;`": _SAME,
     "reduction.h: > -> >= in `allowed = r->delivered > r->sent ? r->delivered - r->sent : 0;`": _SAME,
     "tag.h: 32 -> 33 in `#define SL_TAG_ORIGIN (1ULL << 32)`": "any larger multiple of 2^32 is as good",
