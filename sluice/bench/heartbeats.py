@@ -3,27 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from policy.agents import HostHeartbeat, WatchStatus
-
-_COUNTS = (
-    *(
-        "spool_depth",
-        "records_refused",
-        "flows_started",
-        "flows_finished",
-        "flows_unfinished",
-        "flows_active",
-    ),
-    *("flows_scheduled", "flows_received", "bytes_received", "retransmissions", "timeouts"),
-    *("controls_refused", "flows_undeclared", "start_lag_max_us"),
-)
 
 
 def idle_heartbeat() -> HostHeartbeat:
     """Return the status of an agent without flows."""
-    counts: Any = dict.fromkeys(_COUNTS, 0)
     return HostHeartbeat(
         pid=1,
         policy_version=0,
@@ -34,9 +18,22 @@ def idle_heartbeat() -> HostHeartbeat:
         hook=True,
         hook_problem="",
         tagger=True,
+        spool_depth=0,
+        records_refused=0,
         watch=WatchStatus(watching=False),
+        flows_started=0,
+        flows_finished=0,
+        flows_unfinished=0,
+        flows_active=0,
+        flows_scheduled=0,
         schedule_done=False,
+        flows_received=0,
+        bytes_received=0,
+        retransmissions=0,
+        timeouts=0,
         realtime=False,
+        controls_refused=0,
+        flows_undeclared=0,
+        start_lag_max_us=0,
         user_space_mean_us=0.0,
-        **counts,
     )

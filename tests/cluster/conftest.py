@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,15 @@ class Slurm:
 
     def restart_controller(self) -> None:
         run([TOOL, "restart", str(self.folder)])
+
+    @contextmanager
+    def drained(self, node: str) -> Iterator[None]:
+        """Give a node no further jobs."""
+        self("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+        try:
+            yield
+        finally:
+            self("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
 @pytest.fixture(scope="session")

@@ -77,13 +77,10 @@ def test_a_killed_job_starts_again_and_a_drained_node_gets_no_more(
 ) -> None:
     process = shared.start()
     wait_until(lambda: bool(processes_in(shared.out, POINT)), "a point to run", timeout_s=PATIENCE_S)
-    slurm("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
-    try:
+    with slurm.drained("n2"):
         for pid in processes_in(shared.out, POINT):
             os.kill(pid, signal.SIGKILL)
         shared.finish(process)
-    finally:
-        slurm("scontrol", "update", "NodeName=n2", "State=RESUME")
     check_same(shared.out, local)
     assert "Trying to restart job" in (shared.out / "snakemake.log").read_text()
 
@@ -91,13 +88,10 @@ def test_a_killed_job_starts_again_and_a_drained_node_gets_no_more(
 def test_a_staged_job_that_is_killed_starts_again(slurm: Slurm, staged: Sweeps, local: Path) -> None:
     process = staged.start()
     wait_until(lambda: bool(staged.jobs()), "a job to run", timeout_s=PATIENCE_S)
-    slurm("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
-    try:
+    with slurm.drained("n2"):
         for job in staged.jobs():
             slurm("scancel", "--signal=KILL", job)
         staged.finish(process)
-    finally:
-        slurm("scontrol", "update", "NodeName=n2", "State=RESUME")
     check_same(staged.out, local)
     assert "Trying to restart job" in (staged.out / "snakemake.log").read_text()
 

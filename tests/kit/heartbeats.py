@@ -16,33 +16,22 @@ from policy.agents import (
     heartbeat_document,
 )
 from policy.behaviour import PortBehaviour
+from sluice.bench.heartbeats import idle_heartbeat
 
-_HOST = HostHeartbeat(
+_HOST = replace(
+    idle_heartbeat(),
     pid=7,
     policy_version=1,
     congestion_control="sluice_dctcp",
     default_congestion_control="sluice_dctcp",
-    fallback=False,
-    fallback_reason="",
-    hook=True,
-    hook_problem="",
-    tagger=True,
-    spool_depth=0,
-    records_refused=0,
     watch=WatchStatus(watching=True),
     flows_started=5,
     flows_finished=4,
-    flows_unfinished=0,
     flows_active=1,
     flows_scheduled=9,
-    schedule_done=False,
     flows_received=3,
     bytes_received=30_000,
-    retransmissions=0,
-    timeouts=0,
     realtime=True,
-    controls_refused=0,
-    flows_undeclared=0,
     start_lag_max_us=120,
     user_space_mean_us=15.5,
 )

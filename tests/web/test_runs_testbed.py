@@ -13,37 +13,21 @@ from runtime.wait import wait_until
 from sluice.runs.obstacle import obstacle
 from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import until
-from tests.web.test_runs import RunsServer, open_runs
+from tests.web.test_runs import OWN, RunsServer, open_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 
-SMALL = b"""
-name = "small"
-[fabric]
-topology = "single"
-hosts = 2
-host_rate = "5Mbit"
-[scheme]
-name = "dctcp"
-[workload]
-pattern = "many-to-one"
-to = "h1"
-load = 0.3
-flows = 6
-mix = [{ bytes = "10KB", share = 1.0 }]
-"""
-
 
 def choose_testbed(page: Page, server: RunsServer) -> None:
-    """Choose a small scenario on the testbed."""
+    """Choose a scenario of our own on the testbed."""
     wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
     open_runs(page, server)
     page.check("input[name=on][value=testbed]")
     page.select_option("#scenario", "")
-    page.set_input_files("#own", {"name": "small.toml", "mimeType": "application/toml", "buffer": SMALL})
+    page.set_input_files("#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": OWN.encode()})
 
 
 def test_where_no_testbed_can_run_the_page_says_why_and_starts_nothing(page: Page, tmp_path: Path) -> None:
