@@ -232,8 +232,9 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 }
 
 /*
- * Data leaves after a pause. A passed deadline ends here: if a flow has no known size, the pause
- * counts as its end. Otherwise later data would stay the most urgent for ever.
+ * Data leaves after a pause. A passed deadline ends here, because later data would stay the most
+ * urgent for ever: without a known size the pause counts as the flow's end, and a declared size
+ * may be larger than what the program sends.
  */
 static __always_inline void drop_passed_deadline(struct sock *sk)
 {
