@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from controller.openflow import Frame, Framer, MessageType, message
+from runtime.wait import patient
 
 _BUNDLE_CONTROL = 2300
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
@@ -56,6 +57,7 @@ class Peer:
 
     def run(self, until: Callable[[], object], timeout_s: float = 10.0) -> None:
         """Answer until a condition holds or the controller closes the connection. Raises TimeoutError otherwise."""
+        timeout_s = patient(timeout_s)
         deadline = time.monotonic() + timeout_s
         while not (until() or self.closed):
             if time.monotonic() > deadline:

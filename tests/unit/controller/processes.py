@@ -78,6 +78,7 @@ class Process:
     def close(self) -> None:
         if self.process.poll() is None:
             stop(self.process)
+        print(self.log)  # pytest shows it if the test fails
         self.engine.dispose()
 
 
