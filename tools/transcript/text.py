@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-MOST_LINES = 60
-_KEPT_LINES = 25
+_FIRST_LINES = 12
+_LAST_LINES = 48
+"""A long output keeps these lines. Most results stand at the end."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ def shortened(text: str) -> str:
     """Return an output without repeated lines and colours, and without the middle of a long one."""
     lines = [line.split("\r")[-1].rstrip() for line in text.strip("\n").split("\n")]
     lines = [line for line, _ in groupby(lines)]
-    if len(lines) > MOST_LINES:
-        left_out = len(lines) - 2 * _KEPT_LINES
-        lines = [*lines[:_KEPT_LINES], f"… {left_out} lines …", *lines[-_KEPT_LINES:]]
+    left_out = len(lines) - _FIRST_LINES - _LAST_LINES
+    if left_out > 0:
+        lines = [*lines[:_FIRST_LINES], f"… {left_out} lines …", *lines[-_LAST_LINES:]]
     return "\n".join(lines)
 
 

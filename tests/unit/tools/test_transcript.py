@@ -79,7 +79,7 @@ def test_shortened__leaves_out_the_middle_and_what_a_line_overwrites() -> None:
     text = "\n".join(f"0 %\r{i} %" for i in range(100))
     lines = shortened(text).splitlines()
     assert lines[0] == "0 %"
-    assert "… 50 lines …" in lines
+    assert "… 40 lines …" in lines
     assert lines[-1] == "99 %"
     assert shortened("same\nsame\n") == "same"
 
