@@ -14,11 +14,14 @@ from pathlib import Path
 
 from policy.errors import FieldError, SluiceError, guess, shortened
 from policy.graph import Topology
+from runtime.wait import patient, wait_until
 from sluice.completion import completed, testbeds
 from topologies.processes import translate
 from topologies.settings import Settings, load_start, read_json
 
 MODULE = "topologies.supervisor"
+
+HOST_STARTS_WITHIN_S = 30.0
 
 Ask = Callable[[str], str]
 """Shows a question and returns the answer, as `input` does."""
@@ -45,19 +48,31 @@ class Running:
         return f"{self.pid} ({self.topology.kind} with {hosts} hosts, {self.folder})"
 
     def host_pid(self, name: str) -> int:
-        """Return the process id that holds a host's network namespace. Raises FieldError, or SluiceError while the
-        testbed starts."""
+        """Return the process id that holds a host's network namespace. Waits for it while the testbed starts.
+
+        Raises FieldError, or SluiceError if the host does not start in time.
+        """
         if name not in self.topology.host_by_name:
             known = list(self.topology.host_by_name)
             raise FieldError(
                 "host",
                 f"the network has no host {shortened(name)}{guess(name, known)}; its hosts are {', '.join(known)}",
             )
+        pid = self._host_pid_now(name)
+        if pid is not None:
+            return pid
+        print(f"sluice: the testbed {self.pid} starts; waiting for {name} …", file=sys.stderr)
+        try:
+            return wait_until(lambda: self._host_pid_now(name), "it starts", timeout_s=HOST_STARTS_WITHIN_S)
+        except TimeoutError:
+            raise SluiceError(
+                f"the testbed {self.pid} has not started {name} within {patient(HOST_STARTS_WITHIN_S):.0f} s: see what "
+                "its own output says"
+            ) from None
+
+    def _host_pid_now(self, name: str) -> int | None:
         inner = (read_json(self.settings.status_file) or {}).get("hosts", {}).get(name)
-        outer = translate(self.pid, {inner}).get(inner) if inner is not None else None
-        if outer is None:
-            raise SluiceError(f"the testbed {self.pid} has not started {name} yet: repeat it in a second")
-        return outer
+        return translate(self.pid, {inner}).get(inner) if inner is not None else None
 
 
 def add_testbed(parser: argparse.ArgumentParser) -> None:

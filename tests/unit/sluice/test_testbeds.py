@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -76,8 +78,25 @@ def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
         bed(7).host_pid("h11")
 
 
-def test_host_pid__a_testbed_that_starts_has_no_hosts_yet() -> None:
-    with pytest.raises(SluiceError, match="has not started h1 yet"):
+def test_host_pid__waits_while_the_testbed_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = Running(7, Settings(tmp_path, tmp_path), ONE)
+    monkeypatch.setattr("sluice.testbeds.translate", lambda pid, inner: {one: 4700 + one for one in inner})
+
+    def starts() -> None:
+        starting.settings.status_file.write_text(json.dumps({"hosts": {"h1": 11}}))
+
+    Timer(0.2, starts).start()
+    assert starting.host_pid("h1") == 4711
+    assert "waiting for h1" in capsys.readouterr().err
+    assert starting.host_pid("h1") == 4711
+    assert capsys.readouterr().err == ""
+
+
+def test_host_pid__a_host_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.testbeds.HOST_STARTS_WITHIN_S", 0.1)
+    with pytest.raises(SluiceError, match="has not started h1 within"):
         bed(7).host_pid("h1")
 
 
