@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -79,6 +80,22 @@ class Shell:
 
 def _joined(block: str) -> str:
     """Return the commands of a block, each only if the one before it has succeeded."""
-    lines = block.replace("\\\n", "").splitlines()
-    commands = [line for line in lines if line.strip() and not line.startswith("#")]
-    return "{ " + "\n} && { ".join(commands) + "\n}"
+    return "{ " + "\n} && { ".join(_commands(block)) + "\n}"
+
+
+def _commands(block: str) -> Iterator[str]:
+    """Yield the commands of a block. A command goes on in the next line after a backslash or in a quotation."""
+    begun = ""
+    for line in block.replace("\\\n", "").splitlines():
+        if not begun and (not line.strip() or line.startswith("#")):
+            continue
+        begun += line
+        try:
+            shlex.split(begun, comments=True)
+        except ValueError:  # no closing quotation
+            begun += "\n"
+        else:
+            yield begun
+            begun = ""
+    if begun:
+        yield begun

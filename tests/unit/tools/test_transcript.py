@@ -30,6 +30,12 @@ def test_shell__the_folder_and_the_variables_hold_for_the_next_block(here: Path)
     assert (done.code, done.text) == (0, f"5 more\n{here}/a\n")
 
 
+def test_shell__a_quotation_may_have_lines() -> None:
+    with Shell(SHELL) as shell:
+        done = shell.run("echo '\n# a\n b'  # don't\necho more")
+    assert (done.code, done.text) == (0, "\n# a\n b\nmore\n")
+
+
 def test_shell__a_failure_ends_the_block_and_keeps_its_output() -> None:
     with Shell(SHELL) as shell:
         done = shell.run("echo before\nls /nowhere\necho after")
