@@ -65,6 +65,7 @@ GROUPS = {
     "web search": Group(
         ("pias", "pias-ack4", "pias-deep", "pfabric", "sluice", "sluice-ack1", "sluice-shallow")
     ),
+    "large flows": Group(("sluice-large",)),
     "told": Group(tuple(f"sluice-told-{part}" for part in TOLD)),
     "deadlines": Group(("pias", "karuna", "sluice", "sluice-urgent"), changes={"deadlines": DEADLINES}),
     "loads": Group(("pias", "sluice"), (0.6, 0.9)),
@@ -162,6 +163,42 @@ GOALS = (
     Goal("slowdown at 1 MB", "web search", "1 MB", "sluice", 1.8),
     Goal("shallow buffer: all, over PIAS", "web search", ALL, "sluice-shallow", 0.88, "pias"),
     Goal("shallow buffer: large, over PIAS", "web search", LARGE, "sluice-shallow", 1.1, "pias"),
+    Goal(
+        "no threshold above 4.2 MB: all, over PIAS",
+        "large flows",
+        ALL,
+        "sluice-large",
+        0.88,
+        "pias",
+        over_group="web search",
+    ),
+    Goal(
+        "no threshold above 4.2 MB: medium",
+        "large flows",
+        MEDIUM,
+        "sluice-large",
+        0.75,
+        "pias",
+        over_group="web search",
+    ),
+    Goal(
+        "no threshold above 4.2 MB: large",
+        "large flows",
+        LARGE,
+        "sluice-large",
+        1.1,
+        "pias",
+        over_group="web search",
+    ),
+    Goal(
+        "no threshold above 4.2 MB: slowdown",
+        "large flows",
+        SLOWDOWN,
+        "sluice-large",
+        0.66,
+        "pias",
+        over_group="web search",
+    ),
     Goal("half told: all, over PIAS", "told", ALL, "sluice-told-50", 0.78, "pias", over_group="web search"),
     Goal(
         "half told: all, over pFabric", "told", ALL, "sluice-told-50", 0.9, "pfabric", over_group="web search"
