@@ -7,23 +7,31 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from policy.desired import Policy
 from policy.errors import FieldError, SluiceError
+from policy.scenario import Scenario
 from policy.tags import EDGES_BYTES
-from policy.traffic_classes import ClassPlan, best_of_plan, class_plan, lost
+from policy.traffic_classes import lost
 from policy.units import format_bytes
 from policy.workload import Workload
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
+from sluice.export.following import Following
 from sluice.export.gnmi import GnmiTarget, apply
-from sluice.export.sonic import SonicPort, adapted_tables, check_interface, config_tables, differences
-from sluice.export.traffic import Traffic, reported_traffic
+from sluice.export.running import ANY, Planned, planned
+from sluice.export.sonic import (
+    SonicPort,
+    Tables,
+    adapted_tables,
+    check_interface,
+    config_tables,
+    differences,
+)
+from sluice.export.traffic import Traffic
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
 
@@ -31,6 +39,7 @@ _EPILOG = """examples:
   sluice export sonic my.toml --interfaces Ethernet0,Ethernet4 --out qos.json
   sluice export sonic my.toml --interfaces Ethernet0 --traffic web-search:0.8 --traffic data-mining:0.5
   sluice export sonic --running --interfaces s1:1=Ethernet0,s1:2=Ethernet4 --only-maps
+  sluice export sonic --running --interfaces h3=Ethernet0,any=Ethernet48 --follow 10 --gnmi switch1:8080 --plaintext
 
 The configuration goes to the standard output or to --out, everything else to the standard error. On the switch,
 `sudo config load qos.json` adds it. docs/how-to/sonic.md says what was never tried on hardware.
@@ -52,7 +61,8 @@ def parser() -> argparse.ArgumentParser:
         type=_interfaces,
         required=True,
         metavar="NAMES",
-        help="names of the switch's ports, separated by commas; with --running PORT=NAME, as s1:1=Ethernet0",
+        help="names of the switch's ports, separated by commas; with --running PLACE=NAME, where PLACE is a port of "
+        "the network (s1:1), a host (h3) or any",
     )
     sonic.add_argument(
         "--traffic",
@@ -69,6 +79,12 @@ def parser() -> argparse.ArgumentParser:
         "--only-maps",
         action="store_true",
         help="only TC_TO_QUEUE_MAP, the table that changes with thresholds",
+    )
+    sonic.add_argument(
+        "--follow",
+        type=_seconds,
+        metavar="SECONDS",
+        help="with --running: look again every so many seconds, and write what has changed, until Ctrl-C",
     )
     sonic.add_argument("--out", type=file, metavar="FILE", help="where the configuration goes")
     _add_gnmi(sonic)
@@ -88,49 +104,80 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.running == (arguments.scenario is not None):
         raise SluiceError("give either a scenario or --running")
     target = _target(arguments)
-    policy, traffic, installed = _running(arguments) if arguments.running else _scenario(arguments)
-    traffic = arguments.traffic or traffic
-    if not traffic and policy.definition.threshold_rule.adapts:
-        raise SluiceError("the scenario names no distribution with a load: add --traffic web-search:0.8")
-    models = [one.model(policy) for one in traffic]
-    plan = class_plan(policy, models)
-    start = best_of_plan(plan, models[0]) if policy.definition.threshold_rule.adapts else policy.thresholds
-    ports = [
-        SonicPort(interface, plan.snapped(installed[port]) if port in installed else plan.snapped(start))
-        for port, interface in arguments.interfaces.items()
-    ]
-    tables = (adapted_tables if arguments.only_maps else config_tables)(plan, ports)
-    if target:
-        print(f"{target.address} has taken {apply(tables, target)} rows", file=sys.stderr)
-    if arguments.out or not target:
-        _write(json.dumps(tables, indent=2) + "\n", arguments.out)
-    _explain(plan, traffic, [] if not policy.definition.threshold_rule.adapts else lost(plan, models))
+    if arguments.follow is not None:
+        _check_follow(arguments, target)
+    if arguments.running:
+        return _export_running(arguments, target)
+    scenario, _ = scenario_from_file(arguments.scenario)
+    made = planned(scenario.policy, arguments.traffic or _own_traffic(scenario))
+    ports = [SonicPort(name, made.thresholds_bytes) for name in arguments.interfaces]
+    tables = (adapted_tables if arguments.only_maps else config_tables)(made.plan, ports)
+    _deliver(arguments, target, tables, tables)
+    _explain(made)
     return 0
 
 
-def _scenario(arguments: argparse.Namespace) -> tuple[Policy, list[Traffic], Mapping[str, Sequence[int]]]:
-    scenario, _ = scenario_from_file(arguments.scenario)
+def _own_traffic(scenario: Scenario) -> list[Traffic]:
     workload = scenario.workload
     if not isinstance(workload, Workload) or workload.load is None:
-        return scenario.policy, [], {}
-    own = Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)
-    return scenario.policy, [own], {}
+        return []
+    return [Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
 
 
-def _running(arguments: argparse.Namespace) -> tuple[Policy, list[Traffic], Mapping[str, Sequence[int]]]:
+def _export_running(arguments: argparse.Namespace, target: GnmiTarget | None) -> int:
     remote = Remote(arguments.url, None)
-    current: dict[str, Any] | None = remote.get("policy?limit=1")["current"]
-    if current is None:
-        raise SluiceError("there is no policy yet: put one in force with `sluice policy set FILE`")
-    policy = Policy.from_document(current["policy"])
-    now: dict[str, Any] = remote.get("thresholds")["now"]
-    missing = [port for port in arguments.interfaces if port not in now]
-    if missing:
-        known = ", ".join(sorted(now)) or "none"
-        raise SluiceError(f"--interfaces: the network has no port {missing[0]}; it has {known}")
-    adapts = policy.definition.threshold_rule.adapts and not arguments.traffic
-    traffic = [reported_traffic(remote, arguments.load)] if adapts else []
-    return policy, traffic, {port: row["thresholds_bytes"] for port, row in now.items()}
+    following = Following(
+        remote, arguments.interfaces, arguments.load, arguments.traffic, only_maps=arguments.only_maps
+    )
+    _turn(arguments, target, following)
+    assert following.made is not None
+    _explain(following.made)
+    problem = ""
+    try:
+        while arguments.follow is not None:
+            time.sleep(arguments.follow)
+            problem = _repeated_turn(arguments, target, following, problem)
+    except KeyboardInterrupt:
+        print("The switch keeps what it has.", file=sys.stderr)
+    return 0
+
+
+def _repeated_turn(
+    arguments: argparse.Namespace, target: GnmiTarget | None, following: Following, problem: str
+) -> str:
+    """Look again. A problem ends nothing: it is said once, and the next look writes what is missing. Returns it."""
+    try:
+        _turn(arguments, target, following)
+    except SluiceError as error:
+        if str(error) != problem:
+            print(f"{error}; trying again every {arguments.follow:g} s", file=sys.stderr)
+        return str(error)
+    if problem:
+        print("It works again.", file=sys.stderr)
+    return ""
+
+
+def _turn(arguments: argparse.Namespace, target: GnmiTarget | None, following: Following) -> None:
+    if changed := following.look():
+        _deliver(arguments, target, changed, following.tables)
+        following.taken()
+
+
+def _deliver(
+    arguments: argparse.Namespace, target: GnmiTarget | None, changed: Tables, tables: Tables
+) -> None:
+    """Write the changed rows into the switch, and all rows into the file. Without both, onto the standard output."""
+    if target:
+        print(f"{target.address} has taken {apply(changed, target)} rows", file=sys.stderr)
+    if arguments.out or not target:
+        _write(json.dumps(tables, indent=2) + "\n", arguments.out)
+
+
+def _check_follow(arguments: argparse.Namespace, target: GnmiTarget | None) -> None:
+    if not arguments.running:
+        raise SluiceError("--follow needs --running, because a scenario does not change")
+    if target is None and arguments.out is None:
+        raise SluiceError("--follow needs --gnmi or --out, where the tables go")
 
 
 def _target(arguments: argparse.Namespace) -> GnmiTarget | None:
@@ -150,8 +197,11 @@ def _write(text: str, out: Path | None) -> None:
         out.write_text(text)
 
 
-def _explain(plan: ClassPlan, traffic: Sequence[Traffic], losses: Sequence[float]) -> None:
+def _explain(made: Planned) -> None:
     """Say on the standard error what the classes are, what is lost by them, and what the switch does otherwise."""
+    plan, traffic = made.plan, made.traffic
+    adapts = plan.policy.definition.threshold_rule.adapts
+    losses = lost(plan, [one.model(plan.policy) for one in traffic]) if adapts else ()
     console = Console(stderr=True, highlight=False)
     edges = [format_bytes(edge) for edge in plan.edges_bytes if edge < EDGES_BYTES[-1]]
     console.print(f"{plan.classes} traffic classes; edges of bytes sent: {', '.join(edges) or 'none'}")
@@ -165,17 +215,18 @@ def _explain(plan: ClassPlan, traffic: Sequence[Traffic], losses: Sequence[float
 
 
 def _interfaces(text: str) -> dict[str, str]:
+    """Return SONiC's name of each port → the place that it stands for; its own name without one."""
     found: dict[str, str] = {}
     for part in text.split(","):
-        port, separator, name = part.strip().partition("=")
-        name = name if separator else port
+        place, separator, name = part.strip().partition("=")
+        name = name if separator else place
         try:
             check_interface(name)
         except SluiceError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-        if port in found or name in found.values():
+        if name in found or (place in found.values() and place != ANY):
             raise argparse.ArgumentTypeError(f"{part.strip()} is there twice")
-        found[port] = name
+        found[name] = place
     return found
 
 
@@ -194,6 +245,16 @@ def _address(text: str) -> str:
     if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
         raise argparse.ArgumentTypeError(f"write HOST:PORT, for example 192.0.2.7:8080, not {text!r}")
     return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"write seconds between 1 and 86400, not {text!r}")
+    return seconds
 
 
 def _load(text: str) -> float:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from policy.desired import Policy
-from policy.errors import SluiceError
 from policy.online_thresholds import DelayModel, threshold_limits
 from policy.sizes import SizeCdf, Sizes
 from policy.static_thresholds import known_delays
@@ -38,22 +37,32 @@ class Traffic:
         return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
 
 
-def reported_traffic(remote: Remote, load: float) -> Traffic:
-    """Return the sizes of the newest 20,000 flows that host agents have reported. Raises SluiceError for too few."""
-    sizes: list[int] = []
+@dataclass(frozen=True)
+class Reported:
+    """The newest flows that host agents have reported."""
+
+    flows: Sequence[tuple[str, int]]
+    """Receiver and size in bytes."""
+
+    def traffic(self, load: float, to: str | None = None) -> Traffic | None:
+        """Return the sizes of the flows to a host, or of all flows. None if they are too few."""
+        sizes = [size for host, size in self.flows if to in (None, host)]
+        if len(sizes) < LEAST_FLOWS:
+            return None
+        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", _distribution(sizes), load)
+
+
+def reported_flows(remote: Remote) -> Reported:
+    """Return the newest 20,000 flows that host agents have reported."""
+    flows: list[tuple[str, int]] = []
     path = f"flows?limit={_PAGE}"
     for _ in range(_MOST_PAGES):
         page: dict[str, Any] = remote.get(path)
-        sizes += [flow["bytes"] for flow in page["flows"]]
+        flows += [(flow["dst"], flow["bytes"]) for flow in page["flows"]]
         if page["next"] is None:
             break
         path = f"flows?limit={_PAGE}&before={page['next']}"
-    if len(sizes) < LEAST_FLOWS:
-        raise SluiceError(
-            f"hosts have reported {len(sizes)} flows, and a plan needs {LEAST_FLOWS}: wait, or name the traffic with "
-            "--traffic web-search:0.8"
-        )
-    return Traffic(f"{len(sizes)} reported flows", _distribution(sizes), load)
+    return Reported(flows)
 
 
 def _distribution(sizes_bytes: Sequence[int]) -> SizeCdf:

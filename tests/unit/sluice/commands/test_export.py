@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +12,15 @@ from sqlalchemy import Engine
 
 from policy.desired import Policy
 from policy.records import FlowRecord
+from runtime.wait import wait_until
 from sluice import cli
-from store.desired import put_policy
+from sluice.export.following import Following
+from sluice.remote import Remote
+from store.desired import put_policy, put_topology
 from store.flows import add_flows
 from store.observed import ThresholdChange, add_thresholds
 from tests.fakes.gnmi import FakeSwitch
+from topologies import build
 
 SCENARIO = """
 name = "x"
@@ -83,17 +90,83 @@ def test_running__says_what_is_missing(url: str, engine: Engine, capsys: pytest.
     put_policy(engine, Policy.from_document({"scheme": "sluice"}), "test")
     add_thresholds(engine, [ThresholdChange(1.0, "s1:1", 1, (1, 2, 3, 4, 5), 1)])
     assert export(*words) == 2
-    assert "no port s1:9; it has s1:1" in capsys.readouterr().err
+    assert "no port or host s1:9 (did you mean s1:1?); it has s1:1, any" in capsys.readouterr().err
     assert export(*words[:-1], "s1:1=Ethernet0") == 2
     assert "hosts have reported 0 flows, and a plan needs 100" in capsys.readouterr().err
 
 
-def _record(number: int) -> FlowRecord:
+def test_running__a_port_to_a_host_follows_from_the_flows_to_it(
+    url: str, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "sluice"}), "test")
+    put_topology(engine, build("single", hosts=3))
+    add_flows(engine, [_record(number) for number in range(200)])
+    add_flows(engine, [_record(number, dst="h3", size_bytes=20_000_000) for number in range(200, 400)])
+    words = ["--running", "--url", url, "--only-maps", "--interfaces"]
+    assert export(*words, "h1=Ethernet0,h2=Ethernet4,h3=Ethernet8,any=Ethernet12,any=Ethernet16") == 0
+    of_port = json.loads(capsys.readouterr().out)["TC_TO_QUEUE_MAP"]
+    maps = [of_port[f"SLUICE_Ethernet{number}"] for number in (0, 4, 8, 12, 16)]
+    nothing_known, small, large, uplink, other_uplink = maps
+    assert small != large
+    assert nothing_known == uplink == other_uplink
+    assert uplink not in (small, large)
+
+
+def test_following__writes_only_what_has_changed(url: str, engine: Engine) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "sluice"}), "test")
+    put_topology(engine, build("single", hosts=3))
+    add_flows(engine, [_record(number) for number in range(200)])
+    following = Following(Remote(url, None), {"Ethernet0": "h2", "Ethernet4": "any"}, 0.8)
+    first = following.look()
+    assert set(first["TC_TO_QUEUE_MAP"]) == {"SLUICE_Ethernet0", "SLUICE_Ethernet4"}
+    assert following.look() == first  # the switch did not take it
+    following.taken()
+    assert following.look() == {}
+    add_flows(engine, [_record(number, dst="h3", size_bytes=3_000_000) for number in range(200, 5000)])
+    assert {table: set(rows) for table, rows in following.look().items()} == {
+        "TC_TO_QUEUE_MAP": {"SLUICE_Ethernet4"}
+    }
+    put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
+    assert "DSCP_TO_TC_MAP" in following.look()
+
+
+def test_follow__goes_on_after_a_problem_until_ctrl_c(
+    url: str, engine: Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
+    add_thresholds(engine, [ThresholdChange(1.0, "s1:1", 1, (1, 2, 3, 4, 5, 6, 7), 1)])
+    switch = FakeSwitch()
+    out = tmp_path / "qos.json"
+    argv = [sys.executable, "-m", "sluice", "export", "sonic", "--running", "--url", url]
+    argv += ["--interfaces", "s1:1=Ethernet0", "--follow", "1", "--out", str(out)]
+    argv += ["--gnmi", f"127.0.0.1:{switch.port}", "--plaintext"]
+    process = subprocess.Popen(argv)
+    try:
+        wait_until(out.exists, "the first tables", timeout_s=30)
+        switch.stop()
+        put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "50KB"}), "test")
+        wait_until(lambda: "took no row" in capfd.readouterr().err, "the problem is said", timeout_s=30)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_follow__needs_a_network_and_a_place(
+    url: str, scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(scenario, "--interfaces", "Ethernet0", "--follow", "5") == 2
+    assert "--follow needs --running" in capsys.readouterr().err
+    assert export("--running", "--url", url, "--interfaces", "any=Ethernet0", "--follow", "5") == 2
+    assert "--follow needs --gnmi or --out" in capsys.readouterr().err
+
+
+def _record(number: int, dst: str = "h2", size_bytes: int = 0) -> FlowRecord:
+    """A record of the size, or every fifth one of 1 MB and the others of 10 KB."""
     return FlowRecord(
         id=f"run/{number}",
         src="h1",
-        dst="h2",
-        bytes=10_000 if number % 5 else 1_000_000,
+        dst=dst,
+        bytes=size_bytes or (10_000 if number % 5 else 1_000_000),
         size_class="small",
         started_at=float(number + 1),
         fct_us=100.0,
