@@ -84,18 +84,25 @@ def _joined(block: str) -> str:
 
 
 def _commands(block: str) -> Iterator[str]:
-    """Yield the commands of a block. A command goes on in the next line after a backslash or in a quotation."""
+    """Yield the commands of a block, without comments between them."""
     begun = ""
     for line in block.replace("\\\n", "").splitlines():
         if not begun and (not line.strip() or line.startswith("#")):
             continue
         begun += line
-        try:
-            shlex.split(begun, comments=True)
-        except ValueError:  # no closing quotation
-            begun += "\n"
-        else:
+        if ends_command(begun):
             yield begun
             begun = ""
+        else:
+            begun += "\n"
     if begun:
         yield begun
+
+
+def ends_command(lines: str) -> bool:
+    """Return whether a command ends here. It goes on after a backslash and in a quotation."""
+    try:
+        shlex.split(lines, comments=True)
+    except ValueError:
+        return False
+    return True

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tools.transcript.shell import ends_command
+
 _FIRST_LINES = 12
 _LAST_LINES = 48
 """A long output keeps these lines. Most results stand at the end."""
@@ -48,10 +50,12 @@ def _step(step: Step) -> str:
 
 
 def _prompted(block: str) -> list[tuple[bool, str]]:
-    lines, first = [], True
+    """Return the lines, each with whether a command begins there."""
+    lines, command = [], ""
     for line in block.splitlines():
-        lines.append((first, line))
-        first = not line.endswith("\\")
+        lines.append((not command, line))
+        command += line
+        command = "" if ends_command(command) else f"{command}\n"
     return lines
 
 

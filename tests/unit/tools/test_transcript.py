@@ -72,12 +72,12 @@ def test_follow__does_what_the_page_says_to_the_first_failure(here: Path) -> Non
 
 
 def test_markdown__has_times_commands_and_outputs() -> None:
-    steps = [Step(2, "save a.py", "x\n", ""), Step(75.4, "run", "make \\\n  all\nls\n", "done\n", 1)]
+    steps = [Step(2, "save a.py", "x\n", ""), Step(75.4, "run", "make \\\n  all\nls 'a\nb'\n", "done\n", 1)]
     text = markdown("Page", "../page.md", "a machine", "abc", 12.3, steps)
     assert "# Transcript: Page" in text
     assert "**1:15** (minutes:seconds) and 12 s of CPU time" in text
     assert "**0:02** The reader saves `a.py`." in text
-    assert "```text\n$ make \\\n  all\n$ ls\ndone\n```" in text
+    assert "```text\n$ make \\\n  all\n$ ls 'a\nb'\ndone\n```" in text
     assert "ends with exit code 1" in text
 
 
