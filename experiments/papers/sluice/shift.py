@@ -142,6 +142,14 @@ class Seed:
         ]
         return float(np.concatenate(phases).mean())
 
+    def least(self, scheme: str) -> float:
+        """Mean FCT over all flows if each phase had the fixed thresholds of least mean FCT in it."""
+        fixed = [self.runs[f"{scheme}-{name}"] for name in WORKLOADS]
+        sums = [
+            min(float(run.fct_s[run.phase == phase].sum()) for run in fixed) for phase in range(len(PHASES))
+        ]
+        return sum(sums) / len(fixed[0].fct_s)
+
 
 def seeds_of(results: Results) -> list[Seed]:
     phase_s = results.given["phase"]
@@ -171,8 +179,10 @@ def claims(results: Results) -> list[Claim]:
     for name in WORKLOADS:
         ratios = [seed.whole("sluice") / seed.whole(f"pias-{name}") for seed in seeds]
         against_right = median(seed.whole(f"pias-{name}") / seed.right("pias") for seed in seeds)
+        best = median(seed.least("sluice") / seed.whole(f"pias-{name}") for seed in seeds)
         why = (
-            f"over the run, PIAS has {against_right:.2f} of its mean under the right thresholds of each phase"
+            f"over the run, PIAS has {against_right:.2f} of its mean under the right thresholds of each phase; with "
+            f"the best fixed thresholds of each phase, sluice would have {best:.2f}"
         )
         found.append(_at_most(f"whole run, over PIAS with the thresholds of {name}", ratios, OVER_WRONG, why))
     right = [seed.ratio("sluice", RIGHT["pias"]) for seed in seeds]
