@@ -32,7 +32,15 @@ def main(argv: list[str] | None = None) -> int:
     if npm is None:
         print("npm is missing; on Debian: apt-get install npm", file=sys.stderr)
         return 1
-    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", *([] if tools else ["--omit=dev"])]
+    command = [
+        npm,
+        "ci",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+        "--ignore-scripts",
+        *([] if tools else ["--omit=dev"]),
+    ]
     done = subprocess.run(command, cwd=HERE, check=False)
     if done.returncode != 0:
         return done.returncode
