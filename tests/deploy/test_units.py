@@ -16,6 +16,7 @@ import pytest
 from policy.errors import EnvironmentLacking
 from policy.version import VERSION
 from tests.deploy.packaged import PACKAGES, WITH_SYSTEMD, obstacle
+from tests.kit.pages import DOCS, of_order
 from tools.guests.kernels import CACHE, program, unpacked
 from tools.guests.session import run_in_guest
 
@@ -48,6 +49,8 @@ def seen() -> Iterator[Path]:
     try:
         install(root)
         shutil.copy(HERE / "units", folder / "units")
+        [rights] = of_order(DOCS / "how-to" / "watch.md", "save")
+        (folder / rights.argument).write_text(rights.text)
         run_in_guest(
             SERIES, ["bash", str(folder / "units"), str(folder)], folder, timeout_s=GUEST_S, system=root
         )
@@ -109,6 +112,11 @@ def test_both_agents_work_in_their_sandbox(seen: Path) -> None:
     assert (seen / "tagger").exists()
     assert "clsact" in (seen / "port").read_text()
     assert restarted(seen / "working", 0)
+
+
+def test_the_port_agent_captures_with_the_rights_of_the_documentation(seen: Path) -> None:
+    packets = (seen / "pcap").read_bytes()
+    assert bytes((10, 0, 0, 2, 10, 0, 0, 1)) in packets, (seen / "capture").read_text()
 
 
 def test_a_killed_service_comes_back(seen: Path) -> None:
