@@ -193,8 +193,10 @@ def _target(arguments: argparse.Namespace) -> GnmiTarget | None:
 def _write(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
-    else:
-        out.write_text(text)
+        return
+    new = out.with_name(f"{out.name}.new")  # nobody reads half of the tables
+    new.write_text(text)
+    new.replace(out)
 
 
 def _explain(made: Planned) -> None:
