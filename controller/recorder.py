@@ -154,7 +154,7 @@ class Recorder:
     def record_rows(
         self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row], part: int = parts.NETWORK
     ) -> None:
-        """Call `write(engine, rows)`; consecutive rows for one function are written together. `part` as in record_of."""
+        """Call `write(engine, rows)`; consecutive rows for one function are written together."""
         self._enqueue(part, Rows(write, list(rows)))
 
     def _enqueue(self, part: int, write: Write) -> None:
