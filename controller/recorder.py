@@ -18,8 +18,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Concatenate
 
 from sqlalchemy import Engine
@@ -29,6 +27,7 @@ from controller.leadership import NAME
 from controller.network import Description
 from controller.rollout import Rollout
 from controller.state import Desired
+from controller.tenures import Tenure, Waiting, fenced, next_batch
 from controller.writes import Call, P, Row, Rows, Write
 from policy.agents import programmed_ports
 from policy.desired import Policy
@@ -56,24 +55,6 @@ ROUND_S = 0.02
 """
 
 
-@dataclass
-class _Tenure:
-    """A time during which this controller leads. It may take its own lease again with a greater generation."""
-
-    generation: int
-    ended: bool = False
-    part: int | None = None
-    """What it leads; None: all switches."""
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """A write, and the tenure in which it was recorded."""
-
-    write: Write
-    tenure: _Tenure
-
-
 class Recorder:
     """Delivers the desired state to `on_desired` and `on_network`, and writes rows in order."""
 
@@ -92,9 +73,9 @@ class Recorder:
         self._engine: Engine | None = None
         self._has_opened = False
         """Whether there was a store: one that was deleted since must not come back empty."""
-        self._incoming: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._incoming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         """None only wakes the thread."""
-        self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[Waiting] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._network_version = -1
         """Of the description that was delivered; -1 before the first delivery."""
@@ -106,13 +87,13 @@ class Recorder:
         self._outage = ""
         """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
-        self._tenure: _Tenure | None = None
+        self._tenure: Tenure | None = None
         """None while another controller leads, or several share the switches."""
-        self._parts: dict[int, _Tenure] = {}
+        self._parts: dict[int, Tenure] = {}
         """The own parts of shared switches."""
         self._shared_generation: int | None = None
         """Under which the desired state is read; None if the switches are not shared."""
-        self._coordination: tuple[_Tenure, Rollout] | None = None
+        self._coordination: tuple[Tenure, Rollout] | None = None
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
@@ -160,7 +141,7 @@ class Recorder:
     def _enqueue(self, part: int, write: Write) -> None:
         tenure = self._tenure or self._parts.get(part)
         if tenure is not None:
-            self._incoming.put(_Waiting(write, tenure))
+            self._incoming.put(Waiting(write, tenure))
 
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once."""
@@ -174,7 +155,7 @@ class Recorder:
         """
         if self._tenure is None:
             self.follow()
-            self._tenure = _Tenure(generation)
+            self._tenure = Tenure(generation)
         self._tenure.generation = generation
         self._deliver_again()
 
@@ -190,7 +171,7 @@ class Recorder:
                 tenure.ended = True
                 del self._parts[part]
         for part, its_generation in held.items():
-            self._parts.setdefault(part, _Tenure(its_generation, part=part))
+            self._parts.setdefault(part, Tenure(its_generation, part=part))
         if generation != self._shared_generation:
             self._shared_generation = generation
             self._deliver_again()
@@ -232,7 +213,7 @@ class Recorder:
         except queue.Empty:
             return
 
-    def _append(self, item: _Waiting) -> None:
+    def _append(self, item: Waiting) -> None:
         last = self._waiting[-1] if self._waiting else None
         if last is None or last.tenure is not item.tenure or not last.write.absorb(item.write):
             self._waiting.append(item)
@@ -280,31 +261,16 @@ class Recorder:
 
     def _write(self, engine: Engine) -> None:
         while self._waiting:
-            write, tenures, count = self._next_write()
+            batch = next_batch(self._waiting)
             try:
-                if tenures:
-                    write(_fenced(engine, tenures))
+                if batch.tenures:
+                    batch.write(fenced(engine, batch.tenures))
             except SQLAlchemyError as error:
                 if is_outage(error):
                     raise
-                log.exception("dropped a row that the store will never take: %s", write)
-            for _ in range(count):
+                log.exception("dropped a row that the store will never take: %s", batch.write)
+            for _ in range(batch.count):
                 self._waiting.popleft()
-
-    def _next_write(self) -> tuple[Write, list[_Tenure], int]:
-        """Return the oldest write with the rows of all that follow it and belong to the same function.
-
-        Also the tenures, none if all have ended, and how many writes that are.
-        """
-        first = self._waiting[0]
-        write, tenures, count = first.write.copy(), [] if first.tenure.ended else [first.tenure], 1
-        for item in islice(self._waiting, 1, None):
-            if not tenures or (not item.tenure.ended and not write.absorb(item.write)):
-                break
-            count += 1
-            if not item.tenure.ended:
-                tenures.append(item.tenure)
-        return write, tenures, count
 
     def _warn_once(self, text: str) -> None:
         if text != self._last_warning:
@@ -337,10 +303,10 @@ class Recorder:
             self._urgency_due_s = time.monotonic() + URGENCY_POLL_S
             self._on_urgency(observed.urgency_reports(engine))
 
-    def _coordinate(self, engine: Engine, tenure: _Tenure, topology: Topology, version: int) -> None:
+    def _coordinate(self, engine: Engine, tenure: Tenure, topology: Topology, version: int) -> None:
         if self._coordination is None or self._coordination[0] is not tenure:
             self._coordination = tenure, Rollout()
-        self._coordination[1].look(_fenced(engine, [tenure]), topology, version, time.monotonic())
+        self._coordination[1].look(fenced(engine, [tenure]), topology, version, time.monotonic())
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
@@ -433,9 +399,3 @@ class Recorder:
             return False
         before = desired.policy_version(engine, change.policy_version)
         return before is not None and newest.policy.has_levels_of(before.policy)
-
-
-def _fenced(engine: Engine, tenures: Sequence[_Tenure]) -> Engine:
-    """Return the store for one who holds these tenures: of parts, or of the lease."""
-    held = {tenure.part: tenure.generation for tenure in tenures if tenure.part is not None}
-    return parts.fenced(engine, held) if held else lease.fenced(engine, NAME, tenures[0].generation)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.wait import wait_until
-from store import observed, parts
+from store import desired, lease, networks, observed, parts
 from store.parts import NETWORK, Part
 from tests.fakes.remembering import RememberingSwitch
 from tests.unit.controller.networks import leaf_spine
@@ -30,12 +30,14 @@ class Fleet:
     def __init__(self, folder: Path, live: Starter) -> None:
         self._folder, self._live = folder, live
         self.controllers: list[Process] = []
+        self.is_empty = False
+        """Whether the store has no network at first."""
         self.switches = {dpid: RememberingSwitch() for dpid in DPIDS}
 
     def start(self, switches: Collection[int] = DPIDS) -> Process:
         """Start another controller, to which these switches connect."""
         number = len(self.controllers)
-        topology = None if self.controllers else TOPOLOGY
+        topology = None if self.controllers or self.is_empty else TOPOLOGY
         process = Process(self._folder, topology, arguments=["--share"], log=f"log-{number}")
         self.controllers.append(process)
         self.connect(process, switches)
@@ -76,6 +78,11 @@ class Fleet:
         return all(
             s.masters == 1 and s.generation == found[dpid].generation for dpid, s in self.switches.items()
         )
+
+    def leads_alone(self, process: Process) -> bool:
+        """Whether a controller holds the lease for all switches."""
+        row = lease.look(self.first.engine, parts.LEASE)
+        return row is not None and row.holder.split("/")[2:3] == [str(process.process.pid)]
 
     def written(self) -> int:
         """Return how many rules and groups have been written to all switches."""
@@ -209,3 +216,22 @@ def test_a_policy_that_does_not_stand_everywhere_is_reported_with_the_switches(f
     wait_until(first.applied, "the policy stands everywhere", timeout_s=20)
     fleet.wait_rows(version)
     assert fleet.late(version) == [["s6"]]
+
+
+def test_a_network_that_nobody_has_described_has_one_controller_until_another_program_stores_one(
+    fleet: Fleet,
+) -> None:
+    fleet.is_empty = True
+    first, second = fleet.start(), fleet.start()
+    wait_until(
+        first.applied, "the switches that one controller has found have the first policy", timeout_s=30
+    )
+    assert fleet.parts == {}
+    assert first.events().count("leading") == 1
+    desired.put_topology(first.engine, TOPOLOGY)
+    fleet.wait_shared(first, second)
+    fleet.apply({"scheme": "tcp"})
+    networks.put_network(first.engine, {"switch": [{"name": "s1", "dpid": 1}]}, "test")
+    wait_until(lambda: not fleet.holds(first) | fleet.holds(second), "nobody shares any more", timeout_s=10)
+    wait_until(lambda: fleet.leads_alone(first) or fleet.leads_alone(second), "one leads", timeout_s=20)
+    fleet.check()
