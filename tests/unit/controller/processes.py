@@ -36,16 +36,18 @@ class Process:
         start: Sequence[str] = ("-m", "sluice", "controller"),
         arguments: Iterable[str] = (),
         log: str = "log",
+        store_url: str | None = None,
     ) -> None:
-        """Without a topology, the store stays as it is. `log`: name of the file."""
+        """Without a topology, the store stays as it is. `log`: name of the file. `store_url`: of another store."""
         self.folder, self._log = folder, folder / log
-        self.engine = open_store(f"sqlite:///{folder}/store.db")
+        store_url = store_url or f"sqlite:///{folder}/store.db"
+        self.engine = open_store(store_url)
         if topology is not None:
             desired.put_topology(self.engine, topology)
             self.put_policy({"scheme": "pias"})
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
-        argv = [sys.executable, *start, "--store", f"sqlite:///{folder}/store.db"]
+        argv = [sys.executable, *start, "--store", store_url]
         argv += ["--listen", f"127.0.0.1:{self.port}", *arguments]
         self.process = spawn(argv, log_file=self._log)
         wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)

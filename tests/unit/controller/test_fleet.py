@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.postgres import PostgresServer
 from runtime.wait import wait_until
 from store import desired, lease, networks, observed, parts
 from store.parts import NETWORK, Part
@@ -27,8 +28,8 @@ JOIN_S, TAKE_OVER_S = 5.0, 3.0
 class Fleet:
     """Controllers on one store, and six switches that connect to each of them."""
 
-    def __init__(self, folder: Path, live: Starter) -> None:
-        self._folder, self._live = folder, live
+    def __init__(self, folder: Path, store_url: str, live: Starter) -> None:
+        self._folder, self._store_url, self._live = folder, store_url, live
         self.controllers: list[Process] = []
         self.is_empty = False
         """Whether the store has no network at first."""
@@ -38,7 +39,9 @@ class Fleet:
         """Start another controller, to which these switches connect."""
         number = len(self.controllers)
         topology = None if self.controllers or self.is_empty else TOPOLOGY
-        process = Process(self._folder, topology, arguments=["--share"], log=f"log-{number}")
+        process = Process(
+            self._folder, topology, arguments=["--share"], log=f"log-{number}", store_url=self._store_url
+        )
         self.controllers.append(process)
         self.connect(process, switches)
         return process
@@ -124,8 +127,17 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, live: Starter) -> Iterator[Fleet]:
-    fleet = Fleet(tmp_path, live)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store, of SQLite unless the test says otherwise."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, store_url: str, live: Starter) -> Iterator[Fleet]:
+    fleet = Fleet(tmp_path, store_url, live)
     yield fleet
     fleet.close()
 
@@ -157,6 +169,9 @@ def test_a_third_takes_its_part_of_two_and_no_rule_is_written(pair: Fleet) -> No
     pair.check()
 
 
+@pytest.mark.parametrize(
+    "store_url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)], indirect=True
+)
 def test_kill_9__the_other_takes_only_the_part_of_the_dead_one_and_no_rule_is_written(pair: Fleet) -> None:
     survivor, dead = pair.controllers[0], pair.controllers[1]
     kept, written = pair.holds(survivor), pair.written()
