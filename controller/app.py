@@ -179,7 +179,7 @@ class Controller(DaemonLoop):
         before, self._lease = self._lease, event.status
         now = self._lease
         if now.share is not None:
-            self._take_share(now, now.share, begins=before is None or before.share is None)
+            self._take_share(now, now.share, before.share if before is not None else None)
             return
         shared = before is not None and before.share is not None
         if not shared and before and (before.leads, before.generation) == (now.leads, now.generation):
@@ -230,9 +230,9 @@ class Controller(DaemonLoop):
 
     # ── Sharing ─────────────────────────────────────────────────────────────────────────────────
 
-    def _take_share(self, status: LeaseStatus, share: Share, *, begins: bool) -> None:
+    def _take_share(self, status: LeaseStatus, share: Share, before: Share | None) -> None:
         """Take what the store says of this controller's part. New switches begin with the next desired state."""
-        if begins:
+        if before is None:
             log.info("sharing the switches with other controllers, generation %d", status.generation)
             self._reset()
             self._survey = Survey(self._connections, self._reporter, self._generation)
@@ -240,8 +240,12 @@ class Controller(DaemonLoop):
                 self._survey.admitted(connection, time.monotonic_ns())
         lost, gained = self._part.adopt(share, self._sessions, time.monotonic_ns())
         for part in lost:
-            self._lose(part)
-        self.recorder.share(self._part.held, status.generation)
+            self._forget(part)
+        self.recorder.share(self._part.held, share.since, status.generation)
+        known = before.known if before is not None else {}
+        for part, generation in share.known.items():
+            if known.get(part) != generation:
+                self._yield(part)
         if lost or gained:
             log.info(
                 "leading %d switches, generation %d", len(share.held.keys() - {NETWORK}), status.generation
@@ -249,16 +253,19 @@ class Controller(DaemonLoop):
         if NETWORK in gained:
             self._reporter.leading(status.generation)
 
-    def _lose(self, part: int) -> None:
-        """Act no longer on a switch."""
+    def _forget(self, part: int) -> None:
         self._sessions.pop(part, None)
         self._states.pop(part, None)
+
+    def _yield(self, part: int) -> None:
+        """Become slave of a switch, unless this controller leads it."""
         if (connection := self._connections.established(part)) is not None:
             self._become_slave(connection)
 
     def _drop(self, part: int) -> None:
         """Leave a part to another controller, once the store has its last rows."""
-        self._lose(part)
+        self._forget(part)
+        self._yield(part)
         if (sharing := self._sharing) is not None:
             self.recorder.finish(part, partial(sharing.dropped, part, self._part.held[part]))
 

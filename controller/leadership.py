@@ -52,6 +52,8 @@ class Share:
     """Parts that this controller must drop, so that another one can take them."""
     known: Mapping[int, int]
     """Generations of all parts, whoever holds them."""
+    since: Mapping[int, int]
+    """Own part → the generation in which it was taken. It may have been taken again since, without a break."""
 
 
 @dataclass(frozen=True)

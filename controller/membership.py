@@ -63,6 +63,7 @@ class Membership:
         self._heard: dict[str, tuple[int, float]] = {}
         """Member → its beat, and when that was seen to change."""
         self._held: dict[int, int] = {}
+        self._since: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._known: dict[int, int] = {}
         self._newest = 0
@@ -74,7 +75,7 @@ class Membership:
     def share(self) -> Share:
         kept = {part: generation for part, generation in self._held.items() if part not in self._leaving}
         leaving = {part: self._held[part] for part in self._leaving}
-        return Share(kept, leaving, self._known)
+        return Share(kept, leaving, self._known, self._since)
 
     @property
     def generation(self) -> int:
@@ -137,7 +138,10 @@ class Membership:
             name: before[name] if name in before and before[name][0] == count else (count, now_s)
             for name, count in found.beats.items()
         }
-        self._held = {part: row.generation for part, row in found.parts.items() if row.holder == self._me}
+        held = {part: row.generation for part, row in found.parts.items() if row.holder == self._me}
+        # Every step looks before it takes. So a part that was held at the last look, too, was never another one's.
+        self._since = {part: self._since[part] if part in self._held else held[part] for part in held}
+        self._held = held
         self._leaving &= self._held.keys()
         self._known = {part: row.generation for part, row in found.parts.items()}
         self._newest = max(self._newest, *self._held.values(), 0)
@@ -145,11 +149,12 @@ class Membership:
 
     def _living(self, engine: Engine, found: Sharing, now_s: float) -> set[str]:
         living = {self._me}
-        for name, (count, since_s) in self._heard.items():
+        for name, (count, since_s) in list(self._heard.items()):
             if name == self._me or not (now_s - since_s >= LEASE_S or self._ended(name)):
                 living.add(name)
             else:
                 parts.bury(engine, name, count)
+                del self._heard[name]  # one that comes back may begin with the same count
         return living
 
     def _freed(self) -> set[int]:

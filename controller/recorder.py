@@ -159,19 +159,21 @@ class Recorder:
         self._tenure.generation = generation
         self._deliver_again()
 
-    def share(self, held: Mapping[int, int], generation: int) -> None:
+    def share(self, held: Mapping[int, int], since: Mapping[int, int], generation: int) -> None:
         """Lead these parts, and drop what is waiting of all others.
 
-        `held`: part → its generation. If `generation` is new, the desired state is read and delivered again.
+        `held`: part → its generation. `since`: the first one without a break; what was recorded since then stays.
+        If `generation` is new, the desired state is read and delivered again.
         """
         if self._tenure is not None:
             self.follow()
         for part, tenure in list(self._parts.items()):
-            if held.get(part) != tenure.generation:
+            if since.get(part) != tenure.since:
                 tenure.ended = True
                 del self._parts[part]
-        for part, its_generation in held.items():
-            self._parts.setdefault(part, Tenure(its_generation, part=part))
+        for part, newest in held.items():
+            tenure = self._parts.setdefault(part, Tenure(newest, part=part, since=since[part]))
+            tenure.generation = newest
         if generation != self._shared_generation:
             self._shared_generation = generation
             self._deliver_again()

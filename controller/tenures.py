@@ -21,6 +21,8 @@ class Tenure:
     ended: bool = False
     part: int | None = None
     """What it leads; None: all switches."""
+    since: int = 0
+    """The first generation of a part."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.unit.controller.sessions import MASTER, PlayedSession
 
 
 def share(held: Mapping[int, int], leaving: Mapping[int, int] | None = None) -> Share:
-    return Share(held, leaving or {}, {})
+    return Share(held, leaving or {}, {}, {})
 
 
 def test_adopt__names_what_is_lost_and_what_is_new() -> None:
@@ -76,7 +76,7 @@ def test_the_last_rows_of_a_part_are_written_before_it_is_dropped_and_those_of_o
     parts.take(engine, "me", {1: None, 2: None})
     held = {part: row.generation for part, row in parts.look(engine).parts.items()}
     recorder, dropped = Recorder(url, lambda _: None), []
-    recorder.share(held, max(held.values()))
+    recorder.share(held, held, max(held.values()))
     recorder.record(observed.add_event, "of the coordinator")
     recorder.record_of(1, observed.add_event, "of a switch that is left")
     recorder.record_of(2, observed.add_event, "of a switch that is lost")
@@ -85,7 +85,7 @@ def test_the_last_rows_of_a_part_are_written_before_it_is_dropped_and_those_of_o
     parts.leave(engine, "me")
     parts.beat(engine, "other")
     parts.take(engine, "other", {2: parts.look(engine).parts[2]})
-    recorder.share({1: held[1]}, max(held.values()))
+    recorder.share({1: held[1]}, {1: held[1]}, max(held.values()))
     recorder.start()
     wait_until(lambda: dropped, "the rows are written")
     assert dropped == [["of a switch that is left"]]
