@@ -195,12 +195,11 @@ def _control_results() -> Iterator[Result]:
 
 def _shared_results() -> Iterator[Result]:
     """Two controllers that share more ports than one can hold, and one, in turn. All processes use all cores."""
-    from sluice.bench.shared import INTERVAL_MS, LEAVES, measure_shared
+    from sluice.bench.shared import INTERVAL_MS, SCHEME, measure_shared
 
-    for scheme, leaves in LEAVES.items():
-        found = measure_shared(scheme, leaves)
-        name = f"control loop, {scheme}, ports polled every {INTERVAL_MS} ms by two controllers"
-        yield Result(name, found.by_two, "ports", found.by_one, "one controller", found.ratio)
+    found = measure_shared()
+    name = f"control loop, {SCHEME}, ports polled every {INTERVAL_MS} ms by two controllers"
+    yield Result(name, found.by_two, "ports", found.by_one, "one controller", found.ratio)
 
 
 def _simulator_results() -> Iterator[Result]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many ports two controllers hold that share the switches, compared with one, on the same cores.
 
-The fabric is larger than one controller can hold, so the share of the due polls that are made says how many it holds.
+The fabric is larger than one controller can hold, so the share of the due polls that are made says how many ports it
+holds. Under `mlfq-adaptive`, one controller holds nearly the largest fabric, so the scheme is `sluice`.
 Simulated switches need CPU time, too: on two cores, two controllers and the switches compete for them.
 """
 
@@ -12,10 +13,9 @@ from dataclasses import dataclass
 
 from sluice.bench.control import INTERVAL_MS, Crew, measure_loop
 
-__all__ = ["INTERVAL_MS", "LEAVES", "Shared", "measure_shared"]
+__all__ = ["INTERVAL_MS", "SCHEME", "Shared", "measure_shared"]
 
-LEAVES = {"mlfq-adaptive": 64, "sluice": 48}
-"""Scheme → leaves of the fabric, with 40 ports each."""
+SCHEME, LEAVES = "sluice", 40
 ROUNDS = 3
 
 
@@ -28,15 +28,16 @@ class Shared:
     ratio: float
 
 
-def measure_shared(scheme: str, leaves: int, rounds: int = ROUNDS) -> Shared:
+def measure_shared() -> Shared:
+    """Measure one and two controllers in turn."""
     ones, twos = [], []
-    for _ in range(rounds):
-        ones.append(_held_ports(scheme, leaves, 1))
-        twos.append(_held_ports(scheme, leaves, 2))
+    for _ in range(ROUNDS):
+        ones.append(_held_ports(1))
+        twos.append(_held_ports(2))
     ratios = [two / one for one, two in zip(ones, twos, strict=True)]
     return Shared(statistics.median(ones), statistics.median(twos), statistics.median(ratios))
 
 
-def _held_ports(scheme: str, leaves: int, controllers: int) -> float:
-    loop = measure_loop(scheme, leaves, crew=Crew(controllers, is_pinned=False))
+def _held_ports(controllers: int) -> float:
+    loop = measure_loop(SCHEME, LEAVES, crew=Crew(controllers, is_pinned=False))
     return loop.ports * loop.kept
