@@ -308,7 +308,8 @@ class Recorder:
     def _coordinate(self, engine: Engine, tenure: Tenure, topology: Topology, version: int) -> None:
         if self._coordination is None or self._coordination[0] is not tenure:
             self._coordination = tenure, Rollout()
-        self._coordination[1].look(fenced(engine, [tenure]), topology, version, time.monotonic())
+        rollout, own = self._coordination[1], fenced(engine, [tenure])
+        rollout.look(engine, own, topology, version, time.monotonic())
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""

@@ -27,10 +27,10 @@ class Rollout:
         self._version, self._since_s = 0, 0.0
         self._is_applied = self._is_reported = False
 
-    def look(self, engine: Engine, topology: Topology, version: int, now_s: float) -> None:
+    def look(self, engine: Engine, fenced: Engine, topology: Topology, version: int, now_s: float) -> None:
         """Report, once for each version, that all switches implement it, and before that which ones are late.
 
-        `engine` of the coordinator.
+        `fenced`: the same store, for the coordinator's writes. A read must not take the lock of SQLite's one writer.
         """
         if version != self._version:
             self._version, self._since_s = version, now_s
@@ -39,11 +39,11 @@ class Rollout:
             return
         missing = self._missing(engine, topology)
         if not missing:
-            self._applied(engine, len(topology.switches))
+            self._applied(engine, fenced, len(topology.switches))
         elif now_s - self._since_s >= LATE_S and not self._is_reported:
             self._is_reported = True
             log.warning("policy version %d is not applied by %s", version, ", ".join(missing))
-            add_event(engine, "policy-late", version=version, switches=missing)
+            add_event(fenced, "policy-late", version=version, switches=missing)
 
     def _missing(self, engine: Engine, topology: Topology) -> list[str]:
         right = {
@@ -53,12 +53,12 @@ class Rollout:
         }
         return [switch.name for switch in topology.switches if switch.dpid not in right]
 
-    def _applied(self, engine: Engine, switches: int) -> None:
+    def _applied(self, engine: Engine, fenced: Engine, switches: int) -> None:
         log.info("policy version %d is applied by %d switches", self._version, switches)
         newest = desired.policy_in_force(
             engine
         )  # a later version of Sluice may have written the one that is applied
         scheme = newest.policy.scheme if newest is not None and newest.version == self._version else ""
-        desired.mark_applied(engine, self._version)
-        add_event(engine, "policy-applied", version=self._version, scheme=scheme)
+        desired.mark_applied(fenced, self._version)
+        add_event(fenced, "policy-applied", version=self._version, scheme=scheme)
         self._is_applied = True

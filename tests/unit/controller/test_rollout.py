@@ -39,11 +39,11 @@ def events(engine: Engine) -> list[tuple[str, Any]]:
 def test_a_version_is_applied_once_the_rows_of_all_switches_have_it(engine: Engine) -> None:
     rollout = Rollout()
     stand(engine, 1, *NAMES[1:])
-    rollout.look(engine, TOPOLOGY, 1, 0.0)
+    rollout.look(engine, engine, TOPOLOGY, 1, 0.0)
     assert events(engine) == []
     stand(engine, 1, NAMES[0])
-    rollout.look(engine, TOPOLOGY, 1, 0.2)
-    rollout.look(engine, TOPOLOGY, 1, 0.4)
+    rollout.look(engine, engine, TOPOLOGY, 1, 0.2)
+    rollout.look(engine, engine, TOPOLOGY, 1, 0.4)
     assert events(engine) == [("policy-applied", {"version": 1, "scheme": "pias"})]
     found = desired.current_policy(engine)
     assert found is not None
@@ -56,20 +56,20 @@ def test_switches_that_are_late_are_named_once(engine: Engine) -> None:
     stand(engine, 1, NAMES[2], connected=False)
     stand(engine, 0, NAMES[3])
     for now_s in (100.0, 100.0 + LATE_S - 0.1):
-        rollout.look(engine, TOPOLOGY, 1, now_s)
+        rollout.look(engine, engine, TOPOLOGY, 1, now_s)
     assert events(engine) == []
     for now_s in (100.0 + LATE_S, 101.0 + LATE_S):
-        rollout.look(engine, TOPOLOGY, 1, now_s)
+        rollout.look(engine, engine, TOPOLOGY, 1, now_s)
     assert events(engine) == [("policy-late", {"version": 1, "switches": [NAMES[0], *NAMES[2:]]})]
     stand(engine, 1, *NAMES)
-    rollout.look(engine, TOPOLOGY, 1, 110.0)
+    rollout.look(engine, engine, TOPOLOGY, 1, 110.0)
     assert [kind for kind, _ in events(engine)] == ["policy-late", "policy-applied"]
 
 
 def test_each_version_has_its_own_time(engine: Engine) -> None:
     rollout = Rollout()
-    rollout.look(engine, TOPOLOGY, 1, 0.0)
-    rollout.look(engine, TOPOLOGY, 2, LATE_S)
+    rollout.look(engine, engine, TOPOLOGY, 1, 0.0)
+    rollout.look(engine, engine, TOPOLOGY, 2, LATE_S)
     assert events(engine) == []
-    rollout.look(engine, TOPOLOGY, 2, 2 * LATE_S)
+    rollout.look(engine, engine, TOPOLOGY, 2, 2 * LATE_S)
     assert events(engine) == [("policy-late", {"version": 2, "switches": NAMES})]
