@@ -156,7 +156,8 @@ def fleet(engine: Engine) -> Fleet:
 
 def test_two_share_all_switches_and_one_coordinates(fleet: Fleet) -> None:
     a, b = fleet.holds("a"), fleet.holds("b")
-    assert (a | b, a & b) == (SWITCHES, set())
+    assert a | b == SWITCHES
+    assert a.isdisjoint(b)
     assert sorted((len(a), len(b))) == [3, 4]
     assert [NETWORK in fleet.acting(name) for name in "ab"].count(True) == 1
 
@@ -299,7 +300,7 @@ death = st.tuples(st.just("die"), st.sampled_from("abc"))
 network = st.tuples(st.just("network"), st.sampled_from([ALL, frozenset({1, 2, NETWORK})]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(step, step, step, passing, death, network), max_size=60),
     st.integers(0, 3),

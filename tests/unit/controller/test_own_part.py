@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from sqlalchemy import Engine
+
 from controller.leadership import Share
 from controller.openflow import RoleReply
 from controller.own_part import END_NS, REPEAT_NS, OwnPart
@@ -17,6 +19,10 @@ from store.engine import open_store
 from store.parts import LEASE
 from tests.unit.controller.driven import policy
 from tests.unit.controller.sessions import MASTER, PlayedSession
+
+
+def add_event(engine: Engine, kind: str) -> None:
+    observed.add_event(engine, kind)
 
 
 def share(held: Mapping[int, int], leaving: Mapping[int, int] | None = None) -> Share:
@@ -77,10 +83,10 @@ def test_the_last_rows_of_a_part_are_written_before_it_is_dropped_and_those_of_o
     held = {part: row.generation for part, row in parts.look(engine).parts.items()}
     recorder, dropped = Recorder(url, lambda _: None), []
     recorder.share(held, held, max(held.values()))
-    recorder.record(observed.add_event, "of the coordinator")
-    recorder.record_of(1, observed.add_event, "of a switch that is left")
-    recorder.record_of(2, observed.add_event, "of a switch that is lost")
-    recorder.record_of(3, observed.add_event, "of another one's switch")
+    recorder.record(add_event, "of the coordinator")
+    recorder.record_of(1, add_event, "of a switch that is left")
+    recorder.record_of(2, add_event, "of a switch that is lost")
+    recorder.record_of(3, add_event, "of another one's switch")
     recorder.finish(1, lambda: dropped.append([e["kind"] for e in observed.recent_events(engine, 0)]))
     parts.leave(engine, "me")
     parts.beat(engine, "other")
