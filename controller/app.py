@@ -211,22 +211,14 @@ class Controller(DaemonLoop):
         self._applied_version = 0
 
     def _become_slave(self, connection: Connection) -> None:
-        if self._lease is None or self._leads(connection.id):
+        if self._lease is None or self._lease.leads_at(connection.id):
             return
-        share, generation = self._lease.share, self._lease.generation
-        if share is not None:
-            generation = share.known.get(connection.id, 0)
-        if generation:
+        if generation := self._lease.generation_at(connection.id):
             connection.send(openflow.role_request(connection, Role.SLAVE, generation).data)
 
     @property
     def _shares(self) -> bool:
         return self._lease is not None and self._lease.share is not None
-
-    def _leads(self, dpid: int) -> bool:
-        """Whether this controller may lead a switch, if it is one of the network."""
-        lease = self._lease
-        return lease is not None and lease.leads and (lease.share is None or dpid in lease.share.held)
 
     # ── Sharing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -316,7 +308,7 @@ class Controller(DaemonLoop):
         new = {
             switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
             for turn, switch in enumerate(switches)
-            if self._leads(switch.dpid) and switch.dpid not in self._states
+            if self._lease and self._lease.leads_at(switch.dpid) and switch.dpid not in self._states
         }
         self._states |= new
         for dpid in new:
@@ -419,8 +411,7 @@ class Controller(DaemonLoop):
         log.info("%s is connected from %s", state.name, connection.place)
         state.connected(time.monotonic_ns())
         self._metrics.connected(state.name)
-        generation = self._part.held[dpid] if self._shares else self._lease.generation
-        metrics = SwitchMetrics(self._metrics)
+        generation, metrics = self._lease.generation_at(dpid), SwitchMetrics(self._metrics)
         self._sessions[dpid] = Session(connection, state, self, generation, metrics)
         self._record_switch(dpid, connected=True)
         self._reporter.connected(dpid, state.name)

@@ -67,6 +67,14 @@ class LeaseStatus:
     share: Share | None = None
     """What it leads. None: all switches."""
 
+    def leads_at(self, switch: int) -> bool:
+        """Whether this controller may lead a switch, if it is one of the network."""
+        return self.leads and (self.share is None or switch in self.share.held)
+
+    def generation_at(self, switch: int) -> int:
+        """The newest generation of a switch's leader, whichever controller that is; 0 if there was none."""
+        return self.generation if self.share is None else self.share.known.get(switch, 0)
+
     def is_fresh(self, now_ns: int) -> bool:
         return now_ns - self.at_ns < FRESH_NS
 

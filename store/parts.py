@@ -9,7 +9,7 @@ it only grows, and it exceeds those of a controller that led all switches before
 late orders of a former holder, and the store its late rows (`fenced`).
 
 No row holds an expiry time. A member increases `beat` at intervals, and the others see that it changes
-(controller/membership.py). Nobody can take a part whose holder is a member: a dead one is deleted first (`bury`).
+(controller/membership.py). No one can take a part whose holder is a member: a dead one is deleted first (`bury`).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def leave(engine: Engine, me: str) -> None:
 def fenced(engine: Engine, held: Mapping[int, int]) -> Engine:
     """Return the same store for one who holds these parts in these generations.
 
-    Every transaction raises Deposed if a part has another generation. Nobody can take a part between that look and the
+    Every transaction raises Deposed if a part has another generation. No one can take a part between that look and the
     transaction's end. `engine` is from store.engine.
     """
     return engine.execution_options(**{_FENCE: dict(held)})
@@ -121,7 +121,7 @@ def check_fence(connection: Connection) -> None:
     if held is None:
         return
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else writes until the end
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # no one else writes until the end
     query = select(parts.c.part, parts.c.generation).where(parts.c.part.in_(held)).order_by(parts.c.part)
     found = {row.part: row.generation for row in connection.execute(query.with_for_update(read=True))}
     lost = sorted(part for part, generation in held.items() if found.get(part) != generation)

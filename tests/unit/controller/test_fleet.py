@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from runtime.postgres import PostgresServer
 from runtime.wait import wait_until
@@ -108,6 +109,22 @@ class Fleet:
         wait_until(self.first.applied, "the policy stands everywhere", timeout_s=20)
         return version
 
+    def pause(self, process: Process) -> None:
+        """Stop a process while it writes nothing. On SQLite, a stopped writer keeps all others from writing."""
+        engine = lease.open_for_leases(self._store_url)
+
+        def has_stopped() -> bool:
+            os.kill(process.process.pid, signal.SIGSTOP)
+            try:
+                parts.bury(engine, "nobody", 0)
+            except OperationalError:
+                os.kill(process.process.pid, signal.SIGCONT)
+                return False
+            return True
+
+        wait_until(has_stopped, "the process has stopped while it wrote nothing")
+        engine.dispose()
+
     def late(self, version: int) -> list[list[str]]:
         """Return the switches that each event about a late policy names."""
         events = observed.recent_events(self.first.engine, 0)
@@ -190,7 +207,7 @@ def test_kill_9__the_other_takes_only_the_part_of_the_dead_one_and_no_rule_is_wr
 def test_sigstop_and_sigcont__the_resumed_one_writes_nothing_until_it_gets_a_new_part(pair: Fleet) -> None:
     first, stopped = pair.controllers
     before, lost = pair.generations(DPIDS), pair.holds(stopped)
-    os.kill(stopped.process.pid, signal.SIGSTOP)
+    pair.pause(stopped)
     pair.first.put_policy({"scheme": "tcp"})
     wait_until(lambda: pair.holds(first) == DPIDS, "the other one leads all", timeout_s=TAKE_OVER_S)
     wait_until(pair.first.applied, "the policy stands everywhere", timeout_s=20)
