@@ -7,7 +7,8 @@ the store, the lease) only put events into its queue, and it answers through the
 handler may wait: none reads a socket or the store.
 
 One of several controllers on a store leads (`leadership.py`). The others stay connected as slaves
-of every switch, have no session, and write nothing.
+of every switch, have no session, and write nothing. If they share the switches (`sharing.py`), each is so for the
+switches of the others.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from os_ken.controller import ofp_event
@@ -38,19 +40,22 @@ from controller.events import (
     EventUrgency,
     handles,
 )
-from controller.leadership import Leadership, LeaseStatus
+from controller.leadership import Leadership, LeaseStatus, Share
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
+from controller.own_part import OwnPart
 from controller.policing import Verdict
 from controller.port_settings import ThresholdsInForce
 from controller.recorder import Recorder
 from controller.reporting import Reporter
 from controller.session import Session
+from controller.sharing import SharedLeadership
 from controller.state import Desired, SwitchState
 from controller.survey import Survey
 from policy.graph import Topology
 from policy.sanctions import Demoted
 from policy.units import NS_PER_S
+from store.parts import NETWORK
 from store.totals import add_counts
 
 log = logging.getLogger(__name__)
@@ -69,7 +74,8 @@ class Controller(DaemonLoop):
     OFP_VERSIONS = [openflow.VERSION]  # noqa: RUF012 (os-ken's interface)
     LOGGER_NAME = __name__
 
-    def __init__(self, store_url: str) -> None:
+    def __init__(self, store_url: str, *, share: bool = False) -> None:
+        """With `share`, this controller shares the switches with others on its store that do so, too."""
         super().__init__()
         self.recorder = Recorder(
             store_url,
@@ -78,12 +84,15 @@ class Controller(DaemonLoop):
             lambda agents: self._enqueue(EventAgents(agents)),
             lambda reports: self._enqueue(EventUrgency(reports)),
         )
-        self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
+        self._sharing = SharedLeadership(store_url, self._looked) if share else None
+        self.leadership = self._sharing or Leadership(store_url, self._looked)
         self._reporter = Reporter(self.recorder)
         self._lease: LeaseStatus | None = None
         self._desired: Desired | None = None
         """None while another controller leads."""
+        self._part = OwnPart()
         self._states: dict[int, SwitchState] = {}
+        """Of the switches that this controller leads."""
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._sessions: dict[int, Session] = {}
         self._survey = Survey(self._connections, self._reporter, self._generation)
@@ -113,6 +122,9 @@ class Controller(DaemonLoop):
     ) -> None:
         self._send_event(event, None)
 
+    def _looked(self, status: LeaseStatus) -> None:
+        self._enqueue(EventLease(status))
+
     def _clock(self) -> None:
         """Enqueue ticks; at most one waits in the queue, however busy the loop is."""
         while not self._stopped.wait(TICK_S):
@@ -129,12 +141,15 @@ class Controller(DaemonLoop):
         if not self.may_act(now_ns):
             return
         self._advance_sessions(now_ns, tick.at_ns)
+        for part in self._part.to_drop(self._sessions, now_ns):
+            self._drop(part)
         self._survey.turn(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             for dpid in self._sessions:
                 self._record_switch(dpid, connected=True)
-            self.recorder.record(add_counts, self._metrics.tally.take())
+            one = next(iter(self._sessions), NETWORK)
+            self.recorder.record_of(one, add_counts, self._metrics.tally.take())
 
     def _advance_sessions(self, now_ns: int, at_ns: int) -> None:
         """Advance all started sessions, and let a few others begin.
@@ -156,14 +171,18 @@ class Controller(DaemonLoop):
         return self._lease is not None and self._lease.leads and self._lease.is_fresh(now_ns)
 
     def _generation(self) -> int | None:
-        """Return the generation of the lease; None while another controller leads."""
+        """Return the generation of the lease, or of the newest own part; None while another controller leads."""
         return self._lease.generation if self._lease is not None and self._lease.leads else None
 
     @handles(EventLease)
     def on_lease(self, event: EventLease) -> None:
         before, self._lease = self._lease, event.status
         now = self._lease
-        if before is not None and (before.leads, before.generation) == (now.leads, now.generation):
+        if now.share is not None:
+            self._take_share(now, now.share, before.share if before is not None else None)
+            return
+        shared = before is not None and before.share is not None
+        if not shared and before and (before.leads, before.generation) == (now.leads, now.generation):
             return
         if now.leads:
             self._lead(now)
@@ -188,18 +207,66 @@ class Controller(DaemonLoop):
         self._desired = None
         self._states.clear()
         self._sessions.clear()
+        self._part = OwnPart()
         self._applied_version = 0
 
     def _become_slave(self, connection: Connection) -> None:
-        if self._lease is not None and not self._lease.leads:
-            request = openflow.role_request(connection, Role.SLAVE, self._lease.generation)
-            connection.send(request.data)
+        if self._lease is None or self._lease.leads_at(connection.id):
+            return
+        if generation := self._lease.generation_at(connection.id):
+            connection.send(openflow.role_request(connection, Role.SLAVE, generation).data)
+
+    @property
+    def _shares(self) -> bool:
+        return self._lease is not None and self._lease.share is not None
+
+    # ── Sharing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _take_share(self, status: LeaseStatus, share: Share, before: Share | None) -> None:
+        """Take what the store says of this controller's part. New switches begin with the next desired state."""
+        if before is None:
+            log.info("sharing the switches with other controllers, generation %d", status.generation)
+            self._reset()
+            self._survey = Survey(self._connections, self._reporter, self._generation)
+            for _, connection in self._connections.items():
+                self._survey.admitted(connection, time.monotonic_ns())
+        lost, gained = self._part.adopt(share, self._sessions, time.monotonic_ns())
+        for part in lost:
+            self._forget(part)
+        self.recorder.share(self._part.held, share.since, status.generation)
+        known = before.known if before is not None else {}
+        for part, generation in share.known.items():
+            if known.get(part) != generation:
+                self._yield(part)
+        if lost or gained:
+            log.info(
+                "leading %d switches, generation %d", len(share.held.keys() - {NETWORK}), status.generation
+            )
+        if NETWORK in gained:
+            self._reporter.leading(status.generation)
+
+    def _forget(self, part: int) -> None:
+        self._sessions.pop(part, None)
+        self._states.pop(part, None)
+
+    def _yield(self, part: int) -> None:
+        """Become slave of a switch, unless this controller leads it."""
+        if (connection := self._connections.established(part)) is not None:
+            self._become_slave(connection)
+
+    def _drop(self, part: int) -> None:
+        """Leave a part to another controller, once the store has its last rows."""
+        self._forget(part)
+        self._yield(part)
+        if (sharing := self._sharing) is not None:
+            self.recorder.finish(part, partial(sharing.dropped, part, self._part.held[part]))
 
     def mastership_lost(self, state: SwitchState) -> None:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
-        self._sessions.pop(self._dpids[state.name], None)
-        self.leadership.doubt()
+        dpid = self._dpids[state.name]
+        self._sessions.pop(dpid, None)
+        self.leadership.doubt(dpid)
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
@@ -217,29 +284,44 @@ class Controller(DaemonLoop):
                 state.reroute(self._desired.topology)
                 state.want(self._desired)
                 self.hosts_judged(state, state.take_verdicts())
+            for dpid in self._begin_switches(self._desired) if self._shares else ():
+                if (connection := self._connections.established(dpid)) is not None:
+                    self._open_session(dpid, connection)
         self._reporter.idle_overrides(self._desired)
         self._check_applied()
 
     def _adopt_topology(self, desired: Desired) -> None:
-        switches = desired.topology.switches
-        self._states = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
-            for turn, switch in enumerate(switches)
-        }
-        self._dpids = {switch.name: switch.dpid for switch in switches}
+        self._dpids = {switch.name: switch.dpid for switch in desired.topology.switches}
+        self._reporter.dpids = self._dpids
+        self._states.clear()
         self._sessions.clear()
-        for dpid in self._states:
-            self._record_switch(dpid, connected=False)
-        for state in self._states.values():
-            self.hosts_judged(state, state.take_verdicts())
-        demoted = [port for state in self._states.values() for port in state.demoted_ports]
-        self._reporter.demoted_ports(demoted)
+        self._begin_switches(desired)
+        if not self._shares:
+            demoted = [port for state in self._states.values() for port in state.demoted_ports]
+            self._reporter.demoted_ports(demoted)
         for dpid, connection in self._connections.items():
             self._open_session(dpid, connection)
 
+    def _begin_switches(self, desired: Desired) -> Collection[int]:
+        """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
+        switches = desired.topology.switches
+        new = {
+            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
+            for turn, switch in enumerate(switches)
+            if self._lease and self._lease.leads_at(switch.dpid) and switch.dpid not in self._states
+        }
+        self._states |= new
+        for dpid in new:
+            self._record_switch(dpid, connected=False)
+        for state in new.values():
+            self.hosts_judged(state, state.take_verdicts())
+            if self._shares:
+                self._reporter.demoted_ports_of(state.name, state.demoted_ports, state.port_ids)
+        return new
+
     @handles(EventNetwork)
     def on_network(self, event: EventNetwork) -> None:
-        if event.description.generation != self._generation():
+        if self._shares or event.description.generation != self._generation():
             return
         left = self._survey.adopt(event, time.monotonic_ns())
         if left is not None:
@@ -266,8 +348,11 @@ class Controller(DaemonLoop):
         self.recorder.put_topology(replace(topology, hosts=(), switches=(), ports=()))
 
     def _check_applied(self) -> None:
-        """Report, once for each version, that every switch of the topology implements it."""
-        if self._desired is None or self._desired.version == self._applied_version:
+        """Report, once for each version, that every switch of the topology implements it.
+
+        If the switches are shared, the coordinator does so by their rows (`rollout.py`).
+        """
+        if self._shares or self._desired is None or self._desired.version == self._applied_version:
             return
         version = self._desired.version
         if all(d in self._sessions and s.version == version for d, s in self._states.items()):
@@ -312,7 +397,10 @@ class Controller(DaemonLoop):
         if self._lease is None:
             return
         state = self._states.get(dpid)
-        if state is None and self._survey.network.wants(dpid):
+        if state is None and self._shares:
+            if self._desired is not None and dpid not in self._dpids.values():
+                self._reporter.unknown_switch(dpid)
+        elif state is None and self._survey.network.wants(dpid):
             self._survey.ask_for_links(dpid, connection)
         elif state is None and self._survey.is_leaving:
             self._survey.release(connection, bridges=False)
@@ -323,8 +411,8 @@ class Controller(DaemonLoop):
         log.info("%s is connected from %s", state.name, connection.place)
         state.connected(time.monotonic_ns())
         self._metrics.connected(state.name)
-        metrics = SwitchMetrics(self._metrics)
-        self._sessions[dpid] = Session(connection, state, self, self._lease.generation, metrics)
+        generation, metrics = self._lease.generation_at(dpid), SwitchMetrics(self._metrics)
+        self._sessions[dpid] = Session(connection, state, self, generation, metrics)
         self._record_switch(dpid, connected=True)
         self._reporter.connected(dpid, state.name)
 
@@ -353,7 +441,7 @@ class Controller(DaemonLoop):
     # ── Results of sessions ─────────────────────────────────────────────────────────────────────
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
-        self._reporter.thresholds(news)
+        self._reporter.thresholds(state.name, news)
         dpid = self._dpids[state.name]
         if self._reporter.recorded_version(dpid) != state.version:
             self._record_switch(dpid, connected=True)

@@ -41,12 +41,14 @@ class Launcher:
         store_url: str,
         context: ssl.SSLContext | None = None,
         notifier: Notifier | None = None,
+        *,
+        share: bool = False,
     ) -> None:
-        """With a `context`, switches must speak TLS."""
+        """With a `context`, switches must speak TLS. `share`: as in app.py."""
         self._notifier = notifier or Notifier({})
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
-        self._controller: Controller = manager.instantiate(Controller, store_url)
+        self._controller: Controller = manager.instantiate(Controller, store_url, share=share)
         self._listener = Listener(listening, context)
         self._failed = False
         self._stopping = threading.Event()

@@ -371,6 +371,10 @@ class SwitchState:
         self._policing.observe_flows(now_ns, flows)
 
     @property
+    def port_ids(self) -> list[str]:
+        return list(self._id_of.values())
+
+    @property
     def demoted_ports(self) -> list[str]:
         """Ids of the ports whose hosts are demoted."""
         treatments = self._policing.treatments.items()

@@ -21,6 +21,9 @@ class Write(Protocol):
         Returns whether that is possible.
         """
 
+    def copy(self) -> Write:
+        """Return a write that can absorb others while this one stays."""
+
 
 class Call(Generic[P]):
     def __init__(
@@ -36,6 +39,9 @@ class Call(Generic[P]):
 
     def absorb(self, later: Write) -> bool:
         return False
+
+    def copy(self) -> Call[P]:
+        return self
 
 
 class Rows(Generic[Row]):
@@ -53,6 +59,9 @@ class Rows(Generic[Row]):
             return False
         self._rows.extend(later._rows)
         return True
+
+    def copy(self) -> Rows[Row]:
+        return Rows(self._function, list(self._rows))
 
 
 def _name(function: Callable[..., object]) -> str:

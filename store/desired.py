@@ -131,3 +131,9 @@ def current_topology(engine: Engine) -> Topology | None:
     with engine.connect() as connection:
         document = connection.execute(select(topologies.c.document)).scalar()
     return Topology.from_document(document) if document else None
+
+
+def topology_stored_at(engine: Engine) -> float:
+    """Return when the network was stored, 0 before the first. Cheap enough for several calls a second."""
+    with engine.connect() as connection:
+        return connection.execute(select(topologies.c.updated_at)).scalar() or 0.0

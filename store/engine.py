@@ -16,8 +16,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
 from runtime.settings.secret import without_password
-from store import ages
-from store.lease import check_fence
+from store import ages, lease, parts
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -90,7 +89,7 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         if url.database and url.database != ":memory:":
             watch(engine, Path(url.database), create=create)
         event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL" if fsync else "NORMAL"))
-        event.listen(engine, "begin", check_fence)
+        _fence(engine)
         return engine
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
@@ -100,8 +99,13 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         raise _not_a_store(url) from None
     except ImportError as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
-    event.listen(engine, "begin", check_fence)
+    _fence(engine)
     return engine
+
+
+def _fence(engine: Engine) -> None:
+    event.listen(engine, "begin", lease.check_fence)
+    event.listen(engine, "begin", parts.check_fence)
 
 
 def _make_tables(engine: Engine) -> None:

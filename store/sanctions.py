@@ -28,9 +28,9 @@ def put_sanction(engine: Engine, sanction: Sanction) -> None:
         connection.execute(statement.on_conflict_do_update(index_elements=["port"], set_=values))
 
 
-def lift_sanction(engine: Engine, port: str) -> None:
+def lift_sanctions(engine: Engine, ports: Collection[str]) -> None:
     with engine.begin() as connection:
-        connection.execute(delete(sanctions).where(sanctions.c.port == port))
+        connection.execute(delete(sanctions).where(sanctions.c.port.in_(ports)))
 
 
 def lift_all_but(engine: Engine, ports: Collection[str]) -> None:

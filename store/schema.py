@@ -3,8 +3,8 @@
 state only there.
 
 desired:  policies (versioned), networks (versioned), topologies, captures
-observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          alerts, enrolments, certificates, tokens, audit,
+observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
+          sanctions, alerts, enrolments, certificates, tokens, audit,
           capture_files
 both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
@@ -241,6 +241,23 @@ leases = Table(
     Column("beat_at", Float, nullable=False),
 )
 """Which process does a task that only one may do: see store/lease.py. `beat_at` is for human readers only."""
+
+members = Table(
+    "members",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("beat", BigInteger, nullable=False),
+)
+"""The controllers that share the switches, and a count that each of them increases: see store/parts.py."""
+
+parts = Table(
+    "parts",
+    metadata,
+    Column("part", BigInteger, primary_key=True, autoincrement=False),
+    Column("holder", String, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+)
+"""Which of these controllers leads a switch, by datapath id: see store/parts.py."""
 
 sanctions = Table(
     "sanctions",

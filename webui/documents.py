@@ -185,12 +185,12 @@ def is_alive(row: AgentRow, age_s: float) -> bool:
 def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
     """Describe the controller, which is alive if it wrote a row lately. `age_s` is the reading of the store's clock.
 
-    While the controller is away, all its switches count as disconnected.
+    A switch counts as connected as long as the controller that leads it writes its row.
     """
     rows = all_switches(engine)
     seen_s = controller_seen_s(engine)
     alive = seen_s is not None and age_s - seen_s < CONTROLLER_LATE_S
-    switches = [_switch(row, age_s, alive) for row in rows]
+    switches = [_switch(row, age_s) for row in rows]
     return {
         "alive": alive,
         "age_s": None if seen_s is None else _ago(age_s, seen_s),
@@ -205,13 +205,14 @@ def _ago(age_s: float, seen_s: float) -> float:
     return round(max(0.0, age_s - seen_s), 3)
 
 
-def _switch(row: Mapping[str, Any], age_s: float, controller_alive: bool) -> dict[str, Any]:
+def _switch(row: Mapping[str, Any], age_s: float) -> dict[str, Any]:
+    seen_s = row["seen_s"] or 0.0
     return {
         "dpid": row["dpid"],
         "name": row["name"],
-        "connected": row["connected"] and controller_alive,
+        "connected": row["connected"] and age_s - seen_s < CONTROLLER_LATE_S,
         "policy_version": row["policy_version"],
-        "age_s": _ago(age_s, row["seen_s"] or 0.0),
+        "age_s": _ago(age_s, seen_s),
     }
 
 

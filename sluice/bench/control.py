@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ class Loop:
     p99_gap_ms: float
     """99th percentile of the time between two polls of one switch."""
     cpu: float
-    """Share of one core that the controller used."""
+    """Share of one core that the controllers used."""
     p50_ms: float
     p99_ms: float
     """From the moment a switch sends counters to its acknowledgement of the rules that follow from them."""
@@ -131,8 +132,17 @@ class Loop:
         return self.kept >= KEPT and self.p99_gap_ms < 2 * INTERVAL_MS
 
 
-def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_url: str | None = None) -> Loop:
-    """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file."""
+def measure_loop(
+    scheme: str,
+    leaves: int,
+    seconds: float = MEASURED_S,
+    store_url: str | None = None,
+    crew: Crew | None = None,
+) -> Loop:
+    """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file.
+
+    With a `crew`, other controllers than one.
+    """
     topology = topologies.build(
         "leaf-spine",
         leaves=leaves,
@@ -146,7 +156,16 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
     )
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         url = store_url or f"sqlite:///{folder}/store.db"
-        return _Run(topology, policy, Path(folder), seconds, url).measure()
+        return _Run(topology, policy, Path(folder), seconds, url, crew or Crew()).measure()
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The controllers of a run. Several share the switches."""
+
+    size: int = 1
+    is_pinned: bool = True
+    """Whether controllers and switches have a core each. Otherwise, all processes use all cores."""
 
 
 class SwitchesEndedEarly(RuntimeError):
@@ -155,62 +174,73 @@ class SwitchesEndedEarly(RuntimeError):
 
 class _Run:
     def __init__(
-        self, topology: Topology, policy: Policy, folder: Path, seconds: float, store_url: str
+        self,
+        topology: Topology,
+        policy: Policy,
+        folder: Path,
+        seconds: float,
+        store_url: str,
+        crew: Crew,
     ) -> None:
         self._topology, self._policy, self._folder, self._seconds = topology, policy, folder, seconds
-        self._store_url = store_url
+        self._store_url, self._crew = store_url, crew
         self._engine = open_store(self._store_url)
         desired.put_topology(self._engine, topology)
         self._version = desired.put_policy(self._engine, policy, "bench")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        with ExitStack() as stack:
+            free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(crew.size)]
+            self._ports: list[int] = [server.getsockname()[1] for server in free]
 
     def measure(self) -> Loop:
         cores = sorted(os.sched_getaffinity(0))
-        switches = self._start_switches(cores[-1])
-        controller = self._start_controller(cores[0])
+        all_cores = ",".join(map(str, cores))
+        switches = self._start_switches(str(cores[-1]) if self._crew.is_pinned else all_cores)
+        place = str(cores[0]) if self._crew.is_pinned else all_cores
+        controllers = [self._start_controller(place, port) for port in self._ports]
         try:
             said = switches.stdout
             assert said is not None
             self._hear(said, "measuring")
-            before = cpu_seconds(controller.pid)
+            before = sum(cpu_seconds(controller.pid) for controller in controllers)
             self._hear(said, "measured")
-            cpu = (cpu_seconds(controller.pid) - before) / self._seconds
+            cpu = (sum(cpu_seconds(controller.pid) for controller in controllers) - before) / self._seconds
             self._freeze()
-            stop(controller)
+            for controller in controllers:
+                stop(controller)
             record = json.loads(said.readline())
         except (OSError, ValueError) as error:
             raise SwitchesEndedEarly(
                 f"the switches ended early; the controller's log ends with: {self._log[-2000:]}"
             ) from error
         finally:
-            stop(controller)
-            stop(switches)
+            for process in (*controllers, switches):
+                stop(process)
         self._check_maps(record["queues"])
         return self._evaluate(record, cpu)
 
     @property
     def _log(self) -> str:
-        return (self._folder / "controller.log").read_text()
+        return "".join(path.read_text() for path in sorted(self._folder.glob("controller-*.log")))
 
-    def _start_controller(self, core: int) -> subprocess.Popen[bytes]:
-        argv = ["taskset", "--cpu-list", str(core), *service_argv("controller")]
-        argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"]
-        return spawn(argv, log_file=self._folder / "controller.log")
+    def _start_controller(self, cores: str, port: int) -> subprocess.Popen[bytes]:
+        argv = ["taskset", "--cpu-list", cores, *service_argv("controller")]
+        argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{port}"]
+        argv += ["--share"] if self._crew.size > 1 else []
+        return spawn(argv, log_file=self._folder / f"controller-{port}.log")
 
-    def _start_switches(self, core: int) -> subprocess.Popen[bytes]:
+    def _start_switches(self, cores: str) -> subprocess.Popen[bytes]:
         """Start the process of switches. It waits for the controller to listen, then for its first polls."""
         order = {
             "topology": self._topology.to_document(),
             "policy": self._policy.to_document(),
-            "port": self._port,
+            "ports": self._ports,
             "seconds": self._seconds,
             "warm_polls": 30,
             "limit_s": 120.0,
         }
         path = self._folder / "order.json"
         path.write_text(json.dumps(order) + "\n")
-        argv = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "sluice.bench.switches"]
+        argv = ["taskset", "--cpu-list", cores, sys.executable, "-m", "sluice.bench.switches"]
         with path.open("rb") as ordered:
             return subprocess.Popen(argv, stdin=ordered, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
 

@@ -193,6 +193,15 @@ def _control_results() -> Iterator[Result]:
         yield Result(f"control loop, {scheme}, most ports that keep the pace", most_ports, "ports")
 
 
+def _shared_results() -> Iterator[Result]:
+    """Two controllers that share more ports than one can hold, and one, in turn. All processes use all cores."""
+    from sluice.bench.shared import INTERVAL_MS, SCHEME, measure_shared
+
+    found = measure_shared()
+    name = f"control loop, {SCHEME}, ports polled every {INTERVAL_MS} ms by two controllers"
+    yield Result(name, found.by_two, "ports", found.by_one, "one controller", found.ratio)
+
+
 def _simulator_results() -> Iterator[Result]:
     """The evaluation of PIAS, web search at load 0.8, in CPU time, because others may use the machine."""
     from sluice.bench.simulator import (
@@ -316,6 +325,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "hook": _hook_results,
     "policy": _policy_results,
     "control": _control_results,
+    "shared": _shared_results,
     "store": _store_results,
     "durability": _durability_results,
     "ingest": _ingest_results,
@@ -324,7 +334,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
 }
 
 
-WITHOUT_ROOT = {"policy", "control", "store", "durability", "ingest", "simulator", "units"}
+WITHOUT_ROOT = {"policy", "control", "shared", "store", "durability", "ingest", "simulator", "units"}
 
 
 def _table(results: list[Result]) -> Table:

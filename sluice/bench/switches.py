@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process that plays many switches to a controller: OpenFlow over real sockets, counters that grow.
 
-    python -m sluice.bench.switches < order.json        # a topology, a policy, a port, how long to run
+    python -m sluice.bench.switches < order.json        # a topology, a policy, ports, how long to run
+
+Each switch connects to one controller at each port, and answers each on its own connection.
 
 From the start they hold the rules of the policy. They answer every poll with all of their
 counters: flows of the web-search distribution end at every port. In the end they report the
@@ -18,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,8 +65,30 @@ class Record:
     entries: int = 0
 
 
+class Line:
+    """A connection of a switch to a controller."""
+
+    def __init__(self, switch: Switch, port: int) -> None:
+        self._switch, self._framer = switch, Framer()
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(message(MessageType.HELLO, 1))
+
+    def read(self) -> bool:
+        """Answer the messages that have arrived. Returns False once the controller has closed the
+        connection."""
+        try:
+            data = self.socket.recv(1 << 18)
+        except ConnectionError:
+            return False
+        answers = [self._switch.answer(frame) for frame in self._framer.feed(data)]
+        if out := b"".join(answers):
+            self.socket.sendall(out)
+        return bool(data)
+
+
 class Switch:
-    """One switch: its connection, its counters, its queue maps."""
+    """One switch: its counters, its queue maps."""
 
     def __init__(self, topology: Topology, name: str, dpid: int, policy: Policy, seed: int) -> None:
         self.name, self._dpid = name, dpid
@@ -86,17 +111,10 @@ class Switch:
         self._random = np.random.default_rng(seed)
         self._completed = np.zeros((len(ports), tags.TAG_COUNT), np.int64)
         self._carried = np.zeros((2, len(ports), tags.TAG_COUNT), np.int64)
-        self._framer = Framer()
         self._counters_at: float | None = None
         self._committing = False
         self._staged: list[tuple[int, int, int]] = []
         self.record = Record()
-
-    def connect(self, port: int) -> socket.socket:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(message(MessageType.HELLO, 1))
-        return self.socket
 
     # ── Traffic ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,19 +130,7 @@ class Switch:
 
     # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read(self) -> bool:
-        """Answer the messages that have arrived. Returns False once the controller has closed the
-        connection."""
-        try:
-            data = self.socket.recv(1 << 18)
-        except ConnectionError:
-            return False
-        answers = [self._answer(frame) for frame in self._framer.feed(data)]
-        if out := b"".join(answers):
-            self.socket.sendall(out)
-        return bool(data)
-
-    def _answer(self, frame: Frame) -> bytes:
+    def answer(self, frame: Frame) -> bytes:
         match frame.kind:
             case MessageType.ECHO_REQUEST:
                 return message(MessageType.ECHO_REPLY, frame.xid, frame.data[8:])
@@ -240,7 +246,7 @@ def run(order: Mapping[str, Any]) -> dict[str, Any]:
         Switch(topology, switch.name, switch.dpid, policy, seed)
         for seed, switch in enumerate(topology.switches)
     ]
-    serving = Serving(switches, order["port"])
+    serving = Serving(switches, order["ports"])
     serving.until(
         lambda: all(len(s.record.polls_at) >= order["warm_polls"] for s in switches), order["limit_s"]
     )
@@ -256,14 +262,16 @@ def run(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Serving:
-    """Switches and their connections to one controller."""
+    """Switches and their connections to each controller."""
 
-    def __init__(self, switches: list[Switch], port: int) -> None:
+    def __init__(self, switches: list[Switch], ports: list[int]) -> None:
         self._switches = switches
-        wait_until(lambda: _listens(port), "the controller listens", timeout_s=60)
         self._selector = selectors.DefaultSelector()
-        for switch in switches:
-            self._selector.register(switch.connect(port), selectors.EVENT_READ, switch)
+        for port in ports:
+            wait_until(partial(_listens, port), "the controller listens", timeout_s=60)
+            for switch in switches:
+                line = Line(switch, port)
+                self._selector.register(line.socket, selectors.EVENT_READ, line)
 
     @property
     def connected(self) -> bool:

@@ -4,7 +4,7 @@ the time, so they wait for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from controller.recorder import Recorder
 from controller.state import Desired
+from controller.writes import Write
 from policy.agents import PortHeartbeat
 from policy.desired import Policy
 from policy.scenario import Scenario
@@ -64,11 +65,8 @@ class Direct(Recorder):
         super().__init__("", lambda desired: None)
         self._direct = engine
 
-    def record(self, write: Callable[..., object], *args: Any, **kwargs: Any) -> None:
-        write(self._direct, *args, **kwargs)
-
-    def record_rows(self, write: Callable[..., object], rows: Sequence[Any]) -> None:
-        write(self._direct, list(rows))
+    def _enqueue(self, part: int, write: Write) -> None:
+        write(self._direct)
 
 
 class Driven:

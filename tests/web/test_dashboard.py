@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from policy.desired import Policy
 from runtime.wait import wait_until
 from store.desired import mark_applied, put_policy
-from store.sanctions import Sanction, lift_sanction, put_sanction
+from store.sanctions import Sanction, lift_sanctions, put_sanction
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.web.conftest import PATIENCE_S, Server
 from tests.web.dashboard import LIVE, attribute, figure, open_dashboard, until
@@ -184,7 +184,7 @@ def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(
     for part in ("h2 is demoted", "s1:2", "tag 1", flow, "1.2 MB", "475 KB", "950 ms", "10 s", "offence 2"):
         assert part in said
     assert page.locator("#topology .host.demoted").count() == 1
-    lift_sanction(engine, "s1:2")
+    lift_sanctions(engine, ["s1:2"])
     until(page, "document.getElementById('sanctions').hidden")
     assert page.locator("#topology .host.demoted").count() == 0
 

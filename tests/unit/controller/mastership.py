@@ -3,6 +3,8 @@
 
 The lease, the application, its sessions and the recorder are the code itself. No thread of theirs runs: each step calls
 what the thread would call. The switch takes roles and bundles as OpenFlow 1.3.5, section 6.3.6, says.
+
+Controllers that share have the same model: the lease of it is the part of the one switch.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from controller.app import Controller
 from controller.connection import Connection
 from controller.events import Event, EventAnswer, EventDesired, EventLease, EventNetwork
 from controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
+from controller.membership import Membership
 from controller.openflow import (
     Answer,
     BarrierReply,
@@ -32,8 +35,9 @@ from controller.openflow import (
     StatsType,
 )
 from controller.operations import Change
+from controller.tenures import Tenure
 from policy.desired import Policy
-from store import desired, lease
+from store import desired, lease, parts
 from store.observed import put_switch
 from tests.fakes.openflow import Xids, frames
 
@@ -97,10 +101,12 @@ class Link(Xids):
 class Candidate:
     """One controller."""
 
+    shares = False
+
     def __init__(self, name: str, engine: Engine) -> None:
         self.engine, self.clock_s = engine, 0.0
-        self.app = Controller("sqlite://")
-        self.app.leadership._candidacy = self.candidacy = Candidacy(name, ended=lambda _: False)
+        self.app = Controller("sqlite://", share=self.shares)
+        self._join(name)
         self.app.recorder._engine = engine
         self.inbox: deque[Event] = deque()
         self.app._enqueue = self.inbox.append  # type: ignore[assignment, method-assign]
@@ -111,6 +117,30 @@ class Candidate:
         self._counted = 0
         self.link = self._connect()
 
+    def _join(self, name: str) -> None:
+        self.app.leadership._candidacy = self._candidacy = Candidacy(name, ended=lambda _: False)
+
+    def _step(self) -> LeaseStatus:
+        self._candidacy.step(self.engine, self.clock_s)
+        return LeaseStatus(self._candidacy.leads, self._candidacy.generation, time.monotonic_ns() + LATER_NS)
+
+    def _doubt(self) -> None:
+        self._candidacy.doubted = True
+
+    def heard(self) -> tuple[bool, int]:
+        """Return whether the application leads the switch, and in which generation anybody does."""
+        return self._of_switch(self.app._lease)
+
+    def _of_switch(self, status: LeaseStatus | None) -> tuple[bool, int]:
+        return (status.leads, status.generation) if status is not None else (False, 0)
+
+    def wanted(self) -> int:
+        """Return the policy version that the application wants at the switch."""
+        return self.app._desired.version if self.app._desired is not None else 0
+
+    def tenure(self) -> Tenure | None:
+        return self.app.recorder._tenure
+
     def _connect(self) -> Link:
         link = Link(self.app)
         self.app._carry_out(self.app._connections.connected(DPID, cast(Connection, link), 0.0))
@@ -120,21 +150,23 @@ class Candidate:
 
     def look(self, later_s: float) -> None:
         self.clock_s += later_s
-        self.candidacy.step(self.engine, self.clock_s)
-        status = (self.candidacy.leads, self.candidacy.generation)
-        if status != self.told:
-            self.told = status
-            self.reports.append(LeaseStatus(*status, time.monotonic_ns() + LATER_NS))
+        status = self._step()
+        if self._of_switch(status) != self.told:
+            self.told = self._of_switch(status)
+            self.reports.append(status)
+
+    def take(self) -> None:
+        self.look(LEASE_S + 0.1)
 
     def retake(self) -> None:
-        self.candidacy.doubted = True
+        self._doubt()
         self.look(RETAKE_S + 0.1)
 
     def hear(self) -> None:
         self.app.on_lease(EventLease(self.reports.popleft()))
 
     def read(self) -> None:
-        tenure = self.app.recorder._tenure
+        tenure = self.tenure()
         assert tenure is not None
         self.app.recorder._poll(self.engine, tenure.generation)
 
@@ -220,12 +252,50 @@ class Candidate:
         return {"state": state, "known": session.state.version or 0}
 
 
+class SharingCandidate(Candidate):
+    """One of two controllers that share one switch."""
+
+    shares = True
+
+    def _join(self, name: str) -> None:
+        sharing = self.app._sharing
+        assert sharing is not None
+        self._membership = sharing._membership = Membership(name, ended=lambda _: False)
+        sharing._shares = True
+        if lease.look(self.engine, parts.LEASE) is None:
+            lease.take(self.engine, parts.LEASE, lease.SHARED, None)
+        parts.beat(self.engine, name)
+
+    def _step(self) -> LeaseStatus:
+        self._membership.step(self.engine, {DPID}, self.clock_s)
+        generation, share = self._membership.generation, self._membership.share
+        return LeaseStatus(True, generation, time.monotonic_ns() + LATER_NS, share)
+
+    def _doubt(self) -> None:
+        self._membership.doubt(DPID)
+
+    def _of_switch(self, status: LeaseStatus | None) -> tuple[bool, int]:
+        share = status.share if status is not None else None
+        return (DPID in share.held, share.known.get(DPID, 0)) if share is not None else (False, 0)
+
+    def wanted(self) -> int:
+        return super().wanted() if DPID in self.app._states else 0
+
+    def tenure(self) -> Tenure | None:
+        return self.app.recorder._parts.get(DPID)
+
+    def take(self) -> None:
+        self._step()  # the other one has given its last sign by now
+        super().take()
+
+
 class World:
     """The store, the switch and both controllers."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, candidate: type[Candidate] = Candidate) -> None:
         self.engine, self.version = engine, 1
-        self.candidates = {name: Candidate(name, engine) for name in "ab"}
+        self.candidates = {name: candidate(name, engine) for name in "ab"}
+        self._holder = "part AS name, holder, generation FROM parts" if candidate.shares else "* FROM leases"
         self.seen = self.rules = self.writer = self.row_generation = self._base = 0
 
     def step(self, action: str, who: str) -> None:
@@ -236,8 +306,6 @@ class World:
         match action:
             case "See":
                 candidate.look(0.001)
-            case "Take":
-                candidate.look(LEASE_S + 0.1)
             case "Handle":
                 self.handle(candidate)
             case _:
@@ -274,20 +342,20 @@ class World:
     def state(self) -> dict[str, Any]:
         """Return the variables of the model, as far as traces have them."""
         with self.engine.connect() as connection:
-            row = connection.exec_driver_sql("SELECT holder, generation FROM leases").first()
+            row = connection.exec_driver_sql(f"SELECT {self._holder}").first()
             reported = connection.exec_driver_sql("SELECT policy_version FROM switches").scalar()
         self.row_generation = row.generation if row else 0
         if row is not None and not self._base:
             self._base = row.generation - 1
         each = self.candidates.items()
-        heard = {name: c.app._lease or LeaseStatus(False, 0, 0) for name, c in each}
+        heard = {name: c.heard() for name, c in each}
         return {
             "row": {
                 "holder": row.holder if row else "nobody",
                 "generation": self._small(row.generation if row else 0),
             },
-            "app": {n: {"leads": s.leads, "generation": self._small(s.generation)} for n, s in heard.items()},
-            "desired": {n: c.app._desired.version if c.app._desired else 0 for n, c in each},
+            "app": {n: {"leads": leads, "generation": self._small(g)} for n, (leads, g) in heard.items()},
+            "desired": {n: c.wanted() for n, c in each},
             "session": {n: c.session() for n, c in each},
             "down": {n: [kind for kind, *_ in c.link.down] for n, c in each},
             "up": {n: len(c.link.up) for n, c in each},

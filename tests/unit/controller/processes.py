@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +33,28 @@ class Process:
         self,
         folder: Path,
         topology: Topology | None,
-        start: Sequence[str],
-        arguments: Iterable[str],
+        start: Sequence[str] = ("-m", "sluice", "controller"),
+        arguments: Iterable[str] = (),
+        log: str = "log",
+        store_url: str | None = None,
     ) -> None:
-        """Without a topology, the store is empty."""
-        self.folder = folder
-        self.engine = open_store(f"sqlite:///{folder}/store.db")
+        """Without a topology, the store stays as it is. `log`: name of the file. `store_url`: of another store."""
+        self.folder, self._log = folder, folder / log
+        store_url = store_url or f"sqlite:///{folder}/store.db"
+        self.engine = open_store(store_url)
         if topology is not None:
             desired.put_topology(self.engine, topology)
             self.put_policy({"scheme": "pias"})
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
-        argv = [sys.executable, *start, "--store", f"sqlite:///{folder}/store.db"]
+        argv = [sys.executable, *start, "--store", store_url]
         argv += ["--listen", f"127.0.0.1:{self.port}", *arguments]
-        self.process = spawn(argv, log_file=folder / "log")
+        self.process = spawn(argv, log_file=self._log)
         wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
+        return self._log.read_text()
 
     @property
     def threads(self) -> int:
@@ -129,7 +132,8 @@ class Live:
             if not self._returns:
                 return
             if not self._stopped.wait(0.2):
-                self.peers.append(Peer(self._port, self._dpid, self._answer))
+                with suppress(ConnectionRefusedError):  # the controller has ended
+                    self.peers.append(Peer(self._port, self._dpid, self._answer))
 
     @property
     def received(self) -> list[Frame]:

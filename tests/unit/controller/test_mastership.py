@@ -15,7 +15,7 @@ import pytest
 from controller import session
 from store import desired
 from store.engine import engine_of, open_store
-from tests.unit.controller.mastership import World, policy
+from tests.unit.controller.mastership import Candidate, SharingCandidate, World, policy
 from tests.unit.controller.networks import single
 
 MODEL = Path(__file__).parents[2] / "model"
@@ -41,9 +41,10 @@ def expected(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, **lengths, "down": kinds}
 
 
+@pytest.mark.parametrize("candidate", [Candidate, SharingCandidate])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_code_follows_every_trace_of_the_model(
-    part: int, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: int, candidate: type[Candidate], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The model has no time: an answer may come as late as it likes, also on a busy machine.
     monkeypatch.setattr(session, "OPERATION_LIMIT_NS", 10**15)
@@ -51,15 +52,15 @@ def test_the_code_follows_every_trace_of_the_model(
         store = tmp_path / f"{number}.db"
         shutil.copyfile(template, store)
         engine = engine_of(f"sqlite:///{store}")
-        world = World(engine)
+        world = World(engine, candidate)
         for place, (action, who, state) in enumerate(trace):
             world.step(action, who)
             at = f"trace {number * PARTS + part}, step {place}: {action} {who}"
             assert world.state() == expected(state), at
-            for candidate in world.candidates.values():
-                tenure = candidate.app.recorder._tenure
-                if candidate.groups and tenure and tenure.generation != world.row_generation:
-                    candidate.check_that_the_store_refuses()
+            for each in world.candidates.values():
+                tenure = each.tenure()
+                if each.groups and tenure and tenure.generation != world.row_generation:
+                    each.check_that_the_store_refuses()
         engine.dispose()
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from sqlalchemy import Engine
 
 from store.observed import forget_processes
-from store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanction, put_sanction
+from store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanctions, put_sanction
 
 FIRST = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
 SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)
@@ -21,8 +21,8 @@ def test_put__one_row_a_port(engine: Engine) -> None:
 
 def test_lift__is_final_and_may_be_said_twice(engine: Engine) -> None:
     put_sanction(engine, FIRST)
-    lift_sanction(engine, "s1:2")
-    lift_sanction(engine, "s1:2")
+    lift_sanctions(engine, ["s1:2"])
+    lift_sanctions(engine, ["s1:2"])
     assert all_sanctions(engine) == []
 
 

@@ -73,11 +73,24 @@ def test_health__the_switches_of_a_silent_controller_are_not_connected(
     everyone(engine)
     with engine.begin() as connection:
         connection.execute(text("UPDATE signs SET seen_s = seen_s - 60"))
+        connection.execute(text("UPDATE switches SET seen_s = seen_s - 60"))
     controller = client.get("/api/v1/health").json["controller"]
     assert (controller["alive"], controller["connected"]) == (False, 0)
-    add_port_samples(engine, [PortSample(time.time(), "s1:1", (0,), (0,))])
+    everyone(engine)
     controller = client.get("/api/v1/health").json["controller"]
     assert (controller["alive"], controller["connected"]) == (True, 6)
+
+
+def test_health__the_switches_of_one_silent_controller_of_several_are_not_connected(
+    client: Client, engine: Engine
+) -> None:
+    everyone(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE switches SET seen_s = seen_s - 60 WHERE dpid <= 2"))
+    add_port_samples(engine, [PortSample(time.time(), "s3:1", (0,), (0,))])
+    controller = client.get("/api/v1/health").json["controller"]
+    assert (controller["alive"], controller["connected"]) == (True, 4)
+    assert [s["name"] for s in controller["switches"] if not s["connected"]] == ["s1", "s2"]
 
 
 def test_health__a_store_that_fails_is_a_503(client: Client, engine: Engine) -> None:

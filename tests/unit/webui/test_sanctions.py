@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from runtime.wait import wait_until
-from store.sanctions import Sanction, lift_sanction, put_sanction
+from store.sanctions import Sanction, lift_sanctions, put_sanction
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.test_metrics import scrape
 from webui import live
@@ -26,7 +26,7 @@ def test_metrics__who_is_demoted_now(client: Client, engine: Engine) -> None:
     assert "sluice_host_demoted" not in scrape(client)
     put_sanction(engine, SANCTION)
     assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
-    lift_sanction(engine, "s1:2")
+    lift_sanctions(engine, ["s1:2"])
     assert "sluice_host_demoted" not in scrape(client)
 
 

@@ -26,6 +26,7 @@ const PROBLEMS = new Set([
   "host-demoted",
   "network-problem",
   "openflow-error",
+  "policy-late",
   "policy-refused",
   "switch-disconnected",
 ]);
