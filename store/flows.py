@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, func, select, text
+from sqlalchemy import Connection, Engine, Select, func, select
 
 from policy.entries import entries
 from policy.records import (
@@ -26,9 +25,10 @@ from policy.records import (
 from policy.units import US_PER_S
 from store.bulk import insert_rows
 from store.flow_columns import known_scheme
+from store.flow_copy import copy_new
 from store.flow_list import newest_after
 from store.order import one_after_another
-from store.schema import flows
+from store.schema import flow_ids, flows
 from store.totals import (
     DEADLINE_FLOWS,
     FLOW_BYTES,
@@ -48,11 +48,6 @@ _FROM_THE_NETWORK = ("src", "dst", "ideal_us")
 """What the web process completes in a watched flow's record; it may differ once the network is known better."""
 _IDS_A_QUERY = 500
 _INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"
-_INSERT_DOCUMENT = text(
-    f"INSERT INTO {_INTO} "
-    f"SELECT {', '.join(_NAMES)}, :received_at "
-    "FROM json_populate_recordset(NULL::flows, CAST(:records AS json)) ON CONFLICT DO NOTHING"
-)
 
 
 def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
@@ -88,17 +83,16 @@ def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list
         return [Added()] * len(batches)
     with engine.begin() as connection:
         one_after_another(connection, flows.name)
-        accepted = _insert(connection, records, time.time())
+        new = _insert(connection, records, time.time())
         tally = Tally()
-        if accepted == len(records):
-            new, added = records, [Added(len(batch)) for batch in batches]
+        if len(new) == len(records):
+            added = [Added(len(batch)) for batch in batches]
         else:
-            new = _new_ones(connection, records, accepted)
             counts = _by_batch(batches, {record.id for record in new})
             stored = _stored(connection, _repeated(records, new))
             found = [tuple(_conflicts(batch, stored)) for batch in batches]
             added = [Added(count, conflicts) for count, conflicts in zip(counts, found, strict=True)]
-            tally.count(RECORDS_KNOWN, len(records) - accepted - sum(map(len, found)))
+            tally.count(RECORDS_KNOWN, len(records) - len(new) - sum(map(len, found)))
         count_records(tally, new)
         add_totals(connection, tally.take())
     return added
@@ -112,11 +106,17 @@ def _repeated(records: Iterable[FlowRecord], new: Iterable[FlowRecord]) -> set[s
 
 
 def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]:
-    """Return the records with these ids."""
+    """Return the records with these ids. On PostgreSQL, one that is being removed is missing."""
     asked, found = sorted(ids), {}
     for start in range(0, len(asked), _IDS_A_QUERY):
-        query = select(*_COLUMNS).where(flows.c.id.in_(asked[start : start + _IDS_A_QUERY]))
-        found.update({row.id: FlowRecord(**row._mapping) for row in connection.execute(query)})
+        part = asked[start : start + _IDS_A_QUERY]
+        if connection.dialect.name == "postgresql":
+            places = connection.execute(select(flow_ids.c.sequence).where(flow_ids.c.id.in_(part))).scalars()
+            chosen = flows.c.sequence.in_(list(places))
+        else:
+            chosen = flows.c.id.in_(part)
+        rows = connection.execute(select(*_COLUMNS).where(chosen))
+        found.update({row.id: FlowRecord(**row._mapping) for row in rows})
     return found
 
 
@@ -142,14 +142,15 @@ def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[in
     return counts
 
 
-def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> int:
-    """Insert the records, in one statement for the whole batch on PostgreSQL, and in few on SQLite."""
+def _insert(
+    connection: Connection, records: Sequence[FlowRecord], received_at: float
+) -> Sequence[FlowRecord]:
+    """Insert the records whose ids are new, and return them."""
     if connection.dialect.name == "postgresql":
-        document = json.dumps([record.to_document() for record in records])
-        done = connection.execute(_INSERT_DOCUMENT, {"records": document, "received_at": received_at})
-        return done.rowcount
+        return copy_new(connection, records, received_at)
     rows = [(*_fields_of(record), received_at) for record in records]
-    return insert_rows(connection, _INTO, rows, "DO NOTHING")
+    accepted = insert_rows(connection, _INTO, rows, "DO NOTHING")
+    return records if accepted == len(records) else _new_ones(connection, records, accepted)
 
 
 def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:

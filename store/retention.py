@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, select
 
 from store.ages import forget_marks, mark, older_than
 from store.observed import newest_of_each_port
+from store.partitions import forget_flows
 from store.schema import events, flows, port_samples, thresholds
 from store.silent_agents import forget_silent_agents
 
@@ -97,6 +98,8 @@ def _forget(engine: Engine, table: Table, last: int, rows: int) -> int:
     """Delete rows up to this number, the lowest first."""
     if last <= 0:
         return 0
+    if table is flows and engine.dialect.name == "postgresql":
+        return forget_flows(engine, last, rows)
     (key,) = table.primary_key.columns
     with engine.begin() as connection:
         chosen = select(key).where(key <= last, key.not_in(_staying(connection, table)))
