@@ -15,22 +15,16 @@ from sqlalchemy.exc import DBAPIError
 
 from policy.entries import entries
 from policy.records import FlowRecord
-from store.partitions import make_partitions
+from store.partitions import take_numbers
 from store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)
-_TAKE_NUMBERS = text(
-    "SELECT setval(numbers, nextval(numbers) + :count - 1) "
-    "FROM CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers"
-)
 _CLAIM_IDS = text(
     f"INSERT INTO {flow_ids.name} SELECT id, :first + place - 1 "
     "FROM unnest(CAST(:ids AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING"
 )
 _COPY = f"COPY {flows.name} (sequence, {', '.join(_NAMES)}, received_at) FROM STDIN"
-_ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_NULL = "\\N"
 
 
 def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> list[FlowRecord]:
@@ -41,9 +35,7 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
     firsts: dict[str, FlowRecord] = {}
     for record in records:
         firsts.setdefault(record.id, record)
-    last = connection.execute(_TAKE_NUMBERS, {"count": len(firsts)}).scalar_one()
-    first = last - len(firsts) + 1
-    make_partitions(connection, last)
+    first = take_numbers(connection, len(firsts))
     claimed = connection.execute(_CLAIM_IDS, {"ids": list(firsts), "first": first}).rowcount
     numbered = list(enumerate(firsts.values(), first))
     if claimed < len(firsts):
@@ -51,31 +43,18 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
         ours = set(connection.execute(query).scalars())
         numbered = [(sequence, record) for sequence, record in numbered if sequence in ours]
     if numbered:
-        _copy(connection, _lines(numbered, received_at))
+        _copy(connection, [(sequence, *_fields_of(record), received_at) for sequence, record in numbered])
     return [record for _, record in numbered]
 
 
-def _lines(numbered: Iterable[tuple[int, FlowRecord]], received_at: float) -> str:
-    """Return the rows in COPY's text format."""
-    return "".join(
-        "\t".join(map(_written, (sequence, *_fields_of(record), received_at))) + "\n"
-        for sequence, record in numbered
-    )
-
-
-def _written(value: object) -> str:
-    if value is None:
-        return _NULL
-    return value.translate(_ESCAPED) if isinstance(value, str) else str(value)
-
-
-def _copy(connection: Connection, lines: str) -> None:
-    """COPY the lines. SQLAlchemy has no COPY, so its errors are made here."""
+def _copy(connection: Connection, rows: Iterable[tuple[object, ...]]) -> None:
+    """COPY the rows. SQLAlchemy has no COPY, so its errors are made here."""
     driver = connection.connection.driver_connection
     assert driver is not None, "the connection is in a transaction"
     base = connection.dialect.loaded_dbapi.Error
     try:
-        with driver.cursor() as cursor, cursor.copy(_COPY) as rows:
-            rows.write(lines)
+        with driver.cursor() as cursor, cursor.copy(_COPY) as copying:
+            for row in rows:
+                copying.write_row(row)
     except base as error:
         raise DBAPIError.instance(_COPY, None, error, base, dialect=connection.dialect) from error

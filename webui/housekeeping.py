@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import nullcontext
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -88,5 +89,7 @@ class Housekeeping(threading.Thread):
             pass
 
     def _forget_some(self) -> int:
-        with self._ingestion.alone():
+        # PostgreSQL's writers of other rows do not wait for each other.
+        alone = nullcontext() if self._engine.dialect.name == "postgresql" else self._ingestion.alone()
+        with alone:
             return forget_some(self._engine, self._retention, ages.age_s(self._engine))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow records into PostgreSQL at a fixed rate, beside the same rate into a plain table.
+
+    sluice bench --only records
+
+One writer adds the batches that agents deliver. A batch's latency counts from the moment when it was due, and batches
+that are due together share a transaction, as in the web process (webui/ingestion.py). The two ways take turns, so
+the machine's other work disturbs both.
+
+The plain table is the simplest that keeps the promises: a unique constraint on the id, and one INSERT … ON CONFLICT.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlalchemy import Engine, text
+
+from policy.entries import entries
+from policy.records import FlowRecord
+from runtime.postgres import PostgresServer
+from store.engine import open_store
+from store.flows import add_batches, count_records
+from store.order import one_after_another
+from store.totals import Tally, add_totals
+
+RATE_PER_S = 10_000
+BATCH = 250
+"""Records that an agent gathers in half a second, if 20 agents have the rate."""
+ROUNDS, ROUND_S = 5, 8.0
+MOST_TOGETHER = 20
+"""Batches in one transaction: 5,000 records."""
+_RECORD = FlowRecord(
+    "b/0", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "sluice_dctcp", "sluice", "finished"
+)
+_NAMES = ", ".join(field.name for field in entries(FlowRecord))
+_PLAIN = (
+    "CREATE TABLE plain (LIKE flows INCLUDING DEFAULTS)",
+    "ALTER TABLE plain ADD PRIMARY KEY (sequence), ADD UNIQUE (id)",
+    "CREATE INDEX ON plain (source, received_at)",
+)
+_INSERT = text(
+    f"INSERT INTO plain ({_NAMES}, received_at) SELECT {_NAMES}, :received_at "
+    "FROM json_populate_recordset(NULL::plain, CAST(:records AS json)) ON CONFLICT DO NOTHING"
+)
+Batches = Sequence[Sequence[FlowRecord]]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What a way of writing achieved, as medians of its rounds."""
+
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+def measure_records() -> tuple[Writing, Writing, float]:
+    """Return the store's way, the plain table, and the median ratio of their p99 in neighbouring rounds."""
+    with PostgresServer.start() as server:
+        partitioned, plain = open_store(server.new_database()), open_store(server.new_database())
+        with plain.begin() as connection:
+            for statement in _PLAIN:
+                connection.execute(text(statement))
+        ways: Mapping[str, Callable[[Batches], object]] = {
+            "partitions": lambda batches: add_batches(partitioned, batches),
+            "plain": lambda batches: _into_plain(plain, batches),
+        }
+        rounds: dict[str, list[Writing]] = {name: [] for name in ways}
+        for number in range(ROUNDS):
+            for name, write in ways.items():
+                rounds[name].append(_paced(write, f"{name}/{number}"))
+        partitioned.dispose()
+        plain.dispose()
+    new, old = rounds["partitions"], rounds["plain"]
+    ratio = statistics.median(a.p99_ms / b.p99_ms for a, b in zip(new, old, strict=True))
+    return _median(new), _median(old), ratio
+
+
+def _median(rounds: Sequence[Writing]) -> Writing:
+    return Writing(*(statistics.median(getattr(one, name) for one in rounds) for name in ("per_s", "p50_ms", "p99_ms")))
+
+
+def _paced(write: Callable[[Batches], object], run: str) -> Writing:
+    """Write batches at the rate for ROUND_S."""
+    count = round(ROUND_S * RATE_PER_S / BATCH)
+    batches = [[replace(_RECORD, id=f"{run}/{n}/{i}", bytes=1000 + i) for i in range(BATCH)] for n in range(count)]
+    every_s = BATCH / RATE_PER_S
+    took_ms: list[float] = []
+    began = time.monotonic()
+    while len(took_ms) < count:
+        done = len(took_ms)
+        time.sleep(max(0.0, began + done * every_s - time.monotonic()))  # the fixed rate is the point
+        due = min(count, int((time.monotonic() - began) / every_s) + 1, done + MOST_TOGETHER)
+        write(batches[done : max(due, done + 1)])
+        ended = time.monotonic() - began
+        took_ms += [1000 * (ended - number * every_s) for number in range(done, max(due, done + 1))]
+    p50, p99 = np.percentile(took_ms, (50, 99))
+    return Writing(count * BATCH / (time.monotonic() - began), float(p50), float(p99))
+
+
+def _into_plain(engine: Engine, batches: Batches) -> None:
+    records = [record for batch in batches for record in batch]
+    document = json.dumps([record.to_document() for record in records])
+    with engine.begin() as connection:
+        one_after_another(connection, "plain")
+        connection.execute(_INSERT, {"records": document, "received_at": time.time()})
+        tally = Tally()
+        count_records(tally, records)
+        add_totals(connection, tally.take())
