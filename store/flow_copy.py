@@ -15,14 +15,16 @@ from sqlalchemy.exc import DBAPIError
 
 from policy.entries import entries
 from policy.records import FlowRecord
-from store.partitions import take_numbers
+from store.partitions import TAKEN_NUMBERS, make_partitions
 from store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)
 _CLAIM_IDS = text(
-    f"INSERT INTO {flow_ids.name} SELECT id, :first + place - 1 "
-    "FROM unnest(CAST(:ids AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING"
+    f"WITH taken AS MATERIALIZED ({TAKEN_NUMBERS}), claimed AS ("
+    f"INSERT INTO {flow_ids.name} SELECT id, last - :count + place FROM taken, "
+    "unnest(CAST(:ids AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING RETURNING 1) "
+    "SELECT last, made, (SELECT count(*) FROM claimed) AS new FROM taken"
 )
 _COPY = f"COPY {flows.name} (sequence, {', '.join(_NAMES)}, received_at) FROM STDIN"
 
@@ -35,10 +37,11 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
     firsts: dict[str, FlowRecord] = {}
     for record in records:
         firsts.setdefault(record.id, record)
-    first = take_numbers(connection, len(firsts))
-    claimed = connection.execute(_CLAIM_IDS, {"ids": list(firsts), "first": first}).rowcount
+    taken = connection.execute(_CLAIM_IDS, {"ids": list(firsts), "count": len(firsts)}).one()
+    make_partitions(connection, taken.last, taken.made)
+    first = taken.last - len(firsts) + 1
     numbered = list(enumerate(firsts.values(), first))
-    if claimed < len(firsts):
+    if taken.new < len(firsts):
         query = select(flow_ids.c.sequence).where(flow_ids.c.id.in_(firsts), flow_ids.c.sequence >= first)
         ours = set(connection.execute(query).scalars())
         numbered = [(sequence, record) for sequence, record in numbered if sequence in ours]

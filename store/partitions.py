@@ -34,10 +34,11 @@ _ENDS = (
     "FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid WHERE inhparent = 'flows'::regclass"
 )
 _FIRST_END, _LAST_END = (text(_ENDS.format(end=end).replace(":", r"\:")) for end in ("min", "max"))
-_TAKE_NUMBERS = text(
-    f"SELECT setval(numbers, nextval(numbers) + :count - 1), ({_LAST_END.text}) "
+TAKEN_NUMBERS = (
+    f"SELECT setval(numbers, nextval(numbers) + :count - 1) AS last, ({_LAST_END.text}) AS made "
     "FROM CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers"
 )
+"""A query that takes `count` sequence numbers: the last of them, and `made` for `make_partitions`."""
 _REMOVE_IDS = text(
     f"DELETE FROM {flow_ids.name} AS kept "
     "USING unnest(CAST(:ids AS text[]), CAST(:sequences AS bigint[])) AS gone (id, sequence) "
@@ -50,19 +51,15 @@ def prepare(connection: Connection) -> None:
     """Create the tables that only PostgreSQL has, and the first partitions."""
     for table in postgresql_only.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-    _make_partitions(connection, 0, connection.execute(_LAST_END).scalar())
+    make_partitions(connection, 0, connection.execute(_LAST_END).scalar())
 
 
-def take_numbers(connection: Connection, count: int) -> int:
-    """Return the first of `count` new sequence numbers, for which there are partitions. The caller is the only writer."""
-    last, end = connection.execute(_TAKE_NUMBERS, {"count": count}).one()
-    _make_partitions(connection, last, end)
-    return int(last) - count + 1
+def make_partitions(connection: Connection, last: int, made: int | None) -> None:
+    """Make the partitions for the numbers up to `last`, and one more. The caller is the only writer.
 
-
-def _make_partitions(connection: Connection, last: int, end: int | None) -> None:
-    """Make the partitions from `end` on for the numbers up to `last`, and one more."""
-    end = end or 1
+    `made`: the number after those that have a partition; None if there is none.
+    """
+    end = made or 1
     while end <= last + PARTITION_RECORDS:
         _make(connection, end, end + PARTITION_RECORDS)
         end += PARTITION_RECORDS

@@ -16,14 +16,16 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import partial
 
 import numpy as np
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, func, select, text
 
 from policy.entries import entries
 from policy.records import FlowRecord
 from runtime.postgres import PostgresServer
+from sluice.bench.control import cpu_seconds
 from store.engine import open_store
 from store.flows import add_batches, count_records
 from store.order import one_after_another
@@ -58,6 +60,8 @@ class Writing:
     per_s: float
     p50_ms: float
     p99_ms: float
+    server_us: float
+    """CPU time of the server for each record."""
 
 
 def measure_records() -> tuple[Writing, Writing, float]:
@@ -67,32 +71,40 @@ def measure_records() -> tuple[Writing, Writing, float]:
         with plain.begin() as connection:
             for statement in _PLAIN:
                 connection.execute(text(statement))
-        ways: Mapping[str, Callable[[Batches], object]] = {
-            "partitions": lambda batches: add_batches(partitioned, batches),
-            "plain": lambda batches: _into_plain(plain, batches),
+        ways: Mapping[Engine, Callable[[Engine, Batches], object]] = {
+            partitioned: add_batches,
+            plain: _into_plain,
         }
-        rounds: dict[str, list[Writing]] = {name: [] for name in ways}
+        rounds: dict[Engine, list[Writing]] = {engine: [] for engine in ways}
         for number in range(ROUNDS):
-            for name, write in ways.items():
-                rounds[name].append(_paced(write, f"{name}/{number}"))
+            for engine, write in ways.items():
+                rounds[engine].append(_paced(partial(write, engine), _backend(engine), number))
         partitioned.dispose()
         plain.dispose()
-    new, old = rounds["partitions"], rounds["plain"]
+    new, old = rounds.values()
     ratio = statistics.median(a.p99_ms / b.p99_ms for a, b in zip(new, old, strict=True))
     return _median(new), _median(old), ratio
 
 
 def _median(rounds: Sequence[Writing]) -> Writing:
-    return Writing(*(statistics.median(getattr(one, name) for one in rounds) for name in ("per_s", "p50_ms", "p99_ms")))
+    return Writing(*(statistics.median(values) for values in zip(*map(astuple, rounds), strict=True)))
 
 
-def _paced(write: Callable[[Batches], object], run: str) -> Writing:
+def _backend(engine: Engine) -> int:
+    """Return the process of the server that serves this engine's connection: the pool gives the same one again."""
+    with engine.connect() as connection:
+        return int(connection.execute(select(func.pg_backend_pid())).scalar_one())
+
+
+def _paced(write: Callable[[Batches], object], backend: int, run: int) -> Writing:
     """Write batches at the rate for ROUND_S."""
     count = round(ROUND_S * RATE_PER_S / BATCH)
-    batches = [[replace(_RECORD, id=f"{run}/{n}/{i}", bytes=1000 + i) for i in range(BATCH)] for n in range(count)]
+    batches = [
+        [replace(_RECORD, id=f"{run}/{n}/{i}", bytes=1000 + i) for i in range(BATCH)] for n in range(count)
+    ]
     every_s = BATCH / RATE_PER_S
     took_ms: list[float] = []
-    began = time.monotonic()
+    cpu_s, began = cpu_seconds(backend), time.monotonic()
     while len(took_ms) < count:
         done = len(took_ms)
         time.sleep(max(0.0, began + done * every_s - time.monotonic()))  # the fixed rate is the point
@@ -101,7 +113,8 @@ def _paced(write: Callable[[Batches], object], run: str) -> Writing:
         ended = time.monotonic() - began
         took_ms += [1000 * (ended - number * every_s) for number in range(done, max(due, done + 1))]
     p50, p99 = np.percentile(took_ms, (50, 99))
-    return Writing(count * BATCH / (time.monotonic() - began), float(p50), float(p99))
+    per_s = count * BATCH / (time.monotonic() - began)
+    return Writing(per_s, float(p50), float(p99), (cpu_seconds(backend) - cpu_s) / count / BATCH * 1e6)
 
 
 def _into_plain(engine: Engine, batches: Batches) -> None:
