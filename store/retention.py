@@ -4,6 +4,8 @@
 Ages are of the store's own clock (store/ages.py), so a step of the wall clock deletes nothing. A mark each minute at
 most says which rows were there, so a row may stay a minute longer than its time.
 
+On PostgreSQL, flow records go by whole partitions (store/partitions.py).
+
 SQLite reuses the pages of deleted rows, and PostgreSQL vacuums them. So the store stops growing
 once as much is deleted as arrives. The newest row of every table stays, because readers continue
 after its number. All policies, all totals and the thresholds in force stay, too.
@@ -44,7 +46,7 @@ class Retention:
     """For port samples, and for thresholds that others have replaced."""
     events_s: float | None = 7 * DAY_S
     most_flows: int | None = 1_000_000
-    """The most flow records to keep, by sequence number, of any age."""
+    """The most flow records to keep, by sequence number, of any age. PostgreSQL keeps up to a partition more."""
     agents_s: float | None = 600.0
     """For silent agents that neither the network nor a certificate names."""
 
@@ -64,7 +66,7 @@ FOR_EVER = Retention(None, None, None, None, None)
 
 
 def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = STEP_ROWS) -> int:
-    """Delete at most `rows` rows of each table, in one transaction for each; return how many were deleted.
+    """Delete at most `rows` rows of each table; return how many were deleted.
 
     `age_s` is the reading of the store's clock.
     """
