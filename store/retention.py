@@ -28,6 +28,8 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
 """Rows that one transaction deletes: 11 ms on SQLite, on a busy machine."""
+STEP_ROWS_POSTGRESQL = 2_000
+"""The same on PostgreSQL, where no other writer waits for it."""
 _MARKS = 10
 """At least this many marks lie within the shortest time."""
 _LONGEST_MARK_S = 60.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import nullcontext
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -15,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store import ages
 from store.captures import forget_files
 from store.failures import probe
-from store.retention import Retention, forget_some
+from store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
 from webui.ingestion import Ingestion
@@ -89,7 +88,8 @@ class Housekeeping(threading.Thread):
             pass
 
     def _forget_some(self) -> int:
-        # PostgreSQL's writers of other rows do not wait for each other.
-        alone = nullcontext() if self._engine.dialect.name == "postgresql" else self._ingestion.alone()
-        with alone:
-            return forget_some(self._engine, self._retention, ages.age_s(self._engine))
+        age_s = ages.age_s(self._engine)
+        if self._engine.dialect.name == "postgresql":
+            return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
+        with self._ingestion.alone():
+            return forget_some(self._engine, self._retention, age_s)
