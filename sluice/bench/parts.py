@@ -268,12 +268,13 @@ def _record_results() -> Iterator[Result]:
     from sluice.bench.records import measure_records
     from sluice.bench.thousand_agents import measure_heartbeats
 
-    new, old, ratio = measure_records()
-    what, plain = "flow records into PostgreSQL", "a plain table"
+    found = measure_records()
+    new, old, what, plain = found.store, found.plain, "flow records into PostgreSQL", "a plain table"
     yield Result(what, new.per_s, "records/s", old.per_s, plain)
     yield Result(f"{what}, CPU of the server", new.server_us, "us/record", old.server_us, plain)
     yield Result(f"{what}, a batch, p50", new.p50_ms, "ms", old.p50_ms, plain)
-    yield Result(f"{what}, a batch, p99", new.p99_ms, "ms", old.p99_ms, plain, ratio)
+    yield Result(f"{what}, a batch, p99", new.p99_ms, "ms", old.p99_ms, plain, found.p99_ratio)
+    yield Result("100,000 of them removed", found.forgotten_s, "s", found.plain_forgotten_s, plain)
     beats = measure_heartbeats()
     yield Result("heartbeats, PostgreSQL", beats.per_s, "a second", beats.asked_per_s, "agents")
     yield Result("heartbeats, PostgreSQL, p99", beats.p99_ms, "ms", beats.p50_ms, "median")

@@ -23,12 +23,15 @@ import numpy as np
 from sqlalchemy import Engine, func, select, text
 
 from policy.entries import entries
+from policy.errors import SluiceError
 from policy.records import FlowRecord
 from runtime.postgres import PostgresServer
 from sluice.bench.control import cpu_seconds
 from store.engine import open_store
 from store.flows import add_batches, count_records
 from store.order import one_after_another
+from store.partitions import PARTITION_RECORDS, forget_flows
+from store.retention import STEP_ROWS_POSTGRESQL
 from store.totals import Tally, add_totals
 
 RATE_PER_S = 10_000
@@ -50,6 +53,10 @@ _INSERT = text(
     f"INSERT INTO plain ({_NAMES}, received_at) SELECT {_NAMES}, :received_at "
     "FROM json_populate_recordset(NULL::plain, CAST(:records AS json)) ON CONFLICT DO NOTHING"
 )
+_DELETE = text(
+    "DELETE FROM plain WHERE sequence IN "
+    "(SELECT sequence FROM plain WHERE sequence <= :last ORDER BY sequence LIMIT :rows)"
+)
 Batches = Sequence[Sequence[FlowRecord]]
 
 
@@ -64,8 +71,21 @@ class Writing:
     """CPU time of the server for each record."""
 
 
-def measure_records() -> tuple[Writing, Writing, float]:
-    """Return the store's way, the plain table, and the median ratio of their p99 in neighbouring rounds."""
+@dataclass(frozen=True)
+class Compared:
+    """The store's way beside the plain table."""
+
+    store: Writing
+    plain: Writing
+    p99_ratio: float
+    """The median over neighbouring rounds."""
+    forgotten_s: float
+    """How long the removal of the oldest PARTITION_RECORDS records took."""
+    plain_forgotten_s: float
+
+
+def measure_records() -> Compared:
+    """Write to both in turns, then remove the oldest records of both."""
     with PostgresServer.start() as server:
         partitioned, plain = open_store(server.new_database()), open_store(server.new_database())
         with plain.begin() as connection:
@@ -79,11 +99,29 @@ def measure_records() -> tuple[Writing, Writing, float]:
         for number in range(ROUNDS):
             for engine, write in ways.items():
                 rounds[engine].append(_paced(partial(write, engine), _backend(engine), number))
+        forgotten_s = _timed(partial(forget_flows, partitioned, PARTITION_RECORDS, STEP_ROWS_POSTGRESQL))
+        plain_forgotten_s = _timed(partial(_forget_plain, plain))
         partitioned.dispose()
         plain.dispose()
     new, old = rounds.values()
     ratio = statistics.median(a.p99_ms / b.p99_ms for a, b in zip(new, old, strict=True))
-    return _median(new), _median(old), ratio
+    return Compared(_median(new), _median(old), ratio, forgotten_s, plain_forgotten_s)
+
+
+def _timed(step: Callable[[], int]) -> float:
+    """Return how long it takes to repeat a step until it has removed PARTITION_RECORDS."""
+    began, removed = time.perf_counter(), 0
+    while removed < PARTITION_RECORDS:
+        step_removed = step()
+        if not step_removed:
+            raise SluiceError(f"only {removed} records could be removed")
+        removed += step_removed
+    return time.perf_counter() - began
+
+
+def _forget_plain(engine: Engine) -> int:
+    with engine.begin() as connection:
+        return connection.execute(_DELETE, {"rows": STEP_ROWS_POSTGRESQL, "last": PARTITION_RECORDS}).rowcount
 
 
 def _median(rounds: Sequence[Writing]) -> Writing:
