@@ -171,7 +171,7 @@ def test_kill_9_while_partitions_come_and_go__nothing_accepted_is_lost_or_double
             accepted = max([accepted, *(int(line) for line in writer.stdout if line.endswith("\n"))])
         found = kept(engine)
         assert len(found) == len(set(found))
-        assert set(range(max(0, accepted - 40), accepted + 1)) <= set(found)
+        assert set(range(max(0, accepted - 30), accepted + 1)) <= set(found)
         with engine.connect() as connection:
             lacking = (
                 select(func.count())
