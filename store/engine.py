@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
 from runtime.settings.secret import without_password
-from store import ages, lease, parts
+from store import ages, lease, partitions, parts
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -120,6 +120,8 @@ def _make_tables(engine: Engine) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
+        if connection.dialect.name == "postgresql":
+            partitions.prepare(connection)
         ages.start(connection)
         note_version(connection)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
 
 from store.schema import flows
 
@@ -74,3 +74,11 @@ def received_at(connection: Connection, sequence: int) -> float | None:
     """Return when the record with this sequence number, or the next one, arrived."""
     query = select(flows.c.received_at).where(flows.c.sequence >= sequence).order_by(flows.c.sequence)
     return connection.execute(query.limit(1)).scalar()
+
+
+def newest_after(query: Select[Any], after: float, *sources: str) -> Select[Any]:
+    """Return the query for records of these sources that arrived after a time, newest first."""
+    # The order is the index's. Ordered by sequence, SQLite would scan the whole table for a few
+    # rows.
+    chosen = query.where(flows.c.received_at > after, flows.c.source.in_(sources))
+    return chosen.order_by(flows.c.received_at.desc(), flows.c.sequence.desc())

@@ -3,35 +3,32 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Select, func, select, text
+from sqlalchemy import Connection, Engine, Select, func, select
 
 from policy.entries import entries
 from policy.records import (
     ALL,
     FINISHED,
     SCHEDULED,
-    SIZE_CLASSES,
     TRAFFIC,
     UNFINISHED,
     WATCHED,
     FlowRecord,
 )
-from policy.schemes import SCHEMES
 from policy.units import US_PER_S
 from store.bulk import insert_rows
+from store.flow_columns import known_scheme
+from store.flow_copy import copy_new
+from store.flow_list import newest_after
 from store.order import one_after_another
-from store.schema import flows
+from store.schema import flow_ids, flows
 from store.totals import (
     DEADLINE_FLOWS,
     FLOW_BYTES,
@@ -44,23 +41,6 @@ from store.totals import (
     add_totals,
 )
 
-MOST_COLUMNS = 500_000
-"""The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
-LATEST_RECORD_S = 60.0
-"""How long after its end a flow's record may arrive and still count in figures of the past."""
-
-FIGURES = (
-    "sequence",
-    "received_at",
-    "started_at",
-    "fct_us",
-    "ideal_us",
-    "size_class",
-    "scheme",
-    "met",
-    "source",
-)
-"""The columns from which FlowColumns are made."""
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
@@ -68,19 +48,6 @@ _FROM_THE_NETWORK = ("src", "dst", "ideal_us")
 """What the web process completes in a watched flow's record; it may differ once the network is known better."""
 _IDS_A_QUERY = 500
 _INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"
-_INSERT_DOCUMENT = text(
-    f"INSERT INTO {_INTO} "
-    f"SELECT {', '.join(_NAMES)}, :received_at "
-    "FROM json_populate_recordset(NULL::flows, CAST(:records AS json)) ON CONFLICT DO NOTHING"
-)
-
-OTHER_SCHEME = "other"
-"""The name in totals and figures for a scheme that this version does not know. It bounds their number of rows."""
-
-
-def known_scheme(name: str) -> str:
-    """Return the name, or OTHER_SCHEME for one that this version does not know."""
-    return name if name in SCHEMES else OTHER_SCHEME
 
 
 def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
@@ -116,17 +83,16 @@ def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list
         return [Added()] * len(batches)
     with engine.begin() as connection:
         one_after_another(connection, flows.name)
-        accepted = _insert(connection, records, time.time())
+        new = _insert(connection, records, time.time())
         tally = Tally()
-        if accepted == len(records):
-            new, added = records, [Added(len(batch)) for batch in batches]
+        if len(new) == len(records):
+            added = [Added(len(batch)) for batch in batches]
         else:
-            new = _new_ones(connection, records, accepted)
             counts = _by_batch(batches, {record.id for record in new})
             stored = _stored(connection, _repeated(records, new))
             found = [tuple(_conflicts(batch, stored)) for batch in batches]
             added = [Added(count, conflicts) for count, conflicts in zip(counts, found, strict=True)]
-            tally.count(RECORDS_KNOWN, len(records) - accepted - sum(map(len, found)))
+            tally.count(RECORDS_KNOWN, len(records) - len(new) - sum(map(len, found)))
         count_records(tally, new)
         add_totals(connection, tally.take())
     return added
@@ -140,11 +106,17 @@ def _repeated(records: Iterable[FlowRecord], new: Iterable[FlowRecord]) -> set[s
 
 
 def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]:
-    """Return the records with these ids."""
+    """Return the records with these ids. On PostgreSQL, one that is being removed is missing."""
     asked, found = sorted(ids), {}
     for start in range(0, len(asked), _IDS_A_QUERY):
-        query = select(*_COLUMNS).where(flows.c.id.in_(asked[start : start + _IDS_A_QUERY]))
-        found.update({row.id: FlowRecord(**row._mapping) for row in connection.execute(query)})
+        part = asked[start : start + _IDS_A_QUERY]
+        if connection.dialect.name == "postgresql":
+            places = connection.execute(select(flow_ids.c.sequence).where(flow_ids.c.id.in_(part))).scalars()
+            chosen = flows.c.sequence.in_(list(places))
+        else:
+            chosen = flows.c.id.in_(part)
+        rows = connection.execute(select(*_COLUMNS).where(chosen))
+        found.update({row.id: FlowRecord(**row._mapping) for row in rows})
     return found
 
 
@@ -170,14 +142,15 @@ def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[in
     return counts
 
 
-def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> int:
-    """Insert the records, in one statement for the whole batch on PostgreSQL, and in few on SQLite."""
+def _insert(
+    connection: Connection, records: Sequence[FlowRecord], received_at: float
+) -> Sequence[FlowRecord]:
+    """Insert the records whose ids are new, and return them."""
     if connection.dialect.name == "postgresql":
-        document = json.dumps([record.to_document() for record in records])
-        done = connection.execute(_INSERT_DOCUMENT, {"records": document, "received_at": received_at})
-        return done.rowcount
+        return copy_new(connection, records, received_at)
     rows = [(*_fields_of(record), received_at) for record in records]
-    return insert_rows(connection, _INTO, rows, "DO NOTHING")
+    accepted = insert_rows(connection, _INTO, rows, "DO NOTHING")
+    return records if accepted == len(records) else _new_ones(connection, records, accepted)
 
 
 def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:
@@ -217,142 +190,19 @@ def _count_traffic(tally: Tally, kind: Mapping[str, str], records: Sequence[Flow
         tally.count(DEADLINE_FLOWS, count, **kind, met=str(met).lower())
 
 
-@dataclass(frozen=True)
-class FlowColumns:
-    """The data for figures over many flows, one array for each column: far cheaper than one record
-    for each flow.
-
-    It has scheduled and watched flows. Endless flows belong to no figure.
-    """
-
-    at: NDArray[np.float64]
-    """Epoch seconds: when the flow finished, by its record; for an unfinished flow, when its record arrived."""
-    fct_us: NDArray[np.float64]
-    """NaN for an unfinished flow."""
-    slowdown: NDArray[np.float64]
-    """FCT over ideal FCT. NaN for an unfinished flow, and if the ideal FCT is unknown."""
-    size_class: NDArray[np.uint8]
-    """Index into SIZE_CLASSES."""
-    scheme: NDArray[np.int32]
-    """Index into `schemes`."""
-    has_deadline: NDArray[np.bool_]
-    missed: NDArray[np.bool_]
-    watched: NDArray[np.bool_]
-    """The flow is a program's own, not one of a schedule."""
-    schemes: tuple[str, ...]
-    """Names of schemes. A name may have no flow."""
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
-        """Return the flows of these rows, which have the columns FIGURES."""
-        columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
-        _, received, started, fct, ideal, size_class, scheme, met, source = columns
-        fct_us = np.array(fct, dtype=np.float64)
-        classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
-        known = [known_scheme(name) for name in scheme]
-        schemes = {name: place for place, name in enumerate(dict.fromkeys(known))}
-        finished = np.array(started, dtype=np.float64) + fct_us / US_PER_S
-        return cls(
-            at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
-            fct_us=fct_us,
-            slowdown=fct_us / np.array(ideal, dtype=np.float64),
-            size_class=np.array([classes[name] for name in size_class], dtype=np.uint8),
-            scheme=np.array([schemes[name] for name in known], dtype=np.int32),
-            has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
-            missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
-            watched=np.array([name == WATCHED for name in source], dtype=np.bool_),
-            schemes=tuple(schemes),
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[FlowColumns]) -> FlowColumns:
-        """Return all parts as one, in their order. `parts` is not empty."""
-        schemes = {name: i for i, name in enumerate(dict.fromkeys(n for part in parts for n in part.schemes))}
-        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        renumbered = [np.array([schemes[n] for n in part.schemes], np.int32)[part.scheme] for part in parts]
-        return cls(**{**arrays, "scheme": np.concatenate(renumbered)}, schemes=tuple(schemes))
-
-    def where(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> FlowColumns:
-        """Return the flows that a mask or a list of indices selects; indices also give the order."""
-        return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
-
-    def of_traffic(self, choice: str) -> FlowColumns:
-        """Return the flows of a choice in policy.records.TRAFFIC."""
-        if choice == ALL:
-            return self
-        return self.where(self.watched if choice == WATCHED else ~self.watched)
-
-    def of_scheme(self, name: str) -> FlowColumns:
-        return self.where(np.equal(self.scheme, self.schemes.index(name)))
-
-
-_ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
-
-
-def flow_columns(
-    engine: Engine, since: float, until: float = math.inf, limit: int = MOST_COLUMNS
-) -> FlowColumns:
-    """Return the newest `limit` flows that finished between these times and whose record arrived after `since`.
-
-    A record that arrived more than LATEST_RECORD_S after `until` is left out.
-    """
-    query = _received_after(_figures(), since, *TRAFFIC[ALL])
-    if until < math.inf:
-        query = query.where(flows.c.received_at < until + LATEST_RECORD_S)
-    columns = FlowColumns.from_rows(_fetched(engine, query.limit(limit)))
-    return columns.where((columns.at > since) & (columns.at <= until))
-
-
-def flow_columns_after(
-    engine: Engine, sequence: int, received_after: float, limit: int = MOST_COLUMNS
-) -> tuple[FlowColumns, int]:
-    """Return (the newest `limit` records after that sequence number and that time, the last
-    sequence number)."""
-    # It selects by sequence number: by the index on the source, each call would read all records
-    # since that time.
-    counted = func.coalesce(flows.c.source, "").in_(TRAFFIC[ALL])
-    query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, counted)
-    rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
-    return FlowColumns.from_rows(rows), rows[0][0] if rows else sequence
-
-
-def _figures() -> Select[Any]:
-    return select(*(flows.c[name] for name in FIGURES))
-
-
-def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
-    """Return the rows as the driver gives them: 10,000 arrive each second, and SQLAlchemy's rows
-    cost three times as much."""
-    with engine.connect() as connection:
-        cursor = connection.execute(query).cursor
-        assert cursor is not None, "a SELECT has a cursor"
-        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
-    return rows
-
-
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
     """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
-    query = _received_after(select(flows), received_after, source).limit(limit)
+    query = newest_after(select(flows), received_after, source).limit(limit)
     with engine.connect() as connection:
         return [dict(row._mapping) for row in connection.execute(query)]
-
-
-def _received_after(query: Select[Any], after: float, *sources: str) -> Select[Any]:
-    # The order is the index's. Ordered by sequence, SQLite would scan the whole table for a few
-    # rows.
-    chosen = query.where(flows.c.received_at > after, flows.c.source.in_(sources))
-    return chosen.order_by(flows.c.received_at.desc(), flows.c.sequence.desc())
 
 
 def recent_flows(
     engine: Engine, since: float = 0.0, limit: int = 1000, source: str = SCHEDULED
 ) -> list[FlowRecord]:
     """Return the records received after `since`, newest first."""
-    return _flow_records(engine, _received_after(select(*_COLUMNS), since, source).limit(limit))
+    return _flow_records(engine, newest_after(select(*_COLUMNS), since, source).limit(limit))
 
 
 def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[FlowRecord]:

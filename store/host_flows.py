@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
 from policy.records import ALL, TRAFFIC
+from store.flow_columns import FIGURES, FlowColumns
 from store.flow_list import MOST_SEARCHED, received_at, sequence_ends
-from store.flows import FIGURES, FlowColumns
 from store.schema import flows
 
 

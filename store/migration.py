@@ -10,6 +10,7 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 from policy.errors import EnvironmentLacking
 from policy.version import VERSION
 from store.dialect import insert_for
+from store.partitions import adopt_table, is_partitioned
 from store.schema import SCHEMA_VERSION, agents, flows, sanctions, schema_versions, switches
 
 _BEFORE = "flows_before"
@@ -36,17 +37,20 @@ def note_version(connection: Connection) -> None:
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Add the columns that tables lack, and allow NULL in the table of flows where this version does.
+    """Add the columns that tables lack, allow NULL in the table of flows where this version does, and partition it.
 
     It runs in one transaction, and another process may do the same at this moment. On SQLite the
     write lock keeps the two apart; on PostgreSQL the caller holds the lock on the schema.
     """
     for seen in (agents, switches, sanctions):
         _add_columns(connection, seen)
-    if not _is_old(connection):
-        return
     if connection.dialect.name == "postgresql":
-        _alter_flows(connection)
+        if _is_old(connection):
+            _alter_flows(connection)
+        if inspect(connection).has_table(flows.name) and not is_partitioned(connection):
+            adopt_table(connection)
+        return
+    if not _is_old(connection):
         return
     connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 begins no transaction before such statements
     if _is_old(connection):

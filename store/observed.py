@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
+from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select, update
 
 from policy.agents import (
     STORED_HEARTBEATS,
@@ -21,7 +21,7 @@ from policy.entries import write
 from policy.errors import FieldError
 from policy.urgency import FRESH_S, UrgencyReport
 from store.ages import age_s
-from store.dialect import insert_for
+from store.dialect import end_without_device, insert_for
 from store.order import one_after_another
 from store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
 
@@ -92,12 +92,22 @@ def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     put_agents(engine, {name: heartbeat})
 
 
-def may_add_agent(engine: Engine, name: str) -> bool:
-    """Return whether the agent is known, or there are fewer than MOST_AGENTS."""
-    known = func.count().filter(agents.c.name == name)
-    with engine.connect() as connection:
-        total, this = connection.execute(select(func.count(), known).select_from(agents)).one()
-    return bool(this) or total < MOST_AGENTS
+def put_agent_if_room(engine: Engine, name: str, heartbeat: Heartbeat) -> bool:
+    """Do `put_agent` if the agent is known, or if there are fewer than MOST_AGENTS; return whether it did.
+
+    On PostgreSQL it does not wait for the device: after a power failure, the next heartbeat replaces this one anyway.
+    """
+    row = _agent_row(name, heartbeat, age_s(engine))
+    with engine.begin() as connection:
+        end_without_device(connection)
+        known = update(agents).where(agents.c.name == name).values(row)
+        if connection.execute(known).rowcount:
+            return True
+        if connection.execute(select(func.count()).select_from(agents)).scalar_one() >= MOST_AGENTS:
+            return False
+        added = insert_for(connection, agents).values(row)
+        connection.execute(added.on_conflict_do_update(index_elements=["name"], set_=row))
+    return True
 
 
 def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
@@ -105,10 +115,14 @@ def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
     seen_s = age_s(engine)
     with engine.begin() as connection:
         for name, beat in heartbeats.items():
-            values: dict[str, Any] = {"name": name, "kind": beat.KIND, "status": write(beat)}
-            values |= {"seen_at": time.time(), "seen_s": seen_s}
-            statement = insert_for(connection, agents).values(**values)
+            values = _agent_row(name, beat, seen_s)
+            statement = insert_for(connection, agents).values(values)
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+def _agent_row(name: str, beat: Heartbeat, seen_s: float) -> dict[str, Any]:
+    status = write(beat)
+    return {"name": name, "kind": beat.KIND, "status": status, "seen_at": time.time(), "seen_s": seen_s}
 
 
 def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:

@@ -4,6 +4,8 @@
 Ages are of the store's own clock (store/ages.py), so a step of the wall clock deletes nothing. A mark each minute at
 most says which rows were there, so a row may stay a minute longer than its time.
 
+On PostgreSQL, flow records go by whole partitions (store/partitions.py).
+
 SQLite reuses the pages of deleted rows, and PostgreSQL vacuums them. So the store stops growing
 once as much is deleted as arrives. The newest row of every table stays, because readers continue
 after its number. All policies, all totals and the thresholds in force stay, too.
@@ -18,6 +20,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, select
 
 from store.ages import forget_marks, mark, older_than
 from store.observed import newest_of_each_port
+from store.partitions import forget_flows
 from store.schema import events, flows, port_samples, thresholds
 from store.silent_agents import forget_silent_agents
 
@@ -25,6 +28,8 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
 """Rows that one transaction deletes: 11 ms on SQLite, on a busy machine."""
+STEP_ROWS_POSTGRESQL = 2_000
+"""The same on PostgreSQL, where no other writer waits for it."""
 _MARKS = 10
 """At least this many marks lie within the shortest time."""
 _LONGEST_MARK_S = 60.0
@@ -43,7 +48,7 @@ class Retention:
     """For port samples, and for thresholds that others have replaced."""
     events_s: float | None = 7 * DAY_S
     most_flows: int | None = 1_000_000
-    """The most flow records to keep, by sequence number, of any age."""
+    """The most flow records to keep, by sequence number, of any age. PostgreSQL keeps up to a partition more."""
     agents_s: float | None = 600.0
     """For silent agents that neither the network nor a certificate names."""
 
@@ -63,7 +68,7 @@ FOR_EVER = Retention(None, None, None, None, None)
 
 
 def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = STEP_ROWS) -> int:
-    """Delete at most `rows` rows of each table, in one transaction for each; return how many were deleted.
+    """Delete at most `rows` rows of each table; return how many were deleted.
 
     `age_s` is the reading of the store's clock.
     """
@@ -97,6 +102,8 @@ def _forget(engine: Engine, table: Table, last: int, rows: int) -> int:
     """Delete rows up to this number, the lowest first."""
     if last <= 0:
         return 0
+    if table is flows and engine.dialect.name == "postgresql":
+        return forget_flows(engine, last, rows)
     (key,) = table.primary_key.columns
     with engine.begin() as connection:
         chosen = select(key).where(key <= last, key.not_in(_staying(connection, table)))

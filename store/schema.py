@@ -5,7 +5,7 @@ state only there.
 desired:  policies (versioned), networks (versioned), topologies, captures
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
           sanctions, alerts, enrolments, certificates, tokens, audit,
-          capture_files
+          capture_files; on PostgreSQL flow_ids and detached_flows
 both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
@@ -27,6 +27,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    UniqueConstraint,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -34,12 +35,14 @@ from policy.entries import Entry, entries, plain_type
 from policy.records import FlowRecord
 
 metadata = MetaData()
+postgresql_only = MetaData()
+"""Tables that SQLite does not need."""
 
 _Number = BigInteger().with_variant(Integer, "sqlite")
 """For tables with thousands of rows. SQLite's integers have 64 bits anyway, and only an INTEGER is
 its row id."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raise it with every change after which an earlier version of Sluice can no longer use the store."""
 
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
@@ -61,7 +64,6 @@ def _record_column(field: Entry) -> Column[Any]:
         field.name,
         column_type,
         nullable=field.nullable,
-        unique=field.name == "id" or None,
         server_default=default,
     )
 
@@ -175,9 +177,31 @@ flows = Table(
     Column("sequence", _Number, primary_key=True, autoincrement=True),
     *record_columns(),
     Column("received_at", Float, nullable=False),
+    UniqueConstraint("id").ddl_if(dialect="sqlite"),
     Index("flows_by_source", "source", "received_at"),
+    postgresql_partition_by="RANGE (sequence)",
 )
-"""A policy.records.FlowRecord, its place in the order of reception, and the time of reception."""
+"""A policy.records.FlowRecord, its place in the order of reception, and the time of reception.
+
+On PostgreSQL it has partitions (store/partitions.py). A partitioned table cannot hold its ids unique, so flow_ids does.
+"""
+
+flow_ids = Table(
+    "flow_ids",
+    postgresql_only,
+    Column("id", String(collation="C"), primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+)
+"""The ids of the flow records, each with its record's place."""
+
+detached_flows = Table(
+    "detached_flows",
+    postgresql_only,
+    Column("before", BigInteger, primary_key=True, autoincrement=False),
+    Column("next", BigInteger, nullable=False),
+)
+"""The partitions of flows that are being removed, by the number after their last one. The ids of the records before
+`next` are already gone."""
 
 events = Table(
     "events",

@@ -21,7 +21,7 @@ from policy.schemes import Scheme
 from store import ages
 from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from store.failures import last_failure
-from store.flows import FlowColumns
+from store.flow_columns import FlowColumns
 from store.observed import (
     AgentRow,
     ThresholdChange,

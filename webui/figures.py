@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from policy.metrics import distribution
 from policy.records import SIZE_CLASSES
-from store.flows import FlowColumns
+from store.flow_columns import FlowColumns
 from store.observed import PortSample, ThresholdChange
 
 CLASSES = ("all", *SIZE_CLASSES)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store import ages
 from store.captures import forget_files
 from store.failures import probe
-from store.retention import Retention, forget_some
+from store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
 from webui.ingestion import Ingestion
@@ -88,5 +88,8 @@ class Housekeeping(threading.Thread):
             pass
 
     def _forget_some(self) -> int:
+        age_s = ages.age_s(self._engine)
+        if self._engine.dialect.name == "postgresql":
+            return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
         with self._ingestion.alone():
-            return forget_some(self._engine, self._retention, ages.age_s(self._engine))
+            return forget_some(self._engine, self._retention, age_s)

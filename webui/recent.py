@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from store.flows import MOST_COLUMNS, FlowColumns, flow_columns, flow_columns_after
+from store.flow_columns import MOST_COLUMNS, FlowColumns, flow_columns, flow_columns_after
 
 SPAN_S = 960.0
 """How far back the memory reaches: the dashboard's usual windows and a minute more."""
@@ -40,7 +40,7 @@ class RecentFlows:
         self._covered_from: float | None = None
 
     def since(self, at: float, until: float = math.inf) -> FlowColumns:
-        """Return the scheduled and watched flows that finished after `at`, as store.flows.flow_columns does."""
+        """Return the scheduled and watched flows that finished after `at`, as store.flow_columns.flow_columns does."""
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from

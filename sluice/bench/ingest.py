@@ -96,9 +96,9 @@ def measure_ingestion(
     with (
         ThreadPoolExecutor(1) as pool,
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        _store_url(store, Path(folder)) as url,
+        store_url(store, Path(folder)) as url,
     ):
-        with _web(Path(folder), url, workers) as web:
+        with web_process(Path(folder), url, workers) as web:
             watching = _helper(Path(folder), "watch", str(seconds + 2))
             wait_until(
                 lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
@@ -139,7 +139,8 @@ def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
 
 
 @contextmanager
-def _store_url(store: str, folder: Path) -> Iterator[str]:
+def store_url(store: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of an empty store of one of STORES."""
     if store == "sqlite":
         yield f"sqlite:///{folder}/store.db"
         return
@@ -148,7 +149,8 @@ def _store_url(store: str, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _web(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[bytes]]:
+def web_process(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a web process on a store. Its socket is `web.sock` in the folder."""
     (folder / "token").write_text("bench")
     argv = [*service_argv("web"), "--store", url, "--unix", str(folder / "web.sock")]
     argv += ["--token-file", str(folder / "token"), "--workers", str(workers)]

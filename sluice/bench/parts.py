@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -236,25 +236,10 @@ def _store_results() -> Iterator[Result]:
     batch = 200
 
     def records(base: int) -> list[FlowRecord]:
-        return [
-            FlowRecord(
-                f"b/{base + i}",
-                "h1",
-                "h2",
-                10_000,
-                "small",
-                1.0,
-                2e3,
-                1e3,
-                None,
-                None,
-                0,
-                "cubic",
-                "tcp",
-                "finished",
-            )
-            for i in range(batch)
-        ]
+        made = FlowRecord(
+            "", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "cubic", "tcp", "finished"
+        )
+        return [replace(made, id=f"b/{base + i}") for i in range(batch)]
 
     with tempfile.TemporaryDirectory() as folder:
         engine = open_store(f"sqlite:///{folder}/store.db")
@@ -285,6 +270,23 @@ def _ingest_results() -> Iterator[Result]:
             beside = f"{what}, control loop on the same store, {found.loop.ports} ports"
             yield Result(f"{beside}, polls in time", found.loop.kept, "of all")
             yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
+
+
+def _record_results() -> Iterator[Result]:
+    """Flow records into PostgreSQL beside a plain table, and the heartbeats of a thousand agents."""
+    from sluice.bench.records import measure_records
+    from sluice.bench.thousand_agents import measure_heartbeats
+
+    found = measure_records()
+    new, old, what, plain = found.store, found.plain, "flow records into PostgreSQL", "a plain table"
+    yield Result(what, new.per_s, "records/s", old.per_s, plain)
+    yield Result(f"{what}, CPU of the server", new.server_us, "us/record", old.server_us, plain)
+    yield Result(f"{what}, a batch, p50", new.p50_ms, "ms", old.p50_ms, plain)
+    yield Result(f"{what}, a batch, p99", new.p99_ms, "ms", old.p99_ms, plain, found.p99_ratio)
+    yield Result("100,000 of them removed", found.forgotten_s, "s", found.plain_forgotten_s, plain)
+    beats = measure_heartbeats()
+    yield Result("heartbeats, PostgreSQL", beats.per_s, "a second", beats.asked_per_s, "agents")
+    yield Result("heartbeats, PostgreSQL, p99", beats.p99_ms, "ms", beats.p50_ms, "median")
 
 
 def _durability_results() -> Iterator[Result]:
@@ -327,6 +329,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "control": _control_results,
     "shared": _shared_results,
     "store": _store_results,
+    "records": _record_results,
     "durability": _durability_results,
     "ingest": _ingest_results,
     "simulator": _simulator_results,
@@ -334,7 +337,17 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
 }
 
 
-WITHOUT_ROOT = {"policy", "control", "shared", "store", "durability", "ingest", "simulator", "units"}
+WITHOUT_ROOT = {
+    "policy",
+    "control",
+    "shared",
+    "store",
+    "records",
+    "durability",
+    "ingest",
+    "simulator",
+    "units",
+}
 
 
 def _table(results: list[Result]) -> Table:

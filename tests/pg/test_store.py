@@ -18,7 +18,8 @@ from policy.records import SCHEDULED, FlowRecord
 from runtime.postgres import PostgresServer
 from runtime.wait import wait_until
 from store.engine import engine_of, open_store
-from store.flows import add_flows, all_flows, count_flows, flow_columns_after
+from store.flow_columns import flow_columns_after
+from store.flows import add_flows, all_flows, count_flows
 from store.observed import add_event, events_after
 from store.totals import FLOWS, all_totals
 from tests.unit.webui.records import record

@@ -14,7 +14,7 @@ from policy.alerts import Finding
 from policy.records import ALL, SIZE_CLASSES
 from policy.units import US_PER_S
 from policy.validity import Flaw
-from store.flows import FlowColumns
+from store.flow_columns import FlowColumns
 from store.observed import AgentRow
 from webui.documents import AGENT_LATE_S
 

@@ -24,7 +24,7 @@ from policy.lines import visible
 from policy.version import VERSION
 from store.captures import order_for
 from store.desired import policy_in_force
-from store.observed import MOST_AGENTS, add_event, find_agent, may_add_agent, put_agent
+from store.observed import MOST_AGENTS, add_event, find_agent, put_agent_if_room
 from webui.agent_models import AgentSettingsModel
 from webui.api import blueprint
 from webui.bodies import read_json
@@ -62,15 +62,16 @@ def heartbeat(path: AgentPath) -> Response:
     check_agent(path.name, beat.KIND)
     if isinstance(beat, HostHeartbeat):
         check_connections(path.name, beat.watch.connections)
-    if not may_add_agent(engine, path.name):
+    before = _with_foreign_dscps(path.name, beat)
+    if not put_agent_if_room(engine, path.name, beat):
         raise ApiError(
             409,
             "too-many-agents",
             f"{MOST_AGENTS} agents report already, and {path.name} is not one of them; silent agents expire",
             "name",
         )
-    _note_foreign_dscps(path.name, beat)
-    put_agent(engine, path.name, beat)
+    if isinstance(beat, HostHeartbeat):
+        _note_foreign_dscps(path.name, before, beat)
     current = policy_in_force(engine)
     settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
     order = order_for(engine, path.name) if isinstance(beat, PortHeartbeat) else None
@@ -93,12 +94,15 @@ def _heartbeat(name: str, document: Any) -> Heartbeat:
         raise ApiError(422, "other-version", f"{problem} the older one", error.field) from None
 
 
-def _note_foreign_dscps(name: str, beat: Heartbeat) -> None:
-    """Write an event for DSCPs that others begin to use on a host. Most hosts have none, and cost no query."""
+def _with_foreign_dscps(name: str, beat: Heartbeat) -> Heartbeat | None:
+    """Return the agent's previous heartbeat if this one names foreign DSCPs. Most name none, and cost no query."""
     if not isinstance(beat, HostHeartbeat) or not beat.foreign_dscps:
-        return
-    engine = services().engine
-    before = find_agent(engine, name)
+        return None
+    return find_agent(services().engine, name)
+
+
+def _note_foreign_dscps(name: str, before: Heartbeat | None, beat: HostHeartbeat) -> None:
+    """Write an event for DSCPs that others begin to use on a host."""
     known = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
     if uses := new_uses(known, beat.foreign_dscps):
-        add_event(engine, "foreign-dscp", host=name, uses=[str(use) for use in uses])
+        add_event(services().engine, "foreign-dscp", host=name, uses=[str(use) for use in uses])

@@ -11,8 +11,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from policy.errors import FieldError
 from policy.records import FlowRecord
 from store import ages
+from store.flow_columns import MOST_COLUMNS, FlowColumns
 from store.flow_list import FILTERS, find_flows
-from store.flows import MOST_COLUMNS, FlowColumns
 from store.observed import all_agents
 from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures

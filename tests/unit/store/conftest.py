@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
+from store import partitions
 from store.engine import open_store
 
 
@@ -14,3 +15,9 @@ def engine(store_url: str) -> Iterator[Engine]:
     engine = open_store(store_url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def partitions_of_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So PostgreSQL, which forgets whole partitions, forgets single records."""
+    monkeypatch.setattr(partitions, "PARTITION_RECORDS", 1)

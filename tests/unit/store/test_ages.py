@@ -109,6 +109,7 @@ def test_a_step_of_the_wall_clock_deletes_nothing_and_is_noted(
     assert step.ago_s == pytest.approx(0)
 
 
+@pytest.mark.usefixtures("partitions_of_one_record")
 def test_rows_go_after_their_time_although_the_wall_clock_stepped_back(
     machine: Machine, opened: Engine
 ) -> None:

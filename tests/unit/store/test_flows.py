@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy import Engine
 
 from policy.records import UNFINISHED, WATCHED, FlowRecord
+from store.flow_columns import flow_columns, flow_columns_after
 from store.flows import (
     Added,
     Conflict,
@@ -16,8 +17,6 @@ from store.flows import (
     add_flows,
     all_flows,
     count_flows,
-    flow_columns,
-    flow_columns_after,
     flow_pages,
     last_sequence,
     recent_flows,

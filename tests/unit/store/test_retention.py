@@ -25,7 +25,7 @@ from store.observed import (
 from store.retention import FOR_EVER, Retention, forget_some
 from tests.unit.webui.records import record
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("partitions_of_one_record")]
 
 NOW = 1_000_000.0
 """A reading of the store's clock."""

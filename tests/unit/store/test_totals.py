@@ -9,7 +9,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from policy.records import FlowRecord
-from store.flows import OTHER_SCHEME, add_flows
+from store.flow_columns import OTHER_SCHEME
+from store.flows import add_flows
 from store.totals import (
     DEADLINE_FLOWS,
     FLOW_SECONDS,

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from policy.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from policy.schemes import SCHEMES
 from store import observed
-from store.flows import OTHER_SCHEME
+from store.flow_columns import OTHER_SCHEME
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record

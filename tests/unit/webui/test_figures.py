@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.records import SIZE_CLASSES
-from store.flows import FlowColumns
+from store.flow_columns import FlowColumns
 from store.observed import PortSample, ThresholdChange
 from webui import figures
 

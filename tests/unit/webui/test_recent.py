@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine
 
 from policy.records import FlowRecord
-from store.flows import FlowColumns, add_flows, flow_columns
+from store.flow_columns import FlowColumns, flow_columns
+from store.flows import add_flows
 from tests.unit.webui.records import record
 from webui import recent as recent_module
 from webui.recent import RecentFlows

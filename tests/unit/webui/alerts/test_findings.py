@@ -10,7 +10,7 @@ import pytest
 from policy.alert_rules import DEFAULT_RULES, AlertRule, Figure
 from policy.records import FlowRecord
 from policy.validity import CPU, Flaw
-from store.flows import FlowColumns
+from store.flow_columns import FlowColumns
 from store.observed import AgentRow
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.records import record
