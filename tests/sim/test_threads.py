@@ -14,6 +14,7 @@ import pytest
 
 import simulator.network
 import simulator.run
+from simulator import _fabric as core
 from simulator.division import divide, whole
 from simulator.layout import near_ps
 from simulator.run import Simulation
@@ -208,9 +209,7 @@ def test_an_error_in_a_thread_ends_the_run() -> None:
 
 @pytest.mark.parametrize("settings", [{"control": "d3"}, {"control": "datcp"}, {"keeps_threshold": True}])
 def test_the_core_refuses_parts_for_what_needs_both_ends(settings: dict[str, Any]) -> None:
-    given = {
-        name: kit.core.Control[value] if name == "control" else value for name, value in settings.items()
-    }
+    given = {name: core.Control[value] if name == "control" else value for name, value in settings.items()}
     with pytest.raises(ValueError, match="several parts"):
         kit.Net(2, 2, kit.transport(**given), parts=2)
 
