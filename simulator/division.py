@@ -107,7 +107,7 @@ def _group_of_host(port: Port, group: dict[str, str], least_ns: int) -> str:
 def _shares(topology: Topology, of_host: tuple[int, ...], of_switch: tuple[int, ...]) -> tuple[float, ...]:
     switch = dict(zip((switch.name for switch in topology.switches), of_switch, strict=True))
     host = dict(zip((host.name for host in topology.hosts), of_host, strict=True))
-    work: Counter[int] = Counter()
+    work = Counter(set(of_host) | set(of_switch))  # a part without links has next to none
     for port in topology.ports:
         if port.edge:
             work[host[port.peer]] += DELIVERY * port.rate_bps

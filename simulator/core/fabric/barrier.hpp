@@ -50,9 +50,9 @@ class Barrier
 #endif
 	}
 
-	const unsigned threads_;
 	alignas(64) std::atomic<unsigned> arrived_ = 0;
 	alignas(64) std::atomic<unsigned> round_ = 0;
+	const unsigned threads_;
 };
 
 } // namespace sluice

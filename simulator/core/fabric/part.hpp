@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part of a network: its switches and hosts, the flows that its hosts send, and the loop that
-// takes events from its calendar. The whole network is one part, or each switch with its hosts is
-// one. Parts run at once, window by window (windows.hpp).
+// takes events from its calendar. The whole network is one part, or it is cut at long links. Then
+// the parts run at once, window by window (windows.hpp).
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,8 @@ namespace sluice
 {
 
 Windows::Windows(Network &network, const Parts &parts, Time lookahead, unsigned threads, bool &turn)
-    : network_(network), parts_(parts), lookahead_(lookahead), shares_(threads), barrier_(threads), turn_(turn)
+    : network_(network), parts_(parts), lookahead_(lookahead), shares_(threads), outcomes_(threads),
+      barrier_(threads), turn_(turn)
 {
 	for (std::size_t i = 0; i < parts.size(); i++)
 		shares_[i % threads].parts.push_back(parts[i].get());
@@ -33,9 +34,9 @@ bool Windows::run(Time until, std::uint64_t events)
 	work(0);
 	for (std::thread &other : others)
 		other.join();
-	for (const Share &share : shares_)
-		if (share.error)
-			std::rethrow_exception(share.error);
+	for (const WindowOutcome &outcome : outcomes_)
+		if (outcome.error)
+			std::rethrow_exception(outcome.error);
 	if (reached_)
 		for (const auto &part : parts_)
 			part->world.calendar.advance(until);
@@ -53,33 +54,33 @@ void Windows::work(unsigned thread)
 // The thread's own parts first, so that they stay in its cache.
 void Windows::run_parts(unsigned thread)
 {
-	Share &own = shares_[thread];
 	const auto threads = static_cast<unsigned>(shares_.size());
+	WindowOutcome &outcome = outcomes_[thread];
 
-	own.next = NEVER;
-	own.events = 0;
-	own.has_report = false;
+	outcome = {};
 	try {
 		for (unsigned i = 0; i < threads; i++) {
 			Share &share = shares_[(thread + i) % threads];
+			std::size_t place = share.begun.fetch_add(1, std::memory_order_relaxed);
 
-			for (std::size_t n;
-			     (n = share.begun.fetch_add(1, std::memory_order_relaxed)) < share.parts.size();)
-				run_part(*share.parts[n], own);
+			while (place < share.parts.size()) {
+				run_part(*share.parts[place], outcome);
+				place = share.begun.fetch_add(1, std::memory_order_relaxed);
+			}
 		}
 	} catch (...) {
-		own.error = std::current_exception();
+		outcome.error = std::current_exception();
 	}
 }
 
-void Windows::run_part(Part &part, Share &own) const
+void Windows::run_part(Part &part, WindowOutcome &outcome) const
 {
 	std::uint64_t before = part.world.totals.events;
 
 	part.fetch(turn_);
-	own.next = std::min(own.next, part.run_window(limit_, !turn_));
-	own.events += part.world.totals.events - before;
-	own.has_report |= part.has_report();
+	outcome.next = std::min(outcome.next, part.run_window(limit_, !turn_));
+	outcome.events += part.world.totals.events - before;
+	outcome.has_report |= part.has_report();
 }
 
 // One thread, while the others wait.
@@ -89,13 +90,14 @@ void Windows::end_window()
 	std::uint64_t events = 0;
 	bool has_report = false;
 
-	for (Share &share : shares_) {
-		next = std::min(next, share.next);
-		events += share.events;
-		has_report |= share.has_report;
-		stops_ |= share.error != nullptr;
-		share.begun.store(0, std::memory_order_relaxed);
+	for (const WindowOutcome &outcome : outcomes_) {
+		next = std::min(next, outcome.next);
+		events += outcome.events;
+		has_report |= outcome.has_report;
+		stops_ |= outcome.error != nullptr;
 	}
+	for (Share &share : shares_)
+		share.begun.store(0, std::memory_order_relaxed);
 	turn_ = !turn_;
 	events_left_ -= std::min(events, events_left_);
 	if (has_report)

@@ -35,26 +35,31 @@ class Windows
 	bool run(Time until, std::uint64_t events);
 
       private:
-	// The parts of one thread, and what it found in a window.
+	// The parts of one thread.
 	struct alignas(64) Share {
 		std::vector<Part *> parts;
 		std::atomic<std::size_t> begun = 0; // by this thread, or by one that had nothing left to do
-		alignas(64) Time next = NEVER;
+	};
+
+	// What one thread leaves for the end of a window.
+	struct alignas(64) WindowOutcome {
+		Time next = NEVER;
 		std::uint64_t events = 0;
 		bool has_report = false;
-		std::exception_ptr error;
+		std::exception_ptr error = nullptr;
 	};
 
 	void work(unsigned thread);
 	void run_parts(unsigned thread);
-	void run_part(Part &part, Share &own) const;
+	void run_part(Part &part, WindowOutcome &outcome) const;
 	void end_window();
 	void begin_window(Time next);
 
 	Network &network_;
 	const Parts &parts_;
 	const Time lookahead_;
-	std::vector<Share> shares_;
+	std::vector<Share> shares_;	      // one for each thread
+	std::vector<WindowOutcome> outcomes_; // the same
 	Barrier barrier_;
 	bool &turn_;
 	Time until_ = 0, limit_ = 0;
