@@ -10,8 +10,8 @@ namespace sluice
 {
 
 Windows::Windows(Network &network, const Parts &parts, Time lookahead, unsigned threads, bool &turn)
-    : network_(network), parts_(parts), lookahead_(lookahead), shares_(threads), outcomes_(threads),
-      barrier_(threads), turn_(turn)
+    : barrier_(threads), network_(network), parts_(parts), lookahead_(lookahead), shares_(threads),
+      outcomes_(threads), turn_(turn)
 {
 	for (std::size_t i = 0; i < parts.size(); i++)
 		shares_[i % threads].parts.push_back(parts[i].get());

@@ -55,12 +55,12 @@ class Windows
 	void end_window();
 	void begin_window(Time next);
 
+	Barrier barrier_;
 	Network &network_;
 	const Parts &parts_;
 	const Time lookahead_;
 	std::vector<Share> shares_;	      // one for each thread
 	std::vector<WindowOutcome> outcomes_; // the same
-	Barrier barrier_;
 	bool &turn_;
 	Time until_ = 0, limit_ = 0;
 	std::uint64_t events_left_ = 0;
