@@ -123,7 +123,7 @@ tidy: .setup/tidy ## clang-tidy on the simulator's core, if it has changed
 	@touch $@
 
 # The interpreter is not sanitized: the sanitizer's library must come first, and leaks of the interpreter do not count.
-sanitize: venv ## every test of the simulator with the address, undefined-behaviour and thread sanitizers, in half an hour
+sanitize: venv ## every test of the simulator with the address, undefined-behaviour and thread sanitizers, in a quarter of an hour
 	$(PYTHON) -m simulator.build sanitize
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		SLUICE_CORE=sanitize $(PYTHON) -m pytest -q -p tests.sim.instrumented --timeout 1800 tests/sim
