@@ -229,6 +229,12 @@ class SimulatorSettings:
         " (dataplane/laws/drop_order.h). push-out: a packet that waits makes room for a more urgent one.",
         default="thresholds",
     )
+    threads: int | None = entry(
+        Whole(1, 64),
+        "Threads that simulate one run. Their number changes no result. Events of one time are in another order than"
+        " without this key.",
+        default=None,
+    )
     tcp: TcpVariant | None = entry(
         TableOf(TcpVariant), "Where implementations of TCP differ. By default, TCP is Linux's.", default=None
     )

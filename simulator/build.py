@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the C++ core if a source is newer: `python -m simulator.build [release|sanitize|coverage]`.
+"""Compile the C++ core if a source is newer: `python -m simulator.build [release|sanitize|races|coverage]`.
 
-`release` makes the extension `simulator._fabric` in place. `sanitize` and `coverage` make instrumented ones
+`release` makes the extension `simulator._fabric` in place. `sanitize`, `races` and `coverage` make instrumented ones
 below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of what it has built.
 """
 
@@ -27,7 +27,7 @@ LAWS = HERE.parent / "dataplane" / "laws"
 STUB = HERE / "_fabric.pyi"
 NAME = f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
 MODULE = HERE / NAME
-INSTRUMENTED = ("sanitize", "coverage")
+INSTRUMENTED = ("sanitize", "races", "coverage")
 """Build types of core/CMakeLists.txt besides `release`."""
 
 
@@ -129,7 +129,7 @@ def main(arguments: list[str]) -> int:
     if what not in ("release", *INSTRUMENTED) or len(arguments) > 1:
         wrong = " ".join(arguments)
         print(
-            f"simulator.build: {wrong!r} is not a build type; give release, sanitize or coverage",
+            f"simulator.build: {wrong!r} is not a build type; give release, sanitize, races or coverage",
             file=sys.stderr,
         )
         return 2

@@ -12,6 +12,7 @@ from policy.graph import Port, Topology
 from policy.ingress_groups import ingress_groups
 from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
+from simulator.division import Division
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
@@ -37,7 +38,12 @@ def near_ps(topology: Topology) -> int:
 
 
 def lay_out(
-    fabric: _fabric.Fabric, topology: Topology, make_port: MakePort, *, turn_by_host: bool = False
+    fabric: _fabric.Fabric,
+    topology: Topology,
+    make_port: MakePort,
+    division: Division,
+    *,
+    turn_by_host: bool = False,
 ) -> Layout:
     """Add every port and route of the graph to an empty fabric.
 
@@ -52,11 +58,15 @@ def lay_out(
     groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
     for host in topology.hosts:
         uplink = edge[host.name]
-        _add(fabric, uplink, layout.switch[uplink.switch], to_host=False, made=make_port(uplink, True))
+        number, switch = layout.host[host.name], layout.switch[uplink.switch]
+        parts = division.host[number], division.switch[switch]
+        _add(fabric, uplink, switch, to_host=False, made=make_port(uplink, True), parts=parts)
         fabric.set_ingress_group(layout.host[host.name], groups[uplink.switch][uplink.number])
     for port in topology.ports:
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
-        _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False))
+        far_part = division.host[peer] if port.edge else division.switch[peer]
+        parts = division.switch[layout.switch[port.switch]], far_part
+        _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False), parts=parts)
     _route(fabric, topology, layout, edge, turn_by_host=turn_by_host)
     return layout
 
@@ -68,9 +78,10 @@ def _add(
     *,
     to_host: bool,
     made: tuple[_fabric.PortSettings, _fabric.Discipline],
+    parts: tuple[int, int],
 ) -> None:
     settings, discipline = made
-    fabric.add_port(on_link(settings, link), discipline, peer, to_host)
+    fabric.add_port(on_link(settings, link), discipline, peer, to_host, *parts)
 
 
 def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:

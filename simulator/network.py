@@ -7,21 +7,27 @@ from policy.graph import Topology
 from policy.scenario import Scenario
 from policy.scenario_tables import SPRAYS
 from simulator import _fabric
+from simulator.division import Division, whole
 from simulator.layout import Layout, MakePort, lay_out, near_ps
 from simulator.limits import check_scenario
 from simulator.transport import transport_settings
 
 
-def make_fabric(scenario: Scenario, topology: Topology, make_port: MakePort) -> tuple[_fabric.Fabric, Layout]:
-    """Return the fabric and its layout. Raises FieldError as `check_scenario` does."""
+def make_fabric(
+    scenario: Scenario, topology: Topology, make_port: MakePort, division: Division | None = None
+) -> tuple[_fabric.Fabric, Layout]:
+    """Return the fabric and its layout. Without a division, the network stays whole. Raises FieldError as
+    `check_scenario` does."""
+    division = division or whole(topology)
     check_scenario(scenario)
     fabric = _fabric.Fabric(
         len(topology.hosts),
         len(topology.switches),
         transport_settings(scenario, scenario.policy),
-        near_ps(topology),
+        [round(near_ps(topology) / share) for share in division.shares],
         scenario.seed,
         scenario.simulator.multipath in SPRAYS,
+        scenario.simulator.threads or 1,
     )
     by_host = scenario.simulator.multipath == "per-packet-and-host"
-    return fabric, lay_out(fabric, topology, make_port, turn_by_host=by_host)
+    return fabric, lay_out(fabric, topology, make_port, division, turn_by_host=by_host)

@@ -17,6 +17,7 @@ from policy.scenario import Scenario, scheduled_batches
 from policy.units import PS_PER_MS, PS_PER_S
 from policy.workload import FlowBatch
 from simulator.columns import fabric_columns
+from simulator.division import divide
 from simulator.ledger import Ledger
 from simulator.network import make_fabric
 from simulator.policy_loop import PolicyLoop
@@ -43,7 +44,9 @@ class Simulation:
 
     def __post_init__(self) -> None:
         scenario, policy = self.scenario, self.scenario.policy
-        self.fabric, layout = make_fabric(scenario, self.topology, port_maker(policy, scenario.simulator))
+        self.division = divide(scenario, self.topology)
+        ports = port_maker(policy, scenario.simulator)
+        self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:

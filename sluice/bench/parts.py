@@ -202,6 +202,9 @@ def _shared_results() -> Iterator[Result]:
     yield Result(name, found.by_two, "ports", found.by_one, "one controller", found.ratio)
 
 
+THREADS_AT_HOSTS = (144, 1024)
+
+
 def _simulator_results() -> Iterator[Result]:
     """The evaluation of PIAS, web search at load 0.8, in CPU time, because others may use the machine."""
     from sluice.bench.simulator import (
@@ -229,6 +232,21 @@ def _simulator_results() -> Iterator[Result]:
     for hosts, speed in larger:
         cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
+    yield from _threads_results()
+
+
+def _threads_results() -> Iterator[Result]:
+    """Wall-clock time of one run on one and two threads, beside the same run without `threads`."""
+    from sluice.bench.simulator import FABRICS, measure, on_threads, scaled
+
+    for leaves, hosts in FABRICS:
+        if leaves * hosts not in THREADS_AT_HOSTS:
+            continue
+        plain = measure(scaled(leaves, hosts)).wall_s
+        for threads in (1, 2):
+            wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
+            of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
+            yield Result(of, wall_s, "s", plain, "without threads")
 
 
 def _store_results() -> Iterator[Result]:

@@ -35,6 +35,7 @@ class Speed:
     events: int
     seconds: float
     """CPU time."""
+    wall_s: float
     peak_mib: float
     """Of the whole process, with Python and its libraries."""
 
@@ -52,6 +53,11 @@ def scaled(leaves: int, hosts_per_leaf: int) -> dict[str, Any]:
     """Return the keys for the same load and number of flows on a fabric of another size, without
     oversubscription."""
     return pias(leaves=leaves, spines=max(1, hosts_per_leaf // 4), hosts_per_leaf=hosts_per_leaf)
+
+
+def on_threads(changes: Mapping[str, Any], threads: int) -> dict[str, Any]:
+    """Return the keys for the same run on so many threads."""
+    return {**changes, "simulator": {"threads": threads}}
 
 
 def measure(changes: Mapping[str, Any]) -> Speed:
@@ -75,12 +81,12 @@ def _run(changes: Mapping[str, Any]) -> Speed:
     document.pop("sweep")
     scenario, _ = scenario_with(document, **changes)
     simulation = Simulation(scenario, build_topology(scenario), Taps(flows=lambda columns: None))
-    began = time.process_time()
+    began, wall_began = time.process_time(), time.perf_counter()
     simulation.run()
-    seconds = time.process_time() - began
+    seconds, wall_s = time.process_time() - began, time.perf_counter() - wall_began
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     totals = simulation.totals()
-    return Speed(int(totals["packet_hops"]), int(totals["events"]), seconds, peak_mib)
+    return Speed(int(totals["packet_hops"]), int(totals["events"]), seconds, wall_s, peak_mib)
 
 
 if __name__ == "__main__":

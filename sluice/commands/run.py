@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
+from policy.scenario import Scenario
+from simulator.division import divide
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -26,6 +29,7 @@ from sluice.runs.progress import Progress
 from sluice.runs.progress_file import progress_file
 from sluice.runs.settings import setting
 from sluice.terminal import print_summary, progress_bar
+from topologies import build_topology
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
     add_plugin(made)
     add_settings(made)
     made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
+    made.add_argument(
+        "--threads", type=at_least_one, metavar="N", help="the same as --set simulator.threads=N"
+    )
     made.add_argument("--out", type=folder, required=True, help="folder for the bundle")
     made.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
     add_yes(made)
@@ -48,6 +55,8 @@ def execute(arguments: argparse.Namespace) -> int:
     settings = dict(setting(text) for text in arguments.settings)
     if arguments.flows is not None:
         settings["workload.flows"] = arguments.flows
+    if arguments.threads is not None:
+        settings["simulator.threads"] = arguments.threads
     scenario, document = scenario_from_file(arguments.scenario, settings)
     check_on(scenario, arguments.on)
     run_scenario = runner(arguments.on)
@@ -56,6 +65,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("a simulated run has no store and no events: omit --store and --event-log")
     more = keeping if arguments.on == TESTBED else {}
     check_length(predicted_s(document, arguments.on), arguments.yes)
+    if arguments.on == SIMULATOR:
+        _say_if_whole(scenario)
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
     with progress_file(arguments.out, **names) as file, progress_bar(scenario.name) as show:
 
@@ -67,6 +78,13 @@ def execute(arguments: argparse.Namespace) -> int:
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
     return 0
+
+
+def _say_if_whole(scenario: Scenario) -> None:
+    """Say why one thread runs the scenario although it asks for several."""
+    obstacle = divide(scenario, build_topology(scenario)).obstacle
+    if obstacle:
+        print(f"threads: {obstacle}, so one thread runs the whole network", file=sys.stderr)
 
 
 def _check_free(out: Path, replace: bool) -> None:

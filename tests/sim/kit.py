@@ -132,16 +132,22 @@ class Net:
         seed: int = 1,
         spray: bool = False,
         near_ps: int = MS,
+        parts: int = 1,
+        threads: int = 1,
     ) -> None:
-        self.fabric = core.Fabric(hosts, switches, settings or transport(), near_ps, seed, spray)
+        near = [near_ps] * parts
+        self.fabric = core.Fabric(hosts, switches, settings or transport(), near, seed, spray, threads)
         self.towards: dict[int, int] = {}
         """Host → the number of the last port before it."""
         self.core = -1
         """The number of a dumbbell's port towards the right."""
         self.flows = 0
 
-    def add_port(self, link: Link, peer: int, *, to_host: bool = False) -> int:
-        number = self.fabric.add_port(link.settings(), link.discipline, peer, to_host)
+    def add_port(
+        self, link: Link, peer: int, *, to_host: bool = False, parts: tuple[int, int] = (0, 0)
+    ) -> int:
+        """Add a port and return its number. `parts`: of the port, and of the far end of its link."""
+        number = self.fabric.add_port(link.settings(), link.discipline, peer, to_host, *parts)
         if to_host:
             self.towards[peer] = number
         return number

@@ -24,4 +24,4 @@ def test_main__names_what_it_has_built(
 
 def test_main__refuses_other_build_types(capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main(["debug"]) == 2
-    assert "'debug' is not a build type; give release, sanitize or coverage" in capsys.readouterr().err
+    assert "'debug' is not a build type; give release, sanitize, races or coverage" in capsys.readouterr().err

@@ -19,9 +19,13 @@ SCENARIO = """
 name = "long"
 seed = 1
 [fabric]
-topology = "single"
-hosts = 8
+topology = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 4
 host_rate = "1Gbit"
+core_rate = "4Gbit"
+host_delay = "400us"
 [scheme]
 name = "pias"
 [workload]
@@ -32,12 +36,14 @@ flows = 2000000
 """
 
 
-@pytest.mark.parametrize("name", ["HUP", "TERM"])
-def test_an_interrupted_run_has_a_bundle_that_says_interrupted(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "threads"), [("HUP", ()), ("TERM", ("--threads", "3"))])
+def test_an_interrupted_run_has_a_bundle_that_says_interrupted(
+    tmp_path: Path, name: str, threads: tuple[str, ...]
+) -> None:
     (tmp_path / "long.toml").write_text(SCENARIO)
     out = tmp_path / "out"
     argv = ["env", "--default-signal=HUP", sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml")]
-    argv += ["--on", "simulator", "--yes", "--out", str(out)]
+    argv += ["--on", "simulator", "--yes", "--out", str(out), *threads]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         flows = out / "flows.parquet"
         wait_until(
@@ -49,6 +55,7 @@ def test_an_interrupted_run_has_a_bundle_that_says_interrupted(tmp_path: Path, n
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert f"stopped: interrupted by SIG{name}" in said
+    assert "so one thread runs the whole network" not in said
     assert json.loads((out / "meta.json").read_text())["interrupted"] is True
     valid = json.loads((out / "summary.json").read_text())["valid"]
     assert (valid["ok"], valid["reasons"][0].split(";")[0]) == (False, f"interrupted by SIG{name}")

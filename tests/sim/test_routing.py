@@ -77,18 +77,18 @@ def test_run__a_switch_without_a_way_to_a_host_says_so() -> None:
 @pytest.mark.parametrize("group", [0, 7])
 def test_set_route__a_group_that_is_not_there_is_refused(group: int) -> None:
     with pytest.raises(ValueError, match="a group that add_group returned"):
-        core.Fabric(2, 1, kit.transport(), 100_000, 1, False).set_route(0, 0, group)
+        core.Fabric(2, 1, kit.transport(), [100_000], 1, False).set_route(0, 0, group)
 
 
 @pytest.mark.parametrize(("peer", "is_host"), [(2, True), (1, False)])
 def test_add_port__leads_to_what_is_there(peer: int, is_host: bool) -> None:
-    fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
+    fabric = core.Fabric(2, 1, kit.transport(), [100_000], 1, False)
     with pytest.raises(ValueError, match="peer a host or switch of the fabric"):
         fabric.add_port(Link(10**9).settings(), core.Discipline(), peer, is_host)
 
 
 def test_add_port__has_a_rate() -> None:
-    fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
+    fabric = core.Fabric(2, 1, kit.transport(), [100_000], 1, False)
     with pytest.raises(ValueError, match="bps must be above 0"):
         fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
 

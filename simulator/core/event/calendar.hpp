@@ -25,7 +25,8 @@ enum class EventKind : std::uint8_t {
 	AckDelay,	// a receiver's delayed acknowledgement
 	Pace,		// a paced connection may send its next packet
 	FlowStart,
-	FlowEnd, // an endless flow reaches its end
+	FlowEnd,  // an endless flow reaches its end
+	Crossing, // the first packet from another part of the network reaches this part
 };
 
 // 24 bytes, of which a derived class may use the last seven.
@@ -33,6 +34,11 @@ struct Event {
 	Time at = 0;
 	Event *next = nullptr;
 	EventKind kind = EventKind::Arrival;
+};
+
+// An event that comes before others of the same time, and after such ones of a lower rank.
+struct RankedEvent : Event {
+	std::uint32_t rank = 0;
 };
 
 class Calendar
@@ -56,7 +62,30 @@ class Calendar
 		if (slot_number(event->at) - slot_number(now_) < SLOTS)
 			insert(event);
 		else
-			push_far(event);
+			push_far(event, ++order_);
+	}
+
+	// The same for an event that comes before others of its time.
+	void add_ranked(RankedEvent *event)
+	{
+		if (slot_number(event->at) - slot_number(now_) < SLOTS)
+			insert_ranked(event);
+		else
+			push_far(event, event->rank);
+	}
+
+	// The time of the next event; NEVER if there is none.
+	Time next() const
+	{
+		Time near = summary_ ? slots_[first_occupied()].at : NEVER;
+
+		return far_.empty() ? near : std::min(near, far_.front().at);
+	}
+
+	// Moves the clock on to a time before the next event.
+	void advance(Time to)
+	{
+		now_ = std::max(now_, to);
 	}
 
 	// The next event if it is due by `limit`, else nullptr. The clock moves to the event, or
@@ -65,9 +94,7 @@ class Calendar
 	{
 		Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
 
-		// A far event was added before every near event of the same time, so it goes
-		// first.
-		if (!far_.empty() && (!first || far_.front().at <= first->at))
+		if (!far_.empty() && (!first || far_goes_before(*first)))
 			return far_.front().at > limit ? rest_until(limit) : take_far();
 		if (!first || first->at > limit)
 			return rest_until(limit);
@@ -116,9 +143,43 @@ class Calendar
 		summary_ |= 1ULL << slot / 64;
 	}
 
-	void push_far(Event *event)
+	void insert_ranked(RankedEvent *event)
 	{
-		far_.push_back({event->at, order_++, event});
+		std::uint64_t slot = slot_number(event->at) % SLOTS;
+		Event **place = &slots_[slot].first;
+
+		while (*place && precedes(**place, *event))
+			place = &(*place)->next;
+		event->next = *place;
+		*place = event;
+		slots_[slot].at = slots_[slot].first->at;
+		occupied_[slot / 64] |= 1ULL << slot % 64;
+		summary_ |= 1ULL << slot / 64;
+	}
+
+	static bool precedes(const Event &event, const RankedEvent &ranked)
+	{
+		return event.at < ranked.at || (event.at == ranked.at && goes_before(event, ranked.rank));
+	}
+
+	// Of one time, before an event of that rank or order.
+	static bool goes_before(const Event &event, std::uint64_t order)
+	{
+		return event.kind == EventKind::Crossing && static_cast<const RankedEvent &>(event).rank < order;
+	}
+
+	// A far event was added before every near event of the same time, so it goes first. But ranks come
+	// before that.
+	bool far_goes_before(const Event &near) const
+	{
+		const Far &far = far_.front();
+
+		return far.at < near.at || (far.at == near.at && !goes_before(near, far.order));
+	}
+
+	void push_far(Event *event, std::uint64_t order)
+	{
+		far_.push_back({event->at, order, event});
 		std::push_heap(far_.begin(), far_.end());
 	}
 
@@ -134,7 +195,7 @@ class Calendar
 
 	Event *rest_until(Time limit)
 	{
-		now_ = std::max(now_, limit);
+		advance(limit);
 		return nullptr;
 	}
 
@@ -179,7 +240,7 @@ class Calendar
 	std::vector<std::uint64_t> occupied_; // a bit for each slot
 	std::uint64_t summary_ = 0;	      // a bit for each word of `occupied_`
 	std::vector<Far> far_;
-	std::uint64_t order_ = 0;
+	std::uint64_t order_ = UINT32_MAX; // above every rank
 };
 
 } // namespace sluice

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole network: hosts, switches, links and flows, and the loop that takes events from the
-// calendar.
+// The whole network: hosts, switches, links and flows. Its parts (part.hpp) take the events from their
+// calendars.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
-#include "event/calendar.hpp"
 #include "event/time.hpp"
-#include "event/timer.hpp"
-#include "packet/packet.hpp"
+#include "fabric/crossing.hpp"
+#include "fabric/flow_result.hpp"
+#include "fabric/network.hpp"
+#include "fabric/part.hpp"
+#include "packet/packet_pool.hpp"
 #include "port/discipline.hpp"
 #include "port/port.hpp"
 #include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
-#include "routing/routing.hpp"
 #include "transport/flow.hpp"
 #include "transport/flow_spec.hpp"
 #include "transport/settings.hpp"
@@ -27,32 +26,22 @@
 namespace sluice
 {
 
-enum class Outcome : std::uint8_t { Finished, Killed, Ended, Unfinished };
-
-// What happened to a flow.
-struct FlowResult {
-	std::uint64_t id;
-	// From the flow's start to the arrival of its last byte. Unless finished: how long it has lasted.
-	Time fct;
-	std::uint64_t delivered_bytes;
-	std::uint32_t retransmissions;
-	std::uint32_t timeouts;
-	Outcome outcome;
-};
-
 class Fabric
 {
       public:
-	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
-	       std::uint64_t seed, bool spray_packets);
+	// `near`: of the calendar of each part. Several parts run at once on so many threads. The number of
+	// threads changes no result.
+	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport,
+	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads = 1);
 	Fabric(const Fabric &) = delete; // its parts hold references to each other
 	Fabric &operator=(const Fabric &) = delete;
-	~Fabric() = default;
+	~Fabric();
 
 	// Adds a port and returns its number. Hosts' own ports come first, so that they have the
-	// hosts' numbers.
+	// hosts' numbers. The port belongs to one part, and the far end of its link
+	// to a part, perhaps another one.
 	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
-			       bool peer_is_host);
+			       bool peer_is_host, std::uint16_t part = 0, std::uint16_t far_part = 0);
 
 	// Sets the queue of each tag at this port, for packets that arrive from now on.
 	void set_queue_of(std::uint32_t number, const QueueMap &queue_of)
@@ -73,7 +62,7 @@ class Fabric
 	// Every switch needs a group for every host.
 	void set_route(std::uint16_t from_switch, std::uint16_t to_host, std::uint16_t group)
 	{
-		routing_.set(from_switch, to_host, group);
+		network_.routing.set(from_switch, to_host, group);
 	}
 
 	// Flows must be added in the order of their starts, and none may start in the past.
@@ -89,36 +78,29 @@ class Fabric
 	// Every flow that has started and not ended, as it is now.
 	std::vector<FlowResult> unfinished() const;
 
-	std::size_t flows_under_way() const
+	std::size_t flows_under_way() const;
+	std::size_t flows_waiting() const;
+	std::size_t packets_in_use() const;
+	Totals totals() const;
+
+	Time now() const
 	{
-		return flows_.size();
+		return parts_.front()->world.now();
 	}
 
-	std::size_t flows_waiting() const
-	{
-		return waiting_.size();
-	}
-
-	const std::vector<std::unique_ptr<Flow>> &flows() const
-	{
-		return flows_;
-	}
+	// Those that have started. Their order does not depend on threads.
+	std::vector<const Flow *> flows() const;
 
 	// The port as it is now.
 	Port &port(std::uint32_t number)
 	{
-		ports_.at(number)->catch_up();
-		return *ports_[number];
+		network_.ports.at(number)->catch_up();
+		return *network_.ports[number];
 	}
 
 	std::size_t ports() const
 	{
-		return ports_.size();
-	}
-
-	const World &world() const
-	{
-		return world_;
+		return network_.ports.size();
 	}
 
 	// Counts every packet where it is. Throws std::logic_error if one is missing or counted
@@ -126,35 +108,21 @@ class Fabric
 	void audit() const;
 
       private:
-	const PortKind &kind_of(const PortSettings &settings);
-	void handle(Event *event);
-	void handle_arrival(Port &port);
-	void on_timer(TimerEvent *event);
-	void deliver(Packet *packet);
-	void deliver_to_source(Packet *packet, Flow &flow);
-	void start_flows();
-	void schedule_start();
-	bool opens(Flow &flow);
-	void end_flow(Flow &flow);
-	void finish(Flow &flow, Outcome outcome);
-	void remove_if_over(Flow &flow);
-	FlowResult result_of(const Flow &flow, Outcome outcome) const;
+	void add_crossing(std::uint32_t number, std::uint16_t from, std::uint16_t to);
+	Time lookahead() const;
+	template <class Count> std::size_t sum(Count &&count) const;
 
-	World world_;
-	std::deque<TransportSettings> transports_; // the last one is in force; flows refer to earlier ones
-	std::uint16_t hosts_;
-	std::uint16_t switches_;
-	std::vector<std::unique_ptr<PortKind>> kinds_;
+	const std::uint16_t hosts_;
+	const std::uint16_t switches_;
+	const unsigned threads_;
+	const bool is_divided_;
+	PacketDepot depot_;
+	std::vector<std::unique_ptr<Part>> parts_; // destroyed after the ports, which refer to them
+	std::vector<std::uint16_t> part_of_port_;
 	QueueMaps queue_maps_;
-	std::vector<std::unique_ptr<Port>> ports_;
-	Routing routing_;
-	std::deque<FlowSpec> waiting_;
-	std::vector<std::unique_ptr<Flow>> flows_;
-	std::vector<FlowResult> results_;
-	std::unordered_map<std::uint32_t, std::vector<Window::Kept>>
-		idle_; // what idle connections keep, by their hosts
-	Event start_;
-	bool start_pending_ = false;
+	Network network_;
+	std::vector<std::unique_ptr<Crossing>> crossings_;
+	bool turn_ = false; // of the mailboxes (windows.hpp)
 };
 
 } // namespace sluice

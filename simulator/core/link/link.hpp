@@ -2,6 +2,8 @@
 // The packets on a link, in the order in which they reach its end.
 #pragma once
 
+#include <utility>
+
 #include "event/time.hpp"
 #include "packet/packet_list.hpp"
 
@@ -30,6 +32,17 @@ class Link
 		if (!packets_.empty())
 			__builtin_prefetch(packets_.front()->next, 1);
 		return packet;
+	}
+
+	PacketList take_all()
+	{
+		return std::exchange(packets_, {});
+	}
+
+	// Packets of which each knows when it arrives, behind those that arrive before.
+	void append(const PacketList &packets)
+	{
+		packets_.append(packets);
 	}
 
 	// The first packet of a link that is not empty.

@@ -16,7 +16,7 @@ struct CarriedFlow {
 	}
 
 	const std::uint64_t id;
-	std::uint32_t packets_under_way = 0; // of both directions
+	std::uint32_t packets_under_way = 0; // of both directions, as the source counts them (Flow::is_over)
 	bool reported = false;		     // the flow's result has been written
 	RateRequest *rate_request = nullptr; // set by a connection that is paced by granted rates
 };

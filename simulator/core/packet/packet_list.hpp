@@ -39,6 +39,18 @@ class PacketList
 		return packet;
 	}
 
+	// Adds the packets of another list behind its own.
+	void append(const PacketList &others)
+	{
+		if (others.empty())
+			return;
+		if (head_)
+			tail_->next = others.head_;
+		else
+			head_ = others.head_;
+		tail_ = others.tail_;
+	}
+
 	template <class Visit> void visit(Visit &&visit) const
 	{
 		for (const Packet *p = head_; p; p = p->next)

@@ -199,10 +199,7 @@ void Port::drop(Packet *packet)
 	statistics_.dropped++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].dropped++;
-	kind_->world.totals.dropped++;
-	if (!--packet->flow->packets_under_way && packet->flow->reported)
-		kind_->world.orphaned_flows.push_back(packet->flow);
-	kind_->world.packets.put_back(packet);
+	kind_->world.lose(packet);
 }
 
 // Marks go by the real backlog that the packet finds, or by the phantom queue of a port that has

@@ -22,12 +22,14 @@
 #include "laws/mark.h"
 #include "link/link.hpp"
 #include "packet/packet.hpp"
+#include "packet/packet_list.hpp"
 #include "port/port_counters.hpp"
 #include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
 #include "port/queueing.hpp"
 #include "port/rate_allocator.hpp"
 #include "port/waiting_packets.hpp"
+#include "world/world.hpp"
 
 namespace sluice
 {
@@ -49,6 +51,32 @@ class alignas(64) Port : public Event
 	void catch_up()
 	{
 		catch_up(kind_->world.now());
+	}
+
+	// The far end of the link is simulated by itself, so this port is never on the calendar.
+	// `take_departures` takes the packets off the link.
+	void lead_to_other_part()
+	{
+		awaits_tokens_ = true;
+	}
+
+	// What has departed by then, with the time at which each packet arrives.
+	PacketList take_departures(Time by)
+	{
+		catch_up(by);
+		return link_.take_all();
+	}
+
+	// When the next packet departs that waits here; NEVER if none waits.
+	Time next_departure() const
+	{
+		return backlog_bytes_ ? busy_until_ : NEVER;
+	}
+
+	// The shortest time from the beginning of a departure to the arrival.
+	Time least_passage(std::uint32_t frame_bytes) const
+	{
+		return kind_->delay + (kind_->burst ? 0 : kind_->rate.time_of(frame_bytes));
 	}
 
 	// Takes the packet that reaches the end of the link now. On an emulated link nullptr, if the
@@ -103,6 +131,11 @@ class alignas(64) Port : public Event
 	// Works by these settings from now on. Packets that wait stay, in the queue that they have, in
 	// the order in which the port would have sent them. `kind` has the link of the one before.
 	void adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing);
+
+	World &world() const
+	{
+		return kind_->world;
+	}
 
 	const PortSettings &settings() const
 	{

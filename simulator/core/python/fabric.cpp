@@ -152,7 +152,7 @@ nb::dict senders(const Fabric &fabric)
 	std::vector<std::uint64_t> id, acked, rate;
 	std::vector<std::uint32_t> cwnd, alpha, urgency, precedence, penalty, phase, rtt;
 
-	for (const auto &flow : fabric.flows()) {
+	for (const Flow *flow : fabric.flows()) {
 		if (flow->reported)
 			continue;
 		const sl_window_record &last = flow->connection.window().last();
@@ -189,7 +189,7 @@ nb::dict windows(const Fabric &fabric)
 	std::vector<std::uint64_t> id;
 	std::vector<std::uint8_t> records;
 
-	for (const auto &flow : fabric.flows()) {
+	for (const Flow *flow : fabric.flows()) {
 		if (flow->reported)
 			continue;
 		const auto *record = reinterpret_cast<const std::uint8_t *>(&flow->connection.window().last());
@@ -219,9 +219,12 @@ void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uin
 void bind_fabric(nb::module_ &m)
 {
 	nb::class_<Fabric>(m, "Fabric")
-		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(),
-		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
-		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a)
+		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
+			      std::uint64_t, bool, unsigned>(),
+		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a,
+		     "threads"_a = 1)
+		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a,
+		     "part"_a = 0, "far_part"_a = 0)
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
@@ -246,12 +249,12 @@ void bind_fabric(nb::module_ &m)
 		.def("change_transport", &Fabric::change_transport, "transport"_a)
 		.def("senders", &senders)
 		.def("windows", &windows)
-		.def_prop_ro("now_ps", [](const Fabric &f) { return f.world().now(); })
-		.def_prop_ro("hops", [](const Fabric &f) { return f.world().totals.hops; })
-		.def_prop_ro("events", [](const Fabric &f) { return f.world().totals.events; })
-		.def_prop_ro("packets_sent", [](const Fabric &f) { return f.world().totals.sent; })
-		.def_prop_ro("packets_dropped", [](const Fabric &f) { return f.world().totals.dropped; })
-		.def_prop_ro("packets_under_way", [](const Fabric &f) { return f.world().packets.in_use(); })
+		.def_prop_ro("now_ps", [](const Fabric &f) { return f.now(); })
+		.def_prop_ro("hops", [](const Fabric &f) { return f.totals().hops; })
+		.def_prop_ro("events", [](const Fabric &f) { return f.totals().events; })
+		.def_prop_ro("packets_sent", [](const Fabric &f) { return f.totals().sent; })
+		.def_prop_ro("packets_dropped", [](const Fabric &f) { return f.totals().dropped; })
+		.def_prop_ro("packets_under_way", [](const Fabric &f) { return f.packets_in_use(); })
 		.def_prop_ro("flows_under_way", &Fabric::flows_under_way)
 		.def_prop_ro("flows_waiting", &Fabric::flows_waiting);
 }

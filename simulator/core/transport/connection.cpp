@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/connection.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "transport/flow.hpp"
@@ -153,7 +154,7 @@ void Connection::on_grant(const Packet &packet)
 void Connection::send_one()
 {
 	if (board().lost()) {
-		retransmissions_++;
+		count_repeat(retransmissions_, false);
 		send(recovery_.take_lost(), true);
 	} else {
 		send(board().next(), false);
@@ -220,6 +221,23 @@ void Connection::transmit(Packet *packet)
 	port_.accept(packet);
 }
 
+void Connection::count_repeat(std::uint32_t &counter, bool is_timeout)
+{
+	counter++;
+	if (world_.is_part)
+		world_.report.repeats.push_back({&flow_, now(), is_timeout});
+}
+
+std::uint32_t Connection::count_by(Time time, std::uint32_t count, bool of_timeouts) const
+{
+	auto is_later = [&](const Repeat &repeat) {
+		return repeat.flow == &flow_ && repeat.is_timeout == of_timeouts && repeat.at > time;
+	};
+	const auto &repeats = world_.report.repeats;
+
+	return count - static_cast<std::uint32_t>(std::count_if(repeats.begin(), repeats.end(), is_later));
+}
+
 void Connection::restart_timer()
 {
 	timer_.clear();
@@ -262,13 +280,14 @@ void Connection::probe()
 	std::uint32_t number = recovery_.probe(may_send_new(), now());
 	bool again = number < board().next();
 
-	retransmissions_ += again;
+	if (again)
+		count_repeat(retransmissions_, false);
 	send(number, again);
 }
 
 void Connection::on_timeout()
 {
-	timeouts_++;
+	count_repeat(timeouts_, true);
 	timeout_.on_timeout();
 	if (!connected_)
 		return send_syn();

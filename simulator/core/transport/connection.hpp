@@ -69,14 +69,15 @@ class Connection
 		return window_.phase() == SL_KILLED;
 	}
 
-	std::uint32_t retransmissions() const
+	// By a time that may lie in the window that has just ended, but not before it.
+	std::uint32_t retransmissions(Time by) const
 	{
-		return retransmissions_;
+		return count_by(by, retransmissions_, false);
 	}
 
-	std::uint32_t timeouts() const
+	std::uint32_t timeouts(Time by) const
 	{
-		return timeouts_;
+		return count_by(by, timeouts_, true);
 	}
 
 	std::uint64_t acked_bytes() const;
@@ -143,6 +144,8 @@ class Connection
 	void send_syn();
 	void transmit(Packet *packet);
 	std::uint32_t payload_of(std::uint32_t number) const;
+	void count_repeat(std::uint32_t &counter, bool is_timeout);
+	std::uint32_t count_by(Time time, std::uint32_t count, bool of_timeouts) const;
 	void restart_timer();
 	void arm_timer();
 	void on_timeout();

@@ -15,7 +15,6 @@
 #include "transport/flow_spec.hpp"
 #include "transport/receiver.hpp"
 #include "transport/settings.hpp"
-#include "world/world.hpp"
 
 namespace sluice
 {
@@ -23,14 +22,13 @@ namespace sluice
 class Flow : public CarriedFlow
 {
       public:
-	Flow(World &world, const TransportSettings &settings, const FlowSpec &ordered, Port &source_port,
-	     Port &sink_port)
-	    : CarriedFlow(ordered.id), spec(ordered), connection(world, settings, *this, source_port),
-	      receiver(world, settings, *this, sink_port)
+	Flow(const TransportSettings &settings, const FlowSpec &ordered, Port &source_port, Port &sink_port)
+	    : CarriedFlow(ordered.id), spec(ordered), connection(source_port.world(), settings, *this, source_port),
+	      receiver(sink_port.world(), settings, *this, sink_port)
 	{
 		if (!spec.until)
 			return;
-		end = std::make_unique<Timer>(world.timers, EventKind::FlowEnd, *this);
+		end = std::make_unique<Timer>(source_port.world().timers, EventKind::FlowEnd, *this);
 		end->set(spec.until);
 	}
 
@@ -60,7 +58,8 @@ class Flow : public CarriedFlow
 	// The flow may be removed: no packet of it is in flight, and none will be.
 	bool is_over() const
 	{
-		return reported && !packets_under_way && connection.is_over() && receiver.is_over();
+		return reported && packets_under_way == receiver.absorbed() && connection.is_over() &&
+		       receiver.is_over();
 	}
 
 	const FlowSpec spec;

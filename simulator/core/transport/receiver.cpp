@@ -17,7 +17,8 @@ constexpr std::uint32_t SACK_BLOCK_BYTES = 8, MOST_SACK_BLOCKS = 3;
 } // namespace
 
 Receiver::Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port)
-    : world_(world), settings_(settings), flow_(flow), port_(port), timer_(world.timers, EventKind::AckDelay, flow)
+    : world_(world), settings_(settings), flow_(flow), port_(port), source_(flow.spec.source),
+      path_(flow.return_path_hash()), timer_(world.timers, EventKind::AckDelay, flow)
 {
 }
 
@@ -48,7 +49,7 @@ bool Receiver::on_data(Packet *packet)
 	packet->duplicate = !arrive(packet->number);
 	if (may_wait(*packet, in_order, changed)) {
 		wait(*packet);
-		flow_.packets_under_way--;
+		absorbed_++;
 		world_.packets.put_back(packet);
 	} else {
 		Time sent_at = waiting_ ? first_sent_at_ : packet->sent_at;
@@ -129,7 +130,7 @@ void Receiver::on_timer()
 void Receiver::acknowledge_waiting(bool ce)
 {
 	waiting_ = 0;
-	flow_.packets_under_way++;
+	absorbed_--;
 	acknowledge(world_.packets.take(), last_number_, ce, first_sent_at_);
 }
 
@@ -146,7 +147,7 @@ void Receiver::acknowledge(Packet *packet, std::uint32_t number, bool ce, Time s
 void Receiver::reply(Packet *packet, PacketKind kind)
 {
 	packet->kind = kind;
-	packet->destination = flow_.spec.source;
+	packet->destination = source_;
 	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes +
 							 (kind == PacketKind::Ack ? sack_bytes() : 0));
 	packet->ect = false;
@@ -154,7 +155,7 @@ void Receiver::reply(Packet *packet, PacketKind kind)
 	packet->remaining = 0;
 	packet->window_reduced = false;
 	packet->tag = header_tag(settings_);
-	packet->path = flow_.return_path_hash();
+	packet->path = path_;
 	world_.totals.sent++;
 	port_.accept(packet);
 }

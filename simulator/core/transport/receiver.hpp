@@ -18,7 +18,8 @@ namespace sluice
 
 class Flow;
 
-class Receiver
+// On cache lines of its own: the sending end may be simulated by another processor.
+class alignas(64) Receiver
 {
       public:
 	Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port);
@@ -42,6 +43,12 @@ class Receiver
 		return next_expected_;
 	}
 
+	// Packets that ended here without an ACK of their own, less the ACKs for several of them.
+	std::uint32_t absorbed() const
+	{
+		return absorbed_;
+	}
+
 	// No packet waits for its ACK.
 	bool is_over() const
 	{
@@ -63,6 +70,9 @@ class Receiver
 	const TransportSettings &settings_;
 	Flow &flow_;
 	Port &port_;
+	const std::uint16_t source_; // where ACKs go
+	const std::uint32_t path_;
+	std::uint32_t absorbed_ = 0;
 	std::uint32_t total_ = UINT32_MAX; // packets of the flow, once the last has come
 	std::uint32_t next_expected_ = 0;
 	std::uint32_t highest_ = 0; // the highest packet that has arrived, plus one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all parts of one simulation share: the clock, the packets, the random numbers and the
-// totals.
+// What a network shares, or a part of it that is simulated by itself: the clock, the packets, the
+// random numbers and the totals.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,23 @@ struct Totals {
 	std::uint64_t events = 0;
 };
 
+// A retransmission or a timeout.
+struct Repeat {
+	const CarriedFlow *flow;
+	Time at;
+	bool is_timeout;
+};
+
+// What a part of a network reports at the end of each window (fabric/windows.hpp).
+struct WindowReport {
+	std::vector<CarriedFlow *> dropped; // the flow of each packet that was dropped
+	std::vector<Repeat> repeats;
+};
+
 struct World {
-	World(Time near, std::uint64_t seed) : calendar(near), timers(calendar), random(seed)
+	// `depot`: what the parts of a network share; nullptr: the whole network is one.
+	World(Time near, std::uint64_t seed, PacketDepot *depot = nullptr)
+	    : is_part(depot), calendar(near), packets(depot), timers(calendar), random(seed)
 	{
 	}
 
@@ -34,13 +49,29 @@ struct World {
 		return calendar.now();
 	}
 
+	// A packet was dropped.
+	void lose(Packet *packet)
+	{
+		totals.dropped++;
+		if (is_part) {
+			report.dropped.push_back(packet->flow);
+		} else {
+			packet->flow->packets_under_way--;
+			if (packet->flow->reported)
+				orphaned_flows.push_back(packet->flow);
+		}
+		packets.put_back(packet);
+	}
+
+	const bool is_part; // not the whole network
 	Calendar calendar;
 	PacketPool packets;
 	TimerEvents timers;
 	Random random;
 	Totals totals;
-	// Flows that are complete and whose last packet was dropped, so that no further event
-	// would remove them.
+	WindowReport report; // only of a part
+	// Flows that are complete and of which a packet was dropped. If it was the last one, no
+	// further event would remove the flow.
 	std::vector<CarriedFlow *> orphaned_flows;
 };
 

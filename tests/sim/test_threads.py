@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run on several threads: their number changes no byte of the results."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simulator.network
+import simulator.run
+from simulator import _fabric as core
+from simulator.division import divide, whole
+from simulator.layout import near_ps
+from simulator.run import Simulation
+from simulator.taps import Columns, Taps, ThresholdsMoved
+from sluice import cli
+from sluice.runs.bundle import read_flows
+from sluice.runs.files import scenario_with
+from tests.sim import kit
+from tests.sim.kit import FRAME, GBIT, MS, US, Link
+from topologies import build_topology
+
+LINKS = {
+    "host_rate": "10Gbit",
+    "core_rate": "40Gbit",
+    "link_delay": "0.2us",
+    "host_delay": "20us",
+    "buffer": "60KB",
+}
+RACKS = {**LINKS, "topology": "leaf-spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 6}
+FABRICS: dict[str, dict[str, Any]] = {
+    "leaf-spine": RACKS,
+    "fat-tree": {**LINKS, "topology": "fat-tree", "core_rate": "10Gbit"},
+    "long links": {**RACKS, "link_delay": "20us", "host_delay": "5us"},
+}
+DOCUMENT: dict[str, Any] = {
+    "name": "threads",
+    "fabric": RACKS,
+    "scheme": {"name": "pias"},
+    "transport": {"rto_min": "1ms"},
+    "workload": {"sizes": "web-search", "pattern": "all-to-all", "load": 0.8, "flows": 80},
+    "deadlines": {"share": 0.4, "distribution": "uniform", "min": "3ms", "max": "60ms"},
+    "sample": "10ms",
+}
+ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold": 0}}
+
+
+def simulation(taps: Taps, threads: int | None, **changes: Any) -> Simulation:
+    more = {} if threads is None else {"threads": threads}
+    changes["simulator"] = {**changes.get("simulator", {}), **more}
+    scenario, _ = scenario_with({**DOCUMENT, "fabric": changes.pop("fabric", RACKS)}, **changes)
+    return Simulation(scenario, build_topology(scenario), taps)
+
+
+def digest(threads: int, **changes: Any) -> dict[str, str]:
+    """Digests of everything that a run hands out. Checks that no packet and no flow is left over."""
+    digests: dict[str, Any] = defaultdict(hashlib.sha256)
+
+    def take(columns: Columns) -> None:
+        for name in columns:
+            digests[name].update(columns[name].tobytes())
+
+    def moved(thresholds: ThresholdsMoved) -> None:
+        digests["thresholds"].update(repr(thresholds).encode())
+
+    run = simulation(Taps(take, moved, lambda at_s, columns: take(columns)), threads, **changes)
+    assert len(run.division.shares) > 2
+    run.run()
+    run.fabric.audit()
+    assert run.fabric.flows_under_way == run.fabric.packets_under_way == 0
+    digests["ports"].update(run.fabric.port_statistics().tobytes() + repr(run.totals()).encode())
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+@pytest.mark.parametrize("scheme", ["dctcp", "pias", "pfabric", "mlfq-adaptive", "sluice", "tcp"])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_the_number_of_threads_changes_nothing(scheme: str, fabric: str) -> None:
+    changes = {"scheme": {"name": scheme}, "fabric": FABRICS[fabric]}
+    assert digest(2, **changes) == digest(1, **changes)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ONLY_TIMEOUTS,
+        {"simulator": {"multipath": "per-packet", "packets_per_ack": 4}},
+        {"simulator": {"links": "emulated"}},
+    ],
+)
+def test_the_number_of_threads_changes_nothing_with_other_settings(
+    seed: int, changes: dict[str, Any]
+) -> None:
+    one = digest(1, seed=seed, **changes)
+    assert [digest(threads, seed=seed, **changes) for threads in (2, 3, 4)] == [one] * 3
+    assert digest(1, seed=seed + 2, **changes) != one
+
+
+def test_packets_are_lost_and_timeouts_expire_in_these_runs() -> None:
+    ended: list[Columns] = []
+    run = simulation(Taps(ended.append), 2, **ONLY_TIMEOUTS)
+    run.run()
+    assert run.fabric.packets_dropped > 100
+    assert sum(int(columns["timeouts"].sum()) for columns in ended) > 10
+
+
+def test_how_a_run_is_cut_into_pieces_and_the_width_of_calendars_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = digest(2)
+    monkeypatch.setattr(simulator.run, "SLICE_EVENTS", 1000)
+    assert digest(2) == expected
+    for factor in (0.01, 7):
+        monkeypatch.setattr(
+            simulator.network, "near_ps", lambda topology, f=factor: round(f * near_ps(topology))
+        )
+        assert digest(2) == expected
+
+
+def racks(threads: int, *, divided: bool, vary: Callable[[int], int] = lambda most: 0) -> kit.Net:
+    """Three racks of four hosts and two spines. Each rack's hosts, and all switches, are a part. `vary` adds to the
+    rate and to the delay of each link."""
+    leaves, spines, hosts = 3, 2, 4
+    part = [1 + host // hosts if divided else 0 for host in range(leaves * hosts)]
+    net = kit.Net(
+        leaves * hosts,
+        leaves + spines,
+        kit.transport(rto_min_ps=MS),
+        parts=4 if divided else 1,
+        threads=threads,
+    )
+
+    def link(bps: int, delay_ps: int = 0) -> Link:
+        more = {"mark_bytes": 10 * FRAME}
+        return Link(bps + vary(GBIT), delay_ps=delay_ps + US + vary(US), buffer_bytes=30 * FRAME, more=more)
+
+    for host in range(leaves * hosts):
+        net.add_port(link(10 * GBIT, 20 * US), host // hosts, parts=(part[host], 0))
+    for host in range(leaves * hosts):
+        down = net.add_port(link(10 * GBIT, 20 * US), host, to_host=True, parts=(0, part[host]))
+        net.route(host // hosts, [host], [down])
+    for leaf in range(leaves):
+        up = [net.add_port(link(10 * GBIT), leaves + spine) for spine in range(spines)]
+        net.route(leaf, [host for host in range(leaves * hosts) if host // hosts != leaf], up)
+        for spine in range(spines):
+            down = net.add_port(link(10 * GBIT), leaf)
+            net.route(leaves + spine, range(leaf * hosts, (leaf + 1) * hosts), [down])
+    return net
+
+
+@pytest.mark.parametrize("seed", [3, 7, 9])
+def test_without_ties_the_result_is_that_of_the_whole_network(seed: int) -> None:
+    """Each link has a rate and a delay of its own, so that hardly two events have the same time."""
+    rng = np.random.default_rng(seed)
+    count = 300
+    source = rng.integers(0, 12, count)
+    flows = {
+        "bytes": np.ceil(10 ** rng.uniform(2, 6, count)),
+        "start_ps": np.sort(rng.integers(0, 4 * MS, count)),
+        "source": source,
+        "sink": (source + rng.integers(1, 12, count)) % 12,
+    }
+
+    def run(threads: int, *, divided: bool) -> tuple[dict[str, list[int]], list[list[int]], int]:
+        links = np.random.default_rng(seed)
+        net = racks(threads, divided=divided, vary=lambda most: int(links.integers(most)))
+        net.add(**flows)
+        results = {name: column.tolist() for name, column in net.finish().items()}
+        net.assert_nothing_left()
+        return results, net.fabric.port_statistics().tolist(), net.fabric.hops
+
+    expected = run(1, divided=False)
+    assert sum(expected[0]["retransmissions"]) > 90
+    assert sum(expected[0]["timeouts"]) > 0
+    assert run(1, divided=True) == expected
+    assert run(2, divided=True) == expected
+
+
+def test_unfinished_flows_and_senders_are_the_same_on_all_threads() -> None:
+    def state(threads: int) -> list[bytes]:
+        net = racks(threads, divided=True)
+        net.add(bytes=[10**7] * 11, start_ps=[0] * 11, source=list(range(1, 12)), sink=[0] * 11)
+        assert net.run(2 * MS)
+        net.fabric.audit()
+        return [
+            column.tobytes()
+            for rows in (net.fabric.unfinished(), net.fabric.senders())
+            for column in rows.values()
+        ]
+
+    assert state(1) == state(2) == state(3)
+
+
+def test_an_error_in_a_thread_ends_the_run() -> None:
+    net = kit.Net(2, 2, parts=2, threads=2)
+    net.add_port(Link(), 0, parts=(0, 0))
+    net.add_port(Link(), 1, parts=(1, 1))
+    net.add_port(Link(), 1, parts=(0, 1))
+    net.flow(0, 1, 1000)
+    with pytest.raises(ValueError, match="switch 0 has no route to host 1"):
+        net.run(MS)
+
+
+@pytest.mark.parametrize("settings", [{"control": "d3"}, {"control": "datcp"}, {"keeps_threshold": True}])
+def test_the_core_refuses_parts_for_what_needs_both_ends(settings: dict[str, Any]) -> None:
+    given = {name: core.Control[value] if name == "control" else value for name, value in settings.items()}
+    with pytest.raises(ValueError, match="several parts"):
+        kit.Net(2, 2, kit.transport(**given), parts=2)
+
+
+def test_a_link_between_parts_must_take_time() -> None:
+    net = kit.Net(2, 2, parts=2)
+    net.add_port(Link(delay_ps=0, more={"burst_bytes": FRAME}), 1, parts=(0, 1))
+    with pytest.raises(ValueError, match="must take time"):
+        net.run(MS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [
+        ({"scheme": {"name": "d3"}}, "depend on their ports or receivers"),
+        (
+            {"scheme": {"name": "datcp"}, "fabric": {**RACKS, "buffer": "150KB"}},
+            "depend on their ports or receivers",
+        ),
+        ({"simulator": {"tcp": {"keep": "threshold"}}}, "keep"),
+        ({"simulator": {"tcp": {"ends": "ack"}}}, "ends"),
+        ({"fabric": {**RACKS, "link_delay": "0us", "host_delay": "0us"}}, "no link delay"),
+        ({"fabric": {"topology": "single", "hosts": 3, "host_delay": "1us"}}, "no link delay"),
+    ],
+)
+def test_obstacle__the_network_stays_whole(changes: dict[str, Any], obstacle: str) -> None:
+    run = simulation(Taps(lambda columns: None), 2, **changes)
+    assert obstacle in run.division.obstacle
+    assert run.division == whole(run.topology, run.division.obstacle)
+
+
+def test_endless_flows_are_an_obstacle() -> None:
+    workload = {"flow": [{"from": "h1", "to": "h2", "until": "1s"}]}
+    document = {**DOCUMENT, "workload": workload, "simulator": {"threads": 2}}
+    document.pop("deadlines")
+    scenario, _ = scenario_with(document)
+    assert "endless flows" in divide(scenario, build_topology(scenario)).obstacle
+
+
+def test_divide__cuts_at_the_links_that_allow_the_greatest_speed_up() -> None:
+    """At the hosts' long links; or at every link, if all are long."""
+    scenario, _ = scenario_with(DOCUMENT, simulator={"threads": 2})
+    division = divide(scenario, build_topology(scenario))
+    assert division.switch == (0,) * 5
+    assert division.host == (1,) * 6 + (2,) * 6 + (3,) * 6
+    assert sum(division.shares) == pytest.approx(1)
+    scenario, _ = scenario_with(DOCUMENT, fabric=FABRICS["long links"], simulator={"threads": 2})
+    division = divide(scenario, build_topology(scenario))
+    assert division.switch == (0, 1, 2, 3, 4)
+    assert division.host == (5,) * 6 + (6,) * 6 + (7,) * 6
+    scenario, _ = scenario_with(DOCUMENT)
+    assert divide(scenario, build_topology(scenario)) == whole(build_topology(scenario))
+
+
+def test_run__says_in_one_line_why_one_thread_runs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+        name = "short"
+        fabric = {topology = "leaf-spine", link_delay = "1us", host_rate = "1Gbit", core_rate = "2Gbit"}
+        scheme = {name = "dctcp"}
+        workload = {sizes = "web-search", pattern = "all-to-all", load = 0.2, flows = 20}
+    """
+    (tmp_path / "short.toml").write_text(text)
+    words = ["run", str(tmp_path / "short.toml"), "--on", "simulator", "--out"]
+    assert cli.main([*words, str(tmp_path / "whole")]) == 0
+    assert "threads:" not in capsys.readouterr().err
+    assert cli.main([*words, str(tmp_path / "two"), "--threads", "2"]) == 0
+    assert "threads: no link delay is long enough" in capsys.readouterr().err
+    assert read_flows(tmp_path / "whole") == read_flows(tmp_path / "two")
