@@ -29,8 +29,10 @@ class RememberingSwitch:
         """The newest that it has seen."""
         self.changes: list[int] = []
         """For each rule or group that was written: the generation of the master that did so."""
-        self.refused = 0
-        """Requests for a role with an old generation, and messages of slaves."""
+        self.stale = 0
+        """Requests for a role with an old generation."""
+        self.of_slaves = 0
+        """Changes that a slave wanted."""
 
     def connection(self) -> Callable[[Frame], bytes | None]:
         """Return the answers of another connection."""
@@ -56,7 +58,8 @@ class RememberingSwitch:
         role, generation = struct.unpack_from("!IxxxxQ", frame.data, 8)
         if role != EQUAL:
             if generation < self.generation:
-                return self._refuse(frame, _ROLE_REQUEST_FAILED, _STALE)
+                self.stale += 1
+                return self._error(frame, _ROLE_REQUEST_FAILED, _STALE)
             self.generation = connection.generation = generation
         if role == MASTER:
             for other in self._connections:
@@ -64,13 +67,14 @@ class RememberingSwitch:
         connection.role = role
         return None
 
-    def _refuse(self, frame: Frame, kind: int, code: int) -> bytes:
-        self.refused += 1
+    @staticmethod
+    def _error(frame: Frame, kind: int, code: int) -> bytes:
         return message(MessageType.ERROR, struct.pack("!HH", kind, code) + frame.data[:64], frame.xid)
 
     def _take_bundle(self, connection: _Connection, frame: Frame) -> bytes | None:
         if connection.role == SLAVE:
-            return self._refuse(frame, _BAD_REQUEST, _IS_SLAVE)
+            self.of_slaves += 1
+            return self._error(frame, _BAD_REQUEST, _IS_SLAVE)
         kind, control = struct.unpack_from("!I4xH", frame.data, 12)
         if kind == BUNDLE_ADD and (added := inner(frame)) is not None:
             connection.bundle.append(added)

@@ -180,7 +180,7 @@ def test_a_third_takes_its_part_of_two_and_no_rule_is_written(pair: Fleet) -> No
     kept = DPIDS - pair.holds(third)
     assert pair.generations(kept) == {dpid: before[dpid] for dpid in kept}
     assert pair.written() == written
-    assert [switch.refused for switch in pair.switches.values()] == [0] * len(DPIDS)
+    assert [switch.of_slaves for switch in pair.switches.values()] == [0] * len(DPIDS)
     pair.apply({"scheme": "tcp"})
     assert pair.written() > written
     pair.check()
