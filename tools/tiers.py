@@ -20,10 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.process import die_with_parent
+from runtime.wait import PATIENCE, patient
 
 LOWEST_PRIORITY = ("nice", "-n", "19", "chrt", "--idle", "0")
 NO_TEST_SELECTED = 5
 """Status of pytest if the arguments select no test."""
+PATIENCE_BESIDE = 3
+"""How many times longer a test beside the others waits before a wait is lost, because it may get no time for seconds."""
 LOOK_S = 0.2
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
 
@@ -115,6 +118,7 @@ class Beside:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
         self._output = output
         output.write_text(f"── {' '.join(command)} ── at the lowest priority, beside the others:\n")
+        environment = {**environment, PATIENCE: str(patient(PATIENCE_BESIDE))}
         with output.open("ab") as file:
             self._process = subprocess.Popen(
                 [*LOWEST_PRIORITY, *command],
