@@ -16,6 +16,8 @@ from tests.kernel.lab import dial, listen, send_and_receive
 from tests.kernel.options import DEADLINE, declare
 from tests.kernel.watching import close_in_order, ended
 
+pytestmark = pytest.mark.timing(stall_ms=10)
+
 PAUSE_S = 0.03
 """Longer than the idle gap, 10 ms."""
 

@@ -349,6 +349,7 @@ def test_garbage_on_the_port_does_no_harm(network: Controlled) -> None:
     assert "switch-disconnected" not in kinds()
 
 
+@pytest.mark.timing(stall_ms=300)
 @pytest.mark.alone
 def test_a_stopped_controller_ends_at_once_and_records_its_switches_as_gone(network: Controlled) -> None:
     began = time.monotonic()

@@ -26,6 +26,8 @@ from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 from topologies import build_topology
 
+pytestmark = pytest.mark.timing(stall_ms=300)
+
 FLOWS = 650
 RECOVERY_S = 5.0
 Running = tuple[Stack, list[ScheduledFlow], float]

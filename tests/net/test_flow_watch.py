@@ -27,6 +27,8 @@ from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
 from topologies import build_topology
 
+pytestmark = pytest.mark.timing(stall_ms=50)
+
 FILE_BYTES = 3_000_000
 NEVER_NS = 3600 * 10**9
 HERE = Path(__file__).parent

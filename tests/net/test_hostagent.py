@@ -57,6 +57,7 @@ class Capture:
         return self._output.read_text()
 
 
+@pytest.mark.timing(stall_ms=50)
 @pytest.mark.parametrize("connections", ["new", "persistent"])
 def test_idle_network__a_small_flow_takes_a_few_round_trips(connections: str) -> None:
     with Agents(rate="1gbit") as agents:
@@ -70,6 +71,7 @@ def test_idle_network__a_small_flow_takes_a_few_round_trips(connections: str) ->
         assert agents.status("h2")["user_space_mean_us"] > 0
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_every_flow_sends_exactly_one_fin_and_the_receiver_none() -> None:
     sizes = [64, 10_000, 100_000, 1_000_000]
     with Agents(rate="1gbit") as agents:

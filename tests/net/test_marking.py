@@ -17,6 +17,8 @@ from topologies import build_topology, measure
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
+pytestmark = pytest.mark.timing(stall_ms=50)
+
 BUFFER_BYTES = 50_000
 TAKES_OVER_S = 10.0
 """A heartbeat comes once a second, and two senders keep this machine's CPUs busy."""

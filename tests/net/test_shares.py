@@ -20,6 +20,8 @@ from topologies import measure
 from topologies.commands import switches as commands
 from topologies.testbed import Testbed
 
+pytestmark = pytest.mark.timing(stall_ms=50)
+
 PORT = "s1-eth1"
 MEASURED_S = 3.0
 SETTLED_S = 1.0

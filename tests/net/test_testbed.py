@@ -71,6 +71,7 @@ def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) 
     testbed.set_marking(None)
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Testbed) -> None:
     server = testbed.spawn("h1", ["iperf", "-s"])
     wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
@@ -84,11 +85,13 @@ def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Tes
     assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "no packet is lost on an idle path"
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_shaping_equals_the_rate(testbed: Testbed) -> None:
     senders = [Sender(host, "10.0.0.1", size_bytes=1400, for_s=3.0) for host in ("h2", "h3")]
     assert measure.transmit(testbed, "h1", senders).rate_bps == pytest.approx(RATE_BPS, rel=0.03)
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_a_host_sends_at_its_link_rate(testbed: Testbed) -> None:
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
     # The rate is lower on a busy machine, because a host's shaper does not make up for late timers.

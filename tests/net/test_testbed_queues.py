@@ -20,6 +20,8 @@ from topologies import measure
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
+pytestmark = pytest.mark.timing(stall_ms=50)
+
 FRAME_BYTES = 1442
 """1400 bytes of payload."""
 

@@ -24,6 +24,8 @@ from store import lease, observed
 from tests.net.controlled import Controlled
 from topologies.ovs import environment
 
+pytestmark = pytest.mark.timing(stall_ms=300)
+
 PORTS = (6653, 6654)
 AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
 AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
