@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divides a network into parts that several threads simulate at once.
 
-The network is cut at long links. What enters such a link needs its delay to reach the other end, so each part may
-run that long without the others. The division depends on the scenario alone, and not on the number of threads.
+All parts run through the same windows of time. In a window they run stage by stage, so that a part knows all that
+reaches it from earlier stages. What reaches it from its own stage or a later one comes by a long link. So it entered
+this link in an earlier window. The division depends on the scenario alone, and not on the number of threads.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from policy.explicit import ExplicitWorkload
 from policy.framing import FRAME_BYTES
@@ -18,6 +20,7 @@ from policy.needs import Need
 from policy.scenario import Scenario
 from policy.scenario_tables import TcpVariant
 from policy.units import NS_PER_S
+from simulator.paths import Paths
 
 LEAST_FRAMES = 200
 """Frames that all hosts together send in the time of a window. With fewer, threads wait more than they work."""
@@ -28,19 +31,33 @@ DELIVERY = 2
 
 @dataclass(frozen=True)
 class Division:
-    """The part of each host and switch, in the order of the topology."""
+    """Which part has each host and each port of a switch, in the order of the topology."""
 
     host: tuple[int, ...]
-    switch: tuple[int, ...]
+    port: tuple[int, ...]
+    far: tuple[tuple[int, ...], ...]
+    """The parts at the far end of each link: first of the hosts' own links, then of the switches' ports. Empty if that
+    is the part of the port itself."""
+    stage: tuple[int, ...]
+    """Of each part."""
     shares: tuple[float, ...]
     """Of the work, for each part, if all links are equally loaded."""
     obstacle: str = ""
     """Why the network stays whole although threads were asked for."""
 
+    @property
+    def longest_share(self) -> float:
+        """Of the work, on as many threads as there are parts."""
+        longest: dict[int, float] = defaultdict(float)
+        for stage, share in zip(self.stage, self.shares, strict=True):
+            longest[stage] = max(longest[stage], share)
+        return sum(longest.values())
+
 
 def whole(topology: Topology, obstacle: str = "") -> Division:
     """The network as one part."""
-    return Division((0,) * len(topology.hosts), (0,) * len(topology.switches), (1.0,), obstacle)
+    hosts, ports = len(topology.hosts), len(topology.ports)
+    return Division((0,) * hosts, (0,) * ports, ((),) * (hosts + ports), (0,), (1.0,), obstacle)
 
 
 def divide(scenario: Scenario, topology: Topology) -> Division:
@@ -50,8 +67,8 @@ def divide(scenario: Scenario, topology: Topology) -> Division:
     obstacle = _obstacle(scenario)
     if obstacle:
         return whole(topology, obstacle)
-    division = min(_divisions(topology), key=lambda found: max(found.shares), default=whole(topology))
-    if 1 / max(division.shares) < LEAST_SPEEDUP:
+    division = min(_divisions(topology), key=lambda found: found.longest_share, default=whole(topology))
+    if 1 / division.longest_share < LEAST_SPEEDUP:
         return whole(topology, "no link delay is long enough to cut the network there")
     return division
 
@@ -73,6 +90,7 @@ def _obstacle(scenario: Scenario) -> str:
 
 def _divisions(topology: Topology) -> Iterator[Division]:
     """Yield each division whose windows are long enough."""
+    paths = Paths(topology)
     for least_ns in sorted({port.delay_ns for port in topology.ports}, reverse=True):
         frames = (
             sum(port.rate_bps for port in topology.ports if port.edge)
@@ -82,36 +100,86 @@ def _divisions(topology: Topology) -> Iterator[Division]:
         )
         if frames < LEAST_FRAMES:
             return
-        yield _cut(topology, least_ns)
+        yield _by_stages(paths, least_ns) or _by_switches(paths, least_ns)
 
 
-def _cut(topology: Topology, least_ns: int) -> Division:
-    """Cut the links whose delay is at least this. Hosts that are cut off one switch are one part."""
+Place = tuple[int, str]
+"""A stage, and what is one part there: a switch, or the hosts of one."""
+
+
+def _by_stages(paths: Paths, least_ns: int) -> Division | None:
+    """Each switch's ports of one stage are a part. None if short links form a cycle, from port to port."""
+    unit = _units(paths)
+    before: dict[int, set[int]] = {of: set() for of in unit}
+    for link, port in enumerate(paths.links):
+        if port.delay_ns < least_ns:
+            for onward in _onward(paths, link):
+                before[unit[onward]].add(unit[link])
+    try:
+        order = list(TopologicalSorter(before).static_order())
+    except CycleError:
+        return None
+    stage: dict[int, int] = {}
+    for of in order:
+        stage[of] = max((stage[earlier] + 1 for earlier in before[of]), default=0)
+    return _division(paths, [(stage[unit[link]], _site(paths, link)) for link in range(len(unit))])
+
+
+def _units(paths: Paths) -> list[int]:
+    """What belongs together, by link: the hosts of a switch, its edge ports, and equal-cost ports."""
+    unit = list(range(len(paths.links)))
+    first: dict[str, int] = {}
+    for host in range(len(paths.topology.hosts)):
+        unit[host] = first.setdefault(paths.links[host].switch, host)
+    for towards in paths.next_hops.values():
+        for numbers in towards.values():
+            joined = {unit[number] for number in numbers}
+            if len(joined) > 1:
+                unit = [min(joined) if of in joined else of for of in unit]
+    return unit
+
+
+def _onward(paths: Paths, link: int) -> set[int]:
+    """The links by which what comes by a link goes on: also those of the host at its end."""
+    if link >= len(paths.topology.hosts) and paths.links[link].edge:
+        return {paths.host_of[paths.links[link].peer]}
+    return paths.onward[link]
+
+
+def _site(paths: Paths, link: int) -> str:
+    switch = paths.links[link].switch
+    return f"hosts of {switch}" if link < len(paths.topology.hosts) else switch
+
+
+def _by_switches(paths: Paths, least_ns: int) -> Division:
+    """Switches with short links between them are a part. So are the hosts of one, if their links are long."""
+    topology = paths.topology
     group = {switch.name: switch.name for switch in topology.switches}
-    edge = {port.peer: port for port in topology.ports if port.edge}
     for port in topology.ports:
         if not port.edge and port.delay_ns < least_ns and group[port.switch] != group[port.peer]:
             joined = group[port.peer]
             group = {name: group[port.switch] if of == joined else of for name, of in group.items()}
-    of_switch = [group[switch.name] for switch in topology.switches]
-    of_host = [_group_of_host(edge[host.name], group, least_ns) for host in topology.hosts]
-    number = {name: part for part, name in enumerate(dict.fromkeys([*of_switch, *of_host]))}
-    host, switch = tuple(number[of] for of in of_host), tuple(number[of] for of in of_switch)
-    return Division(host, switch, _shares(topology, host, switch))
+
+    def site(link: int, port: Port) -> str:
+        is_of_host = link < len(topology.hosts)
+        return f"hosts of {port.switch}" if is_of_host and port.delay_ns >= least_ns else group[port.switch]
+
+    return _division(paths, [(0, site(link, port)) for link, port in enumerate(paths.links)])
 
 
-def _group_of_host(port: Port, group: dict[str, str], least_ns: int) -> str:
-    return group[port.switch] if port.delay_ns < least_ns else f"hosts of {port.switch}"
-
-
-def _shares(topology: Topology, of_host: tuple[int, ...], of_switch: tuple[int, ...]) -> tuple[float, ...]:
-    switch = dict(zip((switch.name for switch in topology.switches), of_switch, strict=True))
-    host = dict(zip((host.name for host in topology.hosts), of_host, strict=True))
-    work = Counter(set(of_host) | set(of_switch))  # a part without links has next to none
-    for port in topology.ports:
-        if port.edge:
-            work[host[port.peer]] += DELIVERY * port.rate_bps
-            work[switch[port.switch]] += port.rate_bps
-        else:
-            work[switch[port.peer]] += port.rate_bps
-    return tuple(work[part] / work.total() for part in sorted(work))
+def _division(paths: Paths, places: Sequence[Place]) -> Division:
+    """The division by the place of each host and of each switch's port, in the order of the links."""
+    hosts = len(paths.topology.hosts)
+    number = {place: part for part, place in enumerate(dict.fromkeys(places))}
+    part = [number[place] for place in places]
+    far = [sorted({part[onward] for onward in _onward(paths, link)}) for link in range(len(part))]
+    work: Counter[int] = Counter(set(part))  # a part without links has next to none
+    for link, port in enumerate(paths.links):
+        work[part[link]] += (DELIVERY if link < hosts else 1) * port.rate_bps
+    return Division(
+        host=tuple(part[:hosts]),
+        port=tuple(part[hosts:]),
+        far=tuple(() if parts == [own] else tuple(parts) for parts, own in zip(far, part, strict=True)),
+        stage=tuple(stage for stage, _ in number),
+        shares=tuple(work[of] / work.total() for of in range(len(number))),
+    )

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from policy.framing import FRAME_BYTES
 from policy.graph import Port, Topology
@@ -59,13 +60,12 @@ def lay_out(
     for host in topology.hosts:
         uplink = edge[host.name]
         number, switch = layout.host[host.name], layout.switch[uplink.switch]
-        parts = division.host[number], division.switch[switch]
+        parts = division.host[number], division.far[number]
         _add(fabric, uplink, switch, to_host=False, made=make_port(uplink, True), parts=parts)
         fabric.set_ingress_group(layout.host[host.name], groups[uplink.switch][uplink.number])
-    for port in topology.ports:
+    for port, part in zip(topology.ports, division.port, strict=True):
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
-        far_part = division.host[peer] if port.edge else division.switch[peer]
-        parts = division.switch[layout.switch[port.switch]], far_part
+        parts = part, division.far[layout.port[port.id]]
         _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False), parts=parts)
     _route(fabric, topology, layout, edge, turn_by_host=turn_by_host)
     return layout
@@ -78,10 +78,11 @@ def _add(
     *,
     to_host: bool,
     made: tuple[_fabric.PortSettings, _fabric.Discipline],
-    parts: tuple[int, int],
+    parts: tuple[int, Sequence[int]],
 ) -> None:
     settings, discipline = made
-    fabric.add_port(on_link(settings, link), discipline, peer, to_host, *parts)
+    part, far_parts = parts
+    fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, far_parts)
 
 
 def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
@@ -99,14 +100,32 @@ def _route(
     *,
     turn_by_host: bool,
 ) -> None:
+    """The groups of a switch follow each other, so that no two threads write the same cache line."""
+    routes = sorted(_routes(topology, layout, edge), key=lambda route: layout.switch[route.switch])
+    for route in routes:
+        group = fabric.add_group(route.ports)
+        for name in route.hosts:
+            if turn_by_host and len(route.hosts) > 1:
+                group = fabric.add_group(route.ports)
+            fabric.set_route(layout.switch[route.switch], layout.host[name], group)
+
+
+class _Route(NamedTuple):
+    """The numbers of equal-cost ports from a switch to some hosts."""
+
+    switch: str
+    ports: list[int]
+    hosts: list[str]
+
+
+def _routes(topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> Iterator[_Route]:
     """Other switches reach all hosts of one edge switch by the same ports, so these are searched once for all."""
     hosts_of: dict[str, list[str]] = defaultdict(list)
     for name, port in edge.items():
         hosts_of[port.switch].append(name)
     for edge_switch, names in hosts_of.items():
         for name in names:
-            group = fabric.add_group([layout.port[edge[name].id]])
-            fabric.set_route(layout.switch[edge_switch], layout.host[name], group)
+            yield _Route(edge_switch, [layout.port[edge[name].id]], [name])
         distance = topology.distances_to(names[0])
         for switch in topology.switches:
             if switch.name == edge_switch or switch.name not in distance:
@@ -118,8 +137,4 @@ def _route(
                 and not port.edge
                 and distance.get(port.peer, len(distance) + 1) == distance[switch.name] - 1
             ]
-            group = fabric.add_group(nearer)
-            for name in names:
-                if turn_by_host:
-                    group = fabric.add_group(nearer)
-                fabric.set_route(layout.switch[switch.name], layout.host[name], group)
+            yield _Route(switch.name, nearer, names)

@@ -28,6 +28,7 @@ def make_fabric(
         scenario.seed,
         scenario.simulator.multipath in SPRAYS,
         scenario.simulator.threads or 1,
+        list(division.stage),
     )
     by_host = scenario.simulator.multipath == "per-packet-and-host"
     return fabric, lay_out(fabric, topology, make_port, division, turn_by_host=by_host)

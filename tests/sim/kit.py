@@ -134,20 +134,21 @@ class Net:
         near_ps: int = MS,
         parts: int = 1,
         threads: int = 1,
+        stages: Sequence[int] = (),
     ) -> None:
+        made = settings or transport()
         near = [near_ps] * parts
-        self.fabric = core.Fabric(hosts, switches, settings or transport(), near, seed, spray, threads)
+        self.fabric = core.Fabric(hosts, switches, made, near, seed, spray, threads, stages)
         self.towards: dict[int, int] = {}
         """Host → the number of the last port before it."""
         self.core = -1
         """The number of a dumbbell's port towards the right."""
         self.flows = 0
 
-    def add_port(
-        self, link: Link, peer: int, *, to_host: bool = False, parts: tuple[int, int] = (0, 0)
-    ) -> int:
-        """Add a port and return its number. `parts`: of the port, and of the far end of its link."""
-        number = self.fabric.add_port(link.settings(), link.discipline, peer, to_host, *parts)
+    def add_port(self, link: Link, peer: int, *, to_host: bool = False, parts: Sequence[int] = (0,)) -> int:
+        """Add a port and return its number. `parts`: of the port, then those at the far end of its link."""
+        part, *far = parts
+        number = self.fabric.add_port(link.settings(), link.discipline, peer, to_host, part, far)
         if to_host:
             self.towards[peer] = number
         return number

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pytest
 import simulator.network
 import simulator.run
 from simulator import _fabric as core
-from simulator.division import divide, whole
 from simulator.layout import near_ps
 from simulator.run import Simulation
 from simulator.taps import Columns, Taps, ThresholdsMoved
@@ -123,17 +123,32 @@ def test_how_a_run_is_cut_into_pieces_and_the_width_of_calendars_change_nothing(
         assert digest(2) == expected
 
 
-def racks(threads: int, *, divided: bool, vary: Callable[[int], int] = lambda most: 0) -> kit.Net:
-    """Three racks of four hosts and two spines. Each rack's hosts, and all switches, are a part. `vary` adds to the
-    rate and to the delay of each link."""
+@dataclass(frozen=True)
+class Cut:
+    """The part of each rack's hosts, of its leaf's ports up and down, and of each spine; the stage of each part."""
+
+    hosts: Sequence[int]
+    up: Sequence[int]
+    down: Sequence[int]
+    spine: Sequence[int]
+    stages: Sequence[int]
+
+
+WHOLE = Cut([0] * 3, [0] * 3, [0] * 3, [0] * 2, [0])
+AT_HOSTS = Cut([1, 2, 3], [0] * 3, [0] * 3, [0] * 2, [0] * 4)
+BY_STAGES = Cut([0, 1, 2], [3, 4, 5], [8, 9, 10], [6, 7], [0] * 6 + [1] * 2 + [2] * 3)
+
+
+def racks(threads: int, cut: Cut, vary: Callable[[int], int] = lambda most: 0) -> kit.Net:
+    """Three racks of four hosts and two spines. `vary` adds to the rate and to the delay of each link."""
     leaves, spines, hosts = 3, 2, 4
-    part = [1 + host // hosts if divided else 0 for host in range(leaves * hosts)]
     net = kit.Net(
         leaves * hosts,
         leaves + spines,
         kit.transport(rto_min_ps=MS),
-        parts=4 if divided else 1,
+        parts=len(cut.stages),
         threads=threads,
+        stages=cut.stages,
     )
 
     def link(bps: int, delay_ps: int = 0) -> Link:
@@ -141,15 +156,22 @@ def racks(threads: int, *, divided: bool, vary: Callable[[int], int] = lambda mo
         return Link(bps + vary(GBIT), delay_ps=delay_ps + US + vary(US), buffer_bytes=30 * FRAME, more=more)
 
     for host in range(leaves * hosts):
-        net.add_port(link(10 * GBIT, 20 * US), host // hosts, parts=(part[host], 0))
+        leaf = host // hosts
+        parts = cut.hosts[leaf], *{cut.up[leaf], cut.down[leaf]}
+        net.add_port(link(10 * GBIT, 20 * US), leaf, parts=parts)
     for host in range(leaves * hosts):
-        down = net.add_port(link(10 * GBIT, 20 * US), host, to_host=True, parts=(0, part[host]))
+        leaf = host // hosts
+        parts = cut.down[leaf], cut.hosts[leaf]
+        down = net.add_port(link(10 * GBIT, 20 * US), host, to_host=True, parts=parts)
         net.route(host // hosts, [host], [down])
     for leaf in range(leaves):
-        up = [net.add_port(link(10 * GBIT), leaves + spine) for spine in range(spines)]
+        up = [
+            net.add_port(link(10 * GBIT), leaves + spine, parts=(cut.up[leaf], cut.spine[spine]))
+            for spine in range(spines)
+        ]
         net.route(leaf, [host for host in range(leaves * hosts) if host // hosts != leaf], up)
         for spine in range(spines):
-            down = net.add_port(link(10 * GBIT), leaf)
+            down = net.add_port(link(10 * GBIT), leaf, parts=(cut.spine[spine], cut.down[leaf]))
             net.route(leaves + spine, range(leaf * hosts, (leaf + 1) * hosts), [down])
     return net
 
@@ -167,24 +189,26 @@ def test_without_ties_the_result_is_that_of_the_whole_network(seed: int) -> None
         "sink": (source + rng.integers(1, 12, count)) % 12,
     }
 
-    def run(threads: int, *, divided: bool) -> tuple[dict[str, list[int]], list[list[int]], int]:
+    def run(threads: int, cut: Cut) -> tuple[dict[str, list[int]], list[list[int]], int]:
         links = np.random.default_rng(seed)
-        net = racks(threads, divided=divided, vary=lambda most: int(links.integers(most)))
+        net = racks(threads, cut, lambda most: int(links.integers(most)))
         net.add(**flows)
         results = {name: column.tolist() for name, column in net.finish().items()}
         net.assert_nothing_left()
         return results, net.fabric.port_statistics().tolist(), net.fabric.hops
 
-    expected = run(1, divided=False)
+    expected = run(1, WHOLE)
     assert sum(expected[0]["retransmissions"]) > 90
     assert sum(expected[0]["timeouts"]) > 0
-    assert run(1, divided=True) == expected
-    assert run(2, divided=True) == expected
+    for cut in (AT_HOSTS, BY_STAGES):
+        assert run(1, cut) == expected
+        assert run(2, cut) == expected
 
 
-def test_unfinished_flows_and_senders_are_the_same_on_all_threads() -> None:
+@pytest.mark.parametrize("cut", [AT_HOSTS, BY_STAGES])
+def test_unfinished_flows_and_senders_are_the_same_on_all_threads(cut: Cut) -> None:
     def state(threads: int) -> list[bytes]:
-        net = racks(threads, divided=True)
+        net = racks(threads, cut)
         net.add(bytes=[10**7] * 11, start_ps=[0] * 11, source=list(range(1, 12)), sink=[0] * 11)
         assert net.run(2 * MS)
         net.fabric.audit()
@@ -221,47 +245,17 @@ def test_a_link_between_parts_must_take_time() -> None:
         net.run(MS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "obstacle"),
-    [
-        ({"scheme": {"name": "d3"}}, "depend on their ports or receivers"),
-        (
-            {"scheme": {"name": "datcp"}, "fabric": {**RACKS, "buffer": "150KB"}},
-            "depend on their ports or receivers",
-        ),
-        ({"simulator": {"tcp": {"keep": "threshold"}}}, "keep"),
-        ({"simulator": {"tcp": {"ends": "ack"}}}, "ends"),
-        ({"fabric": {**RACKS, "link_delay": "0us", "host_delay": "0us"}}, "no link delay"),
-        ({"fabric": {"topology": "single", "hosts": 3, "host_delay": "1us"}}, "no link delay"),
-    ],
-)
-def test_obstacle__the_network_stays_whole(changes: dict[str, Any], obstacle: str) -> None:
-    run = simulation(Taps(lambda columns: None), 2, **changes)
-    assert obstacle in run.division.obstacle
-    assert run.division == whole(run.topology, run.division.obstacle)
-
-
-def test_endless_flows_are_an_obstacle() -> None:
-    workload = {"flow": [{"from": "h1", "to": "h2", "until": "1s"}]}
-    document = {**DOCUMENT, "workload": workload, "simulator": {"threads": 2}}
-    document.pop("deadlines")
-    scenario, _ = scenario_with(document)
-    assert "endless flows" in divide(scenario, build_topology(scenario)).obstacle
-
-
-def test_divide__cuts_at_the_links_that_allow_the_greatest_speed_up() -> None:
-    """At the hosts' long links; or at every link, if all are long."""
-    scenario, _ = scenario_with(DOCUMENT, simulator={"threads": 2})
-    division = divide(scenario, build_topology(scenario))
-    assert division.switch == (0,) * 5
-    assert division.host == (1,) * 6 + (2,) * 6 + (3,) * 6
-    assert sum(division.shares) == pytest.approx(1)
-    scenario, _ = scenario_with(DOCUMENT, fabric=FABRICS["long links"], simulator={"threads": 2})
-    division = divide(scenario, build_topology(scenario))
-    assert division.switch == (0, 1, 2, 3, 4)
-    assert division.host == (5,) * 6 + (6,) * 6 + (7,) * 6
-    scenario, _ = scenario_with(DOCUMENT)
-    assert divide(scenario, build_topology(scenario)) == whole(build_topology(scenario))
+def test_the_core_refuses_parts_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="a stage for each"):
+        kit.Net(2, 2, parts=2, stages=[0])
+    net = kit.Net(2, 2, parts=3)
+    with pytest.raises(ValueError, match="far_parts below the number of parts"):
+        net.add_port(Link(), 0, parts=(0, 3))
+    with pytest.raises(ValueError, match="must not lead back"):
+        net.add_port(Link(), 0, parts=(0, 0, 1))
+    ports = [net.add_port(Link(), 0, parts=(part, 2)) for part in (0, 1)]
+    with pytest.raises(ValueError, match="one part of the network"):
+        net.fabric.add_group(ports)
 
 
 def test_run__says_in_one_line_why_one_thread_runs_it(

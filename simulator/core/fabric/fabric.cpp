@@ -36,19 +36,20 @@ void check_divided(const TransportSettings &transport)
 } // namespace
 
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport,
-	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads)
+	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads,
+	       const std::vector<std::uint16_t> &stages)
     : hosts_(hosts), switches_(switches), threads_(threads), is_divided_(near.size() > 1),
       network_{{with_timeout_policy(transport)}, {}, Routing(switches, hosts, spray_packets), {}, {}}
 {
-	if (near.empty() || near.size() > UINT16_MAX || !threads)
+	if (near.empty() || near.size() > UINT16_MAX || !threads || (!stages.empty() && stages.size() != near.size()))
 		throw std::invalid_argument(
-			"Fabric: near_ps must have a time for each of 1 to 65,535 parts, and threads "
-			"must be at least 1");
+			"Fabric: near_ps must have a time for each of 1 to 65,535 parts, stages must be empty or "
+			"have a stage for each, and threads must be at least 1");
 	if (is_divided_)
 		check_divided(transport);
 	for (std::size_t part = 0; part < near.size(); part++)
-		parts_.push_back(std::make_unique<Part>(network_, near[part], seed_of(seed, part),
-							is_divided_ ? &depot_ : nullptr));
+		parts_.push_back(std::make_unique<Part>(network_, stages.empty() ? 0 : stages[part], near[part],
+							seed_of(seed, part), is_divided_ ? &depot_ : nullptr));
 }
 
 // A flow's timers may be on the calendars of two parts.
@@ -59,12 +60,14 @@ Fabric::~Fabric()
 }
 
 std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
-			       bool peer_is_host, std::uint16_t part, std::uint16_t far_part)
+			       bool peer_is_host, std::uint16_t part, const std::vector<std::uint16_t> &far_parts)
 {
-	if (!settings.bps || peer >= (peer_is_host ? hosts_ : switches_) || part >= parts_.size() ||
-	    far_part >= parts_.size())
+	auto is_part = [this](std::uint16_t number) { return number < parts_.size(); };
+
+	if (!settings.bps || peer >= (peer_is_host ? hosts_ : switches_) || !is_part(part) ||
+	    !std::all_of(far_parts.begin(), far_parts.end(), is_part))
 		throw std::invalid_argument("add_port: settings.bps must be above 0, peer a host or switch of the "
-					    "fabric, and part and far_part below the number of parts");
+					    "fabric, and part and far_parts below the number of parts");
 	auto number = static_cast<std::uint32_t>(network_.ports.size());
 
 	network_.ports.push_back(std::make_unique<Port>(parts_[part]->kind_of(settings), peer, peer_is_host,
@@ -73,16 +76,26 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 	part_of_port_.push_back(part);
 	if (number < hosts_)
 		network_.part_of_host.push_back(part);
-	if (part != far_part)
-		add_crossing(number, part, far_part);
+	if (!far_parts.empty() && far_parts != std::vector{part})
+		add_outlet(number, part, far_parts);
 	return number;
 }
 
-void Fabric::add_crossing(std::uint32_t number, std::uint16_t from, std::uint16_t to)
+void Fabric::add_outlet(std::uint32_t number, std::uint16_t part, const std::vector<std::uint16_t> &far_parts)
 {
-	crossings_.push_back(std::make_unique<Crossing>(*network_.ports[number], number));
-	parts_[from]->departing.push_back(crossings_.back().get());
-	parts_[to]->arriving.push_back(crossings_.back().get());
+	Port &port = *network_.ports[number];
+	Part &near = *parts_[part];
+	std::vector<Outlet::Exit> exits;
+
+	for (std::uint16_t to : far_parts) {
+		if (to == part)
+			throw std::invalid_argument("add_port: a link that leads to other parts must not lead back "
+						    "to its own");
+		crossings_.push_back(std::make_unique<Crossing>(port, number));
+		exits.push_back({crossings_.back().get(), &near.mailbox_for(*parts_[to], to), {}});
+	}
+	port.lead_to_other_part(static_cast<std::uint32_t>(near.outlets.size()));
+	near.outlets.emplace_back(port, std::move(exits));
 }
 
 void Fabric::change_port(std::uint32_t number, const PortSettings &settings, const Discipline &discipline)
@@ -132,21 +145,26 @@ Time Fabric::lookahead() const
 
 	for (const TransportSettings &transport : network_.transports)
 		smallest = std::min(smallest, transport.segment.header_bytes);
-	for (const auto &crossing : crossings_)
-		lookahead = std::min(lookahead, crossing->least_passage(smallest));
+	for (const auto &part : parts_)
+		for (const Outlet &outlet : part->outlets)
+			lookahead = std::min(lookahead, outlet.lookahead(smallest));
 	if (lookahead <= 0)
-		throw std::invalid_argument("run: a link between two parts must take time");
+		throw std::invalid_argument("run: a link to a part of the same or an earlier stage must take time");
 	return lookahead;
 }
 
 std::uint16_t Fabric::add_group(const std::vector<std::uint32_t> &numbers)
 {
 	std::vector<Port *> ports;
+	std::uint16_t part = numbers.empty() ? 0 : part_of_port_.at(numbers.front());
 
 	ports.reserve(numbers.size());
-	for (std::uint32_t number : numbers)
+	for (std::uint32_t number : numbers) {
 		ports.push_back(network_.ports.at(number).get());
-	return network_.routing.add_group(ports);
+		if (part_of_port_[number] != part)
+			throw std::invalid_argument("add_group: ports must belong to one part of the network");
+	}
+	return network_.routing.add_group(ports, part);
 }
 
 std::vector<FlowResult> Fabric::take_results()
@@ -227,6 +245,9 @@ void Fabric::audit() const
 	}
 	for (const auto &crossing : crossings_)
 		crossing->visit(find);
+	for (const auto &part : parts_)
+		for (const auto &mailbox : part->mailboxes)
+			mailbox->visit(find);
 	const Totals t = totals();
 	if (found != packets_in_use() || t.sent != t.received + t.dropped + found)
 		throw std::logic_error("audit: packets: " + std::to_string(t.sent) + " sent, " +

@@ -30,18 +30,20 @@ class Fabric
 {
       public:
 	// `near`: of the calendar of each part. Several parts run at once on so many threads. The number of
-	// threads changes no result.
+	// threads changes no result. `stages`: of each part (windows.hpp); empty: 0 for all.
 	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport,
-	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads = 1);
+	       const std::vector<Time> &near, std::uint64_t seed, bool spray_packets, unsigned threads = 1,
+	       const std::vector<std::uint16_t> &stages = {});
 	Fabric(const Fabric &) = delete; // its parts hold references to each other
 	Fabric &operator=(const Fabric &) = delete;
 	~Fabric();
 
 	// Adds a port and returns its number. Hosts' own ports come first, so that they have the
-	// hosts' numbers. The port belongs to one part, and the far end of its link
-	// to a part, perhaps another one.
+	// hosts' numbers. The port belongs to one part. `far_parts`: those that take the packets at the far end of
+	// its link; empty: the same part.
 	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
-			       bool peer_is_host, std::uint16_t part = 0, std::uint16_t far_part = 0);
+			       bool peer_is_host, std::uint16_t part = 0,
+			       const std::vector<std::uint16_t> &far_parts = {});
 
 	// Sets the queue of each tag at this port, for packets that arrive from now on.
 	void set_queue_of(std::uint32_t number, const QueueMap &queue_of)
@@ -56,7 +58,7 @@ class Fabric
 	// Gives flows that start from now on these settings. Others keep theirs.
 	void change_transport(const TransportSettings &transport);
 
-	// Adds a group of equal-cost ports of a switch and returns its number.
+	// Adds a group of equal-cost ports of a switch, all of one part, and returns its number.
 	std::uint16_t add_group(const std::vector<std::uint32_t> &ports);
 
 	// Every switch needs a group for every host.
@@ -108,7 +110,7 @@ class Fabric
 	void audit() const;
 
       private:
-	void add_crossing(std::uint32_t number, std::uint16_t from, std::uint16_t to);
+	void add_outlet(std::uint32_t number, std::uint16_t part, const std::vector<std::uint16_t> &far_parts);
 	Time lookahead() const;
 	template <class Count> std::size_t sum(Count &&count) const;
 

@@ -18,8 +18,8 @@ std::uint32_t hosts_of(const Flow &flow)
 
 } // namespace
 
-Part::Part(Network &network, Time near, std::uint64_t seed, PacketDepot *depot)
-    : world(near, seed, depot), network_(network)
+Part::Part(Network &network, std::uint16_t of_stage, Time near, std::uint64_t seed, PacketDepot *depot)
+    : stage(of_stage), world(near, seed, depot), network_(network)
 {
 	start_.kind = EventKind::FlowStart;
 }
@@ -50,6 +50,27 @@ void Part::schedule_start()
 	world.calendar.add(&start_);
 }
 
+// In the loops of `run` and `run_window`.
+[[gnu::always_inline]] inline void Part::handle(Event *event)
+{
+	switch (event->kind) {
+	case EventKind::Arrival:
+		handle_arrival(*static_cast<Port *>(event));
+		break;
+	case EventKind::Retransmission:
+	case EventKind::AckDelay:
+	case EventKind::Pace:
+	case EventKind::FlowEnd:
+		on_timer(static_cast<TimerEvent *>(event));
+		break;
+	case EventKind::FlowStart:
+		start_flows();
+		break;
+	case EventKind::Crossing:
+		handle_crossing(*static_cast<Crossing *>(event));
+	}
+}
+
 bool Part::run(Time until, std::uint64_t events)
 {
 	while (events--) {
@@ -69,54 +90,69 @@ bool Part::run(Time until, std::uint64_t events)
 	return false;
 }
 
-void Part::fetch(bool turn)
+Mailbox &Part::mailbox_for(Part &far, std::uint16_t number)
 {
-	for (Crossing *crossing : arriving)
-		crossing->fetch(world.calendar, turn);
+	for (const auto &mailbox : mailboxes)
+		if (mailbox->far_part() == number)
+			return *mailbox;
+	mailboxes.push_back(std::make_unique<Mailbox>(number, far.stage > stage));
+	far.inbox.push_back(mailboxes.back().get());
+	return *mailboxes.back();
 }
 
+void Part::fetch(bool turn)
+{
+	for (Mailbox *mailbox : inbox)
+		mailbox->fetch(turn, [this](Crossing &crossing, const PacketList &packets) {
+			crossing.append(packets, world.calendar);
+		});
+	next_ = std::min(next_, world.calendar.next());
+}
+
+Time Part::prepare(bool turn)
+{
+	next_ = NEVER;
+	fetch(turn);
+	for (const Outlet &outlet : outlets)
+		next_ = std::min(next_, outlet.next_departure());
+	return next_;
+}
+
+// `turn` says in which mailboxes the window before has posted.
 Time Part::run_window(Time limit, bool turn)
 {
+	fetch(turn);
+	if (next_ > limit)
+		return next_;
 	while (Event *event = world.calendar.take(limit)) {
 		world.totals.events++;
 		handle(event);
 	}
+	next_ = world.calendar.next();
+	Time arrival = post(limit, !turn);
+
+	world.packets.share_surplus();
+	return std::min(arrival, next_);
+}
+
+// No event marks a departure (port.hpp). An outlet is watched from its first packet on until it is idle.
+Time Part::post(Time limit, bool turn)
+{
 	Time arrival = NEVER;
 
-	for (Crossing *crossing : departing)
-		arrival = std::min(arrival, crossing->post(limit, turn));
-	world.packets.share_surplus();
-	return std::min(arrival, next());
-}
+	for (std::uint32_t number : world.sending)
+		if (!std::exchange(outlets[number].is_watched, true))
+			watched_.push_back(number);
+	world.sending.clear();
+	std::erase_if(watched_, [&](std::uint32_t number) {
+		Outlet &outlet = outlets[number];
 
-// No event marks a departure (port.hpp).
-Time Part::next() const
-{
-	Time next = world.calendar.next();
-
-	for (const Crossing *crossing : departing)
-		next = std::min(next, crossing->next_departure());
-	return next;
-}
-
-void Part::handle(Event *event)
-{
-	switch (event->kind) {
-	case EventKind::Arrival:
-		handle_arrival(*static_cast<Port *>(event));
-		break;
-	case EventKind::Retransmission:
-	case EventKind::AckDelay:
-	case EventKind::Pace:
-	case EventKind::FlowEnd:
-		on_timer(static_cast<TimerEvent *>(event));
-		break;
-	case EventKind::FlowStart:
-		start_flows();
-		break;
-	case EventKind::Crossing:
-		handle_crossing(*static_cast<Crossing *>(event));
-	}
+		arrival = std::min(arrival, outlet.post(limit, turn, network_.routing));
+		next_ = std::min(next_, outlet.next_departure());
+		outlet.is_watched = !outlet.is_idle(limit);
+		return !outlet.is_watched;
+	});
+	return arrival;
 }
 
 // The port that a packet meets next is often in no near cache. So it is fetched while the port that the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a network: its switches and hosts, the flows that its hosts send, and the loop that
-// takes events from its calendar. The whole network is one part, or it is cut at long links. Then
-// the parts run at once, window by window (windows.hpp).
+// A part of a network: some of its hosts and of its switches' ports, the flows that these hosts send, and
+// the loop that takes events from its calendar. The whole network is one part, or it has several, which run
+// window by window (windows.hpp).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,9 @@
 #include "event/timer.hpp"
 #include "fabric/crossing.hpp"
 #include "fabric/flow_result.hpp"
+#include "fabric/mailbox.hpp"
 #include "fabric/network.hpp"
+#include "fabric/outlet.hpp"
 #include "packet/packet.hpp"
 #include "packet/packet_pool.hpp"
 #include "port/port.hpp"
@@ -38,8 +40,9 @@ struct Completion {
 class Part
 {
       public:
-	// `depot`: what all parts share; nullptr: this part is the whole network.
-	Part(Network &network, Time near, std::uint64_t seed, PacketDepot *depot);
+	// `stage`: parts of later stages run after it in each window. `depot`: what all parts share; nullptr: this
+	// part is the whole network.
+	Part(Network &network, std::uint16_t stage, Time near, std::uint64_t seed, PacketDepot *depot);
 	Part(const Part &) = delete; // its parts hold references to each other
 	Part &operator=(const Part &) = delete;
 	~Part() = default;
@@ -53,14 +56,12 @@ class Part
 	// has reached the time.
 	bool run(Time until, std::uint64_t events);
 
-	// A part that runs beside others: takes what they have posted.
-	void fetch(bool turn);
+	// A part of several, before its first window: returns when something happens next here. NEVER if nothing
+	// does.
+	Time prepare(bool turn);
 
-	// When something happens next here: an event, or a departure to another part. NEVER if nothing does.
-	Time next() const;
-
-	// Runs up to `limit`, and posts what has departed. Returns when something happens next, here or at
-	// the far end of a link that leads from here.
+	// Takes what others have posted, runs up to `limit`, and posts what has departed. Returns when something
+	// happens next, here or in the next window at the far end of a link that leads from here.
 	Time run_window(Time limit, bool turn);
 
 	// Whether the window that has just ended has left something to settle.
@@ -72,16 +73,24 @@ class Part
 
 	void remove(Flow &flow);
 
+	// The mailbox for another part.
+	Mailbox &mailbox_for(Part &far, std::uint16_t number);
+
+	const std::uint16_t stage;
 	World world;
 	std::vector<std::unique_ptr<Flow>> flows; // that have started here
 	std::deque<FlowSpec> waiting;		  // that will
-	std::vector<Crossing *> departing, arriving;
+	std::vector<Outlet> outlets;
+	std::vector<std::unique_ptr<Mailbox>> mailboxes; // that it fills, one for each other part
+	std::vector<Mailbox *> inbox;			 // that it empties
 
 	// Of this window, until it is settled.
 	std::vector<Completion> completions;
 	std::vector<Flow *> perhaps_over;
 
       private:
+	void fetch(bool turn);
+	Time post(Time limit, bool turn);
 	void handle(Event *event);
 	void handle_arrival(Port &port);
 	void handle_crossing(Crossing &crossing);
@@ -97,6 +106,8 @@ class Part
 	void remove_if_over(Flow &flow);
 
 	Network &network_;
+	Time next_ = NEVER; // when an event or a departure to another part follows, as of the last window
+	std::vector<std::uint32_t> watched_; // outlets that are not idle
 	std::vector<std::unique_ptr<PortKind>> kinds_;
 	std::unordered_map<std::uint32_t, std::vector<Window::Kept>>
 		idle_; // what idle connections keep, by their hosts

@@ -97,9 +97,18 @@ void Port::send_next(Time now)
 	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 
-	if (link_.empty() && !awaits_tokens_)
-		await(arrives_at);
+	if (link_.empty())
+		begin_link(arrives_at);
 	link_.push(packet, arrives_at);
+}
+
+// The first packet enters an empty link.
+void Port::begin_link(Time arrives_at)
+{
+	if (!awaits_tokens_)
+		await(arrives_at);
+	else if (is_outlet_)
+		kind_->world.sending.push_back(static_cast<std::uint32_t>(at));
 }
 
 // The packet no longer waits.

@@ -53,11 +53,12 @@ class alignas(64) Port : public Event
 		catch_up(kind_->world.now());
 	}
 
-	// The far end of the link is simulated by itself, so this port is never on the calendar.
-	// `take_departures` takes the packets off the link.
-	void lead_to_other_part()
+	// The far end of the link is simulated by itself, so this port is never on the calendar, and its time is
+	// free for the number of the outlet. `take_departures` takes the packets off the link.
+	void lead_to_other_part(std::uint32_t outlet)
 	{
-		awaits_tokens_ = true;
+		awaits_tokens_ = is_outlet_ = true;
+		at = outlet;
 	}
 
 	// What has departed by then, with the time at which each packet arrives.
@@ -71,6 +72,12 @@ class alignas(64) Port : public Event
 	Time next_departure() const
 	{
 		return backlog_bytes_ ? busy_until_ : NEVER;
+	}
+
+	// Whether a packet that comes after that time departs as soon as it comes.
+	bool is_idle(Time after) const
+	{
+		return !backlog_bytes_ && busy_until_ <= after;
 	}
 
 	// The shortest time from the beginning of a departure to the arrival.
@@ -205,6 +212,7 @@ class alignas(64) Port : public Event
 	void take_off(const Packet &packet);
 	bool has_arrival() const;
 	void after_emulated_arrival();
+	void begin_link(Time arrives_at);
 	void await(Time when);
 	void await_tokens();
 
@@ -233,6 +241,7 @@ class alignas(64) Port : public Event
 	bool peer_is_host_;
 	bool awaits_tokens_ = false;
 	std::uint8_t ingress_group_ = 0;
+	bool is_outlet_ = false;
 	Link link_;
 	Time busy_until_;		  // emulated link: the time up to which its tokens are used
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "fabric/windows.hpp"
 #include "python/bindings.hpp"
 #include "python/columns.hpp"
 
@@ -218,13 +219,14 @@ void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uin
 
 void bind_fabric(nb::module_ &m)
 {
+	const nb::exception<ThreadsLacking> lacking(m, "ThreadsLacking");
 	nb::class_<Fabric>(m, "Fabric")
 		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
-			      std::uint64_t, bool, unsigned>(),
+			      std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &>(),
 		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a,
-		     "threads"_a = 1)
+		     "threads"_a = 1, "stages"_a = std::vector<std::uint16_t>())
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a,
-		     "part"_a = 0, "far_part"_a = 0)
+		     "part"_a = 0, "far_parts"_a = std::vector<std::uint16_t>())
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,19 +21,19 @@ class Routing
 {
       public:
 	Routing(std::size_t switches, std::size_t hosts, bool per_packet)
-	    : hosts_(hosts), per_packet_(per_packet), group_of_(switches * hosts, 0), groups_(1)
+	    : hosts_(hosts), per_packet_(per_packet), group_of_(switches * hosts, 0), groups_(1), part_of_group_(1, 0)
 	{
 	}
 
-	// Adds a group of up to 65,535 equal-cost ports; returns its number, which is never 0.
-	std::uint16_t add_group(const std::vector<Port *> &ports)
+	// Adds a group of up to 65,535 equal-cost ports, all of one part of the network; returns its number,
+	// which is never 0.
+	std::uint16_t add_group(const std::vector<Port *> &ports, std::uint16_t part)
 	{
 		if (ports.empty() || ports.size() > UINT16_MAX || groups_.size() > UINT16_MAX)
 			throw std::invalid_argument("add_group: ports must name 1 to 65,535 ports, and a fabric has "
 						    "at most 65,535 groups");
-		groups_.push_back(
-			{static_cast<std::uint32_t>(ports_.size()), static_cast<std::uint16_t>(ports.size()), 0});
-		ports_.insert(ports_.end(), ports.begin(), ports.end());
+		groups_.push_back({place_of(ports), static_cast<std::uint16_t>(ports.size()), 0});
+		part_of_group_.push_back(part);
 		return static_cast<std::uint16_t>(groups_.size() - 1);
 	}
 
@@ -54,6 +55,13 @@ class Routing
 		return *ports_[group.first + (group.count == 1 ? 0 : choose(group, packet, at))];
 	}
 
+	// The part of the network to which the ports belong by which switch `at` may forward the packet. 0 if the
+	// switch has no route.
+	std::uint16_t part_of_next(const Packet &packet, std::uint16_t at) const
+	{
+		return part_of_group_[group_of_[at * hosts_ + packet.destination]];
+	}
+
       private:
 	// Equal-cost ports: a range of `ports_`.
 	struct Group {
@@ -61,6 +69,17 @@ class Routing
 		std::uint16_t count = 0;
 		std::uint16_t turn = 0;
 	};
+
+	// Where these ports are in `ports_`. A switch reaches most hosts by the same ports, so that these are
+	// there only once.
+	std::uint32_t place_of(const std::vector<Port *> &ports)
+	{
+		auto [known, is_new] = places_.try_emplace(ports, static_cast<std::uint32_t>(ports_.size()));
+
+		if (is_new)
+			ports_.insert(ports_.end(), ports.begin(), ports.end());
+		return known->second;
+	}
 
 	std::uint64_t choose(Group &group, const Packet &packet, std::uint16_t at) const
 	{
@@ -85,6 +104,8 @@ class Routing
 	std::vector<std::uint16_t> group_of_;
 	std::vector<Port *> ports_;
 	std::vector<Group> groups_; // the first group is empty: no route
+	std::vector<std::uint16_t> part_of_group_;
+	std::map<std::vector<Port *>, std::uint32_t> places_;
 };
 
 } // namespace sluice

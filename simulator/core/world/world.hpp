@@ -69,7 +69,8 @@ struct World {
 	TimerEvents timers;
 	Random random;
 	Totals totals;
-	WindowReport report; // only of a part
+	WindowReport report;		    // only of a part
+	std::vector<std::uint32_t> sending; // only of a part: outlets whose links are no longer empty
 	// Flows that are complete and of which a packet was dropped. If it was the last one, no
 	// further event would remove the flow.
 	std::vector<CarriedFlow *> orphaned_flows;
