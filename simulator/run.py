@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from policy.errors import EnvironmentLacking
 from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_batches
 from policy.units import PS_PER_MS, PS_PER_S
 from policy.workload import FlowBatch
+from simulator import _fabric
 from simulator.columns import fabric_columns
 from simulator.division import divide
 from simulator.ledger import Ledger
@@ -67,7 +69,7 @@ class Simulation:
         while True:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps)
-            reached = self.fabric.run(until_ps, SLICE_EVENTS)
+            reached = self._advance(until_ps)
             self._collect()
             self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
             if more_from_ps == NEVER_PS and self._ended == self._scheduled:
@@ -75,6 +77,16 @@ class Simulation:
             if reached and not self._on_time(clock, until_ps):
                 break
         self._give_up()
+
+    def _advance(self, until_ps: int) -> bool:
+        """Run until then, but for at most a slice of events; return whether the time is reached."""
+        try:
+            return self.fabric.run(until_ps, SLICE_EVENTS)
+        except _fabric.ThreadsLacking as lacking:
+            raise EnvironmentLacking(
+                f"simulator.threads = {self.scenario.simulator.threads}: {lacking}; set fewer threads, or raise "
+                "the limit of threads (ulimit -u) or of memory (ulimit -v)"
+            ) from None
 
     def _top_up(self, batches: Iterator[FlowBatch], clock: _Clock) -> int:
         """Add the next batch if it is due; return when the next one is, NEVER_PS if none is left."""

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -256,6 +259,29 @@ def test_the_core_refuses_parts_that_do_not_fit() -> None:
     ports = [net.add_port(Link(), 0, parts=(part, 2)) for part in (0, 1)]
     with pytest.raises(ValueError, match="one part of the network"):
         net.fabric.add_group(ports)
+
+
+LACKING = """
+import resource
+from tests.sim.test_threads import Taps, simulation
+
+run = simulation(Taps(lambda columns: None), 3)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, resource.RLIM_INFINITY))
+run.run()
+"""
+
+
+def test_a_thread_that_the_system_refuses_ends_the_run_with_the_remedy() -> None:
+    """A thread's stack of 256 MiB takes more memory than the limit leaves."""
+    argv = ["sh", "-c", 'ulimit -s 262144 && exec "$0" -c "$1"', sys.executable, LACKING]
+    env = {
+        name: value for name, value in os.environ.items() if name != "LD_PRELOAD"
+    }  # a sanitizer needs memory
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "EnvironmentLacking: simulator.threads = 3: the system gives only 1 of 3 threads" in ended.stderr
+    assert "set fewer threads" in ended.stderr
 
 
 def test_run__says_in_one_line_why_one_thread_runs_it(
