@@ -32,7 +32,7 @@ URGENT_AFTER = ("0B", "100KB", "1MB", "3MB", "10MB")
 OTHERS = ("pias", "karuna")
 PLAIN, TIMED, HOPELESS = "plain mean, us", "timed mean, us", "hopeless"
 GOAL_MEAN = 0.85
-EFFECTS = {"ucp": "-", "d2tcp": "--", "dctcp": ":", "levels": "-."}
+EFFECTS = {"ucp": "o-", "d2tcp": "^--", "dctcp": "v:", "levels": "x-."}
 """What urgency does → style of its line. The first one is the scheme's own; the last one has a queue for each level."""
 PLUGIN = Path(__file__).with_name("urgency.py")
 SIXTEEN_HOSTS = {"leaves": 2, "spines": 2, "hosts_per_leaf": 8}
@@ -150,11 +150,11 @@ def draw(results: Results) -> Figure:
     line = line_of("sluice")
     for effect in results.given["effects"]:
         found = [point(variant(value, effect)) for value in values]
-        label = "sluice, queues by urgency" if effect == "levels" else f"sluice, cut as {effect.upper()}"
-        panel.plot(*zip(*found, strict=True), "o", linestyle=EFFECTS[effect], color=line.colour, label=label)
+        label = "levels" if effect == "levels" else f"cut as {effect.upper()}"
+        panel.plot(*zip(*found, strict=True), EFFECTS[effect], markersize=5, color=line.colour, label=label)
         if effect == results.given["effects"][0]:
             for value, place in zip(values, found, strict=True):
-                panel.annotate(value, place, xytext=(5, 4), textcoords="offset points", fontsize="small")
+                panel.annotate(value, place, xytext=(7, -3), textcoords="offset points", fontsize="small")
     for name in OTHERS:
         panel.plot(*point(name), "s", color=line_of(name).colour, label=line_of(name).title)
     panel.set(xlabel="mean FCT of all flows (ms)", ylabel="deadlines missed (%)", ylim=(0, None))
