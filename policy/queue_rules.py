@@ -9,7 +9,7 @@
 | mlfq           | thresholds passed       | 0, as a flow that begins | 0                  | last       |
 | sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
 | two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
-| merged         | thresholds passed       | 1 + level, never last    | those below class  | last       |
+| merged         | thresholds passed       | 1                        | those below class  | last       |
 
 Untagged traffic goes to the queue `untagged_queue` of the policy. Hosts write urgency and sizes only if their scheme
 does (`tags_deadlines`, `tags_sizes`). In other schemes, packets with such tags are in the last queue
@@ -74,21 +74,19 @@ def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: i
 
 
 def merged_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
-    """One order for all flows. Bytes sent demote; urgency and a known size choose a queue among the same levels.
+    """One order for all flows. Bytes sent demote; an urgent flow and one of known size have one of the same queues.
 
-    The most urgent flows share queue 1, and the least urgent ones queue L - 2. So a deadline costs the short flows
-    in queue 0 nothing, and urgency is never worse than a large flow without a deadline. A flow of known size stays in
-    the queue in which the smallest flow of its class would end: its class says that it ends soon.
+    Urgent flows share queue 1, so they cost the short flows in queue 0 nothing. If each level of urgency had a queue, a
+    flow would wait while there is time, and more flows would be late. A flow of known size stays in the queue in which
+    the smallest flow of its class would end: its class says that it ends soon.
     """
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
-    between = max(queues - 2, 1)
-    urgent = [min(1 + level, queues - 1) for level in urgency_levels(between)]
     smallest = (0, *tags.KNOWN_SIZE_EDGES_BYTES)
     return _map(
         queues,
         untagged_queue,
         attained=[min(level, queues - 1) for level in demotion_levels(thresholds_bytes)],
-        urgency=urgent,
+        urgency=[min(1, queues - 1)] * tags.URGENCY_STEPS,
         known=[min(bisect_right(edges, size), queues - 1) for size in smallest],
     )
 

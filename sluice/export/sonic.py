@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from policy.errors import SluiceError
 from policy.marking import MarkBy, PortMarking, last_mark_bytes
 from policy.needs import Need
+from policy.queue_map import queue_map
 from policy.schemes import Marking
-from policy.traffic_classes import ClassPlan
+from policy.traffic_classes import ClassPlan, coarse_map
 
 Tables = dict[str, dict[str, dict[str, str]]]
 """Table → row → field → value, as in config_db.json."""
@@ -101,7 +102,7 @@ def differences(plan: ClassPlan) -> list[str]:
         found.append("The queues have strict priorities without guaranteed shares.")
     if policy.mark_at_core is not None:
         found.append("Ports between switches mark above mark_at, too.")
-    if policy.definition.tags_deadlines:
+    if coarse_map(policy, policy.thresholds) != queue_map(policy, policy.thresholds):
         found.append("Urgency has two steps instead of sixteen.")
     found.append("Packets without ECN are dropped above K, because WRED does not mark them.")
     found.append(f"The buffer is that of the switch. The policy asks for {policy.buffer} bytes a port.")

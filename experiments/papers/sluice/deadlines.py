@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deadlines missed against mean FCT under scheme sluice: when deadline flows become urgent, and what urgency does then.
 
-`urgent_after` says from which byte on a deadline flow has a queue by its urgency. The cut says how much urgency spares
-its window at a mark (cuts.py). 30 % of the flows have a deadline of 20 to 100 ms. PIAS knows neither sizes nor
-deadlines, and Karuna knows both. All runs have the same flows.
+`urgent_after` says from which byte on a deadline flow is in the queue of urgent flows. urgency.py has other effects of
+urgency: how much it spares the window at a mark, and a queue for each level. 30 % of the flows have a deadline of 20 to
+100 ms. PIAS knows neither sizes nor deadlines, and Karuna knows both. All runs have the same flows.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ URGENT_AFTER = ("0B", "100KB", "1MB", "3MB", "10MB")
 OTHERS = ("pias", "karuna")
 PLAIN, TIMED, HOPELESS = "plain mean, us", "timed mean, us", "hopeless"
 GOAL_MEAN = 0.85
-CUTS = {"ucp": "-", "d2tcp": "--", "dctcp": ":"}
-"""How urgency changes the cut → style of its line. The first one is the scheme's own."""
-PLUGIN = Path(__file__).with_name("cuts.py")
+EFFECTS = {"ucp": "o-", "d2tcp": "^--", "dctcp": "v:", "levels": "x-."}
+"""What urgency does → style of its line. The first one is the scheme's own; the last one has a queue for each level."""
+PLUGIN = Path(__file__).with_name("urgency.py")
 SIXTEEN_HOSTS = {"leaves": 2, "spines": 2, "hosts_per_leaf": 8}
 
 
-def variant(urgent_after: str, cut: str = "ucp") -> str:
-    return f"{_scheme(cut)}-{urgent_after}"
+def variant(urgent_after: str, effect: str = "ucp") -> str:
+    return f"{_scheme(effect)}-{urgent_after}"
 
 
-def _scheme(cut: str) -> str:
-    return "sluice" if cut == "ucp" else f"sluice-{cut}"
+def _scheme(effect: str) -> str:
+    return "sluice" if effect == "ucp" else f"sluice-{effect}"
 
 
 def ours(given: Given) -> list[str]:
-    """Return all variants of sluice, cut by cut."""
-    return [variant(value, cut) for cut in given["cuts"] for value in given["urgent_after"]]
+    """Return all variants of sluice, effect by effect."""
+    return [variant(value, effect) for effect in given["effects"] for value in given["urgent_after"]]
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    if set(given["cuts"]) != {"ucp"}:
+    if set(given["effects"]) != {"ucp"}:
         plugins.use(PLUGIN)
     document = document_of(GROUPS["deadlines"])
     document["fabric"] |= SIXTEEN_HOSTS if given["small"] else {}
-    for cut in given["cuts"]:
+    for effect in given["effects"]:
         for value in given["urgent_after"]:
-            scheme = {"name": _scheme(cut), "urgent_after": value}
-            document["sweep"]["scheme"][variant(value, cut)] = scheme
+            scheme = {"name": _scheme(effect), "urgent_after": value}
+            document["sweep"]["scheme"][variant(value, effect)] = scheme
     return one_group(given, axes(given, document, schemes=(*OTHERS, *ours(given))))
 
 
@@ -79,7 +79,7 @@ def claims(results: Results) -> list[Claim]:
     mean = {name: median(runs.ratios(ALL, name, "pias")) for name in ours(given)}
     missed = {name: runs.median(MISSES, name) for name in (*mean, *OTHERS)}
     default, fast, exact = (
-        variant(given["urgent_after"][-1], given["cuts"][0]),
+        variant(given["urgent_after"][-1], given["effects"][0]),
         min(mean, key=mean.__getitem__),
         min(mean, key=missed.__getitem__),
     )
@@ -148,13 +148,13 @@ def draw(results: Results) -> Figure:
         return runs.median(ALL, name) / 1e3, 100 * runs.median(MISSES, name)
 
     line = line_of("sluice")
-    for cut in results.given["cuts"]:
-        found = [point(variant(value, cut)) for value in values]
-        label = f"sluice, cut as {cut.upper()}"
-        panel.plot(*zip(*found, strict=True), "o", linestyle=CUTS[cut], color=line.colour, label=label)
-        if cut == results.given["cuts"][0]:
+    for effect in results.given["effects"]:
+        found = [point(variant(value, effect)) for value in values]
+        label = "levels" if effect == "levels" else f"cut as {effect.upper()}"
+        panel.plot(*zip(*found, strict=True), EFFECTS[effect], markersize=5, color=line.colour, label=label)
+        if effect == results.given["effects"][0]:
             for value, place in zip(values, found, strict=True):
-                panel.annotate(value, place, xytext=(5, 4), textcoords="offset points", fontsize="small")
+                panel.annotate(value, place, xytext=(7, -3), textcoords="offset points", fontsize="small")
     for name in OTHERS:
         panel.plot(*point(name), "s", color=line_of(name).colour, label=line_of(name).title)
     panel.set(xlabel="mean FCT of all flows (ms)", ylabel="deadlines missed (%)", ylim=(0, None))
@@ -180,11 +180,11 @@ EXPERIMENT = Experiment(
             help="values of urgent_after, the default of the scheme last (default: %(default)s)",
         ),
         option(
-            "--cuts",
+            "--effects",
             nargs="+",
-            choices=list(CUTS),
+            choices=list(EFFECTS),
             default=["ucp"],
-            help="how urgency changes the cut, the scheme's own first (default: %(default)s)",
+            help="what urgency does, the scheme's own first (default: %(default)s)",
         ),
         option("--small", action="store_true", help="16 hosts in two racks instead of 144 in nine"),
     ),

@@ -12,6 +12,7 @@ from policy import tags
 from policy.desired import Policy
 from policy.online_thresholds import DelayModel, delay_terms
 from policy.port_traffic import BUCKETS
+from policy.queue_map import queue_map
 from policy.schemes import SCHEMES
 from policy.static_thresholds import known_delays
 from policy.traffic_classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
@@ -88,10 +89,11 @@ def test_queue_of_class__is_the_queue_of_each_tag(thresholds: list[int]) -> None
 
 
 def test_coarse_map__urgency_has_two_steps_and_the_rest_is_unchanged() -> None:
-    policy = policy_of("sluice")
-    coarse = coarse_map(policy, policy.thresholds)
-    urgent = coarse[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1]
-    assert urgent == (3,) * 8 + (1,) * 8
+    policy = policy_of("aemon")
+    coarse, exact = (rule(policy, policy.thresholds) for rule in (coarse_map, queue_map))
+    first, end = tags.URGENCY_FIRST, tags.URGENCY_LAST + 1
+    assert coarse[first:end] == (5,) * 8 + (1,) * 8
+    assert coarse[:first] + coarse[end:] == exact[:first] + exact[end:]
 
 
 def test_snapped__a_threshold_becomes_the_nearest_edge() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from experiments.kit.runs import Results, Runs
 from experiments.papers.sluice import deadlines, fct
+from policy import tags
+from policy.queue_map import queue_map
 from policy.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import claim, given, run_of
@@ -24,14 +26,25 @@ def test_plan__one_run_for_each_value() -> None:
     assert set(found) - set(after) == {"pias", "karuna"}
 
 
-def test_plan__one_run_for_each_cut_and_value() -> None:
-    words = ("--cuts", "ucp", "dctcp", "d2tcp", "--urgent-after", "1MB", "--small", "--flows", "9")
+def test_plan__one_run_for_each_effect_and_value() -> None:
+    words = ("--effects", *deadlines.EFFECTS, "--urgent-after", "1MB", "--small", "--flows", "9")
     points = deadlines.plan(given(deadlines.EXPERIMENT, *words))[""].points
     found = {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
     controls = {
         name: one.policy.definition.control.name for name, one in found.items() if name.startswith("sluice")
     }
-    assert controls == {"sluice-1MB": "ucp", "sluice-dctcp-1MB": "dctcp", "sluice-d2tcp-1MB": "d2tcp"}
+    assert controls == {
+        "sluice-1MB": "ucp",
+        "sluice-dctcp-1MB": "dctcp",
+        "sluice-d2tcp-1MB": "d2tcp",
+        "sluice-levels-1MB": "ucp",
+    }
+    policies = {name: one.policy for name, one in found.items()}
+    maps = {
+        name: queue_map(policy, policy.thresholds) for name, policy in policies.items() if name in controls
+    }
+    urgent = {name: set(found[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1]) for name, found in maps.items()}
+    assert urgent == {name: {1} for name in controls} | {"sluice-levels-1MB": {1, 2, 3, 4}}
     assert {one.fabric.parameters["leaves"] for one in found.values()} == {2}
     ours = [one.policy for name, one in found.items() if name.startswith("sluice")]
     assert len({(policy.growth, policy.thresholds, policy.mark_by) for policy in ours}) == 1
@@ -39,7 +52,7 @@ def test_plan__one_run_for_each_cut_and_value() -> None:
 
 def results(missed: float) -> Results:
     columns = [*deadlines.SHOWN.values(), deadlines.HOPELESS]
-    asked = given(deadlines.EXPERIMENT, "--cuts", "ucp", "dctcp")
+    asked = given(deadlines.EXPERIMENT, "--effects", "ucp", "dctcp")
     names = [*deadlines.ours(asked), *deadlines.OTHERS]
     rows: dict[str, dict[str, Any]] = {
         name: dict.fromkeys(columns, 0.8) | {fct.MISSES: missed} for name in names
