@@ -26,7 +26,7 @@ LOWEST_PRIORITY = ("nice", "-n", "19", "chrt", "--idle", "0")
 NO_TEST_SELECTED = 5
 """Status of pytest if the arguments select no test."""
 PATIENCE_BESIDE = 3
-"""How many times longer a test beside the others waits before a wait is lost, because it may get no time for seconds."""
+"""How many times longer a test beside the others waits before a wait is lost, because it may get no time."""
 LOOK_S = 0.2
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
 
