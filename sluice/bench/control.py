@@ -121,6 +121,8 @@ class Loop:
     """99th percentile of the time between two polls of one switch."""
     cpu: float
     """Share of one core that the controllers used."""
+    switches_cpu: float
+    """Share of one core that the switches used."""
     p50_ms: float
     p99_ms: float
     """From the moment a switch sends counters to its acknowledgement of the rules that follow from them."""
@@ -201,9 +203,9 @@ class _Run:
             said = switches.stdout
             assert said is not None
             self._hear(said, "measuring")
-            before = sum(cpu_seconds(controller.pid) for controller in controllers)
+            before = _cpu_seconds_of(controllers), cpu_seconds(switches.pid)
             self._hear(said, "measured")
-            cpu = (sum(cpu_seconds(controller.pid) for controller in controllers) - before) / self._seconds
+            after = _cpu_seconds_of(controllers), cpu_seconds(switches.pid)
             self._freeze()
             for controller in controllers:
                 stop(controller)
@@ -216,7 +218,8 @@ class _Run:
             for process in (*controllers, switches):
                 stop(process)
         self._check_maps(record["queues"])
-        return self._evaluate(record, cpu)
+        cpu, switches_cpu = ((end - begin) / self._seconds for begin, end in zip(before, after, strict=True))
+        return self._evaluate(record, cpu, switches_cpu)
 
     @property
     def _log(self) -> str:
@@ -270,7 +273,7 @@ class _Run:
                 if tuple(held) != wanted:
                     raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
 
-    def _evaluate(self, record: dict[str, Any], cpu: float) -> Loop:
+    def _evaluate(self, record: dict[str, Any], cpu: float, switches_cpu: float) -> Loop:
         polls = record["polls_at"]
         expected = len(polls) * self._seconds * 1000 / INTERVAL_MS
         gaps = np.concatenate([np.diff(at) for at in polls])
@@ -281,11 +284,16 @@ class _Run:
             kept=sum(map(len, polls)) / expected,
             p99_gap_ms=float(np.quantile(gaps, 0.99)) * 1000,
             cpu=cpu,
+            switches_cpu=switches_cpu,
             p50_ms=float(np.quantile(took, 0.5)) * 1000,
             p99_ms=float(np.quantile(took, 0.99)) * 1000,
             entries_per_s=record["entries"] / self._seconds,
             rules_per_s=record["modified"] / self._seconds,
         )
+
+
+def _cpu_seconds_of(processes: list[subprocess.Popen[bytes]]) -> float:
+    return sum(cpu_seconds(process.pid) for process in processes)
 
 
 def cpu_seconds(pid: int) -> float:
