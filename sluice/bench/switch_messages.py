@@ -12,14 +12,21 @@ import numpy.typing as npt
 from controller import openflow
 from controller.cookies import cookie, cookie_code, cookie_port
 from controller.openflow import VERSION, MessageType, StatsType
+from controller.openflow.frames import MULTIPART_HEADER_BYTES
 from controller.rules import FlowRule, MatchValue, SwitchRules
 from controller.tables import Table
 
 _PART_BYTES = 60_000
+_WORD_BYTES = 8
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
     return struct.pack("!BBHI", VERSION, kind, 8 + len(body), xid) + body
+
+
+def statistics(kind: int, body: bytes, *, more: bool, xid: int = 0) -> bytes:
+    """Return one part of a statistics reply."""
+    return message(MessageType.MULTIPART_REPLY, xid, struct.pack("!HHxxxx", kind, int(more)) + body)
 
 
 def entry(rule: FlowRule) -> bytes:
@@ -32,41 +39,42 @@ def entry(rule: FlowRule) -> bytes:
 
 
 class CounterTable:
-    """The rules of one table that count by port and tag, as bytes in which the counters change."""
+    """The rules of one table that count by port and tag, as the bytes of a reply in which the counters change."""
 
     def __init__(self, rules: list[FlowRule], numbers: npt.NDArray[np.int64], codes: int) -> None:
         rules = [rule for rule in rules if cookie_port(rule.cookie) and cookie_code(rule.cookie) < codes]
-        lines = [entry(rule) for rule in rules]
-        width = len(lines[0]) if lines else 1
-        self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(-1, width)
-        self._row = np.searchsorted(numbers, [cookie_port(rule.cookie) for rule in rules])
-        self._code = np.asarray([cookie_code(rule.cookie) for rule in rules])
+        entries = [entry(rule) for rule in rules]
+        width = len(entries[0]) if entries else _WORD_BYTES
+        in_part = _PART_BYTES // width
+        parts = [entries[start : start + in_part] for start in range(0, len(entries), in_part)] or [[]]
+        self._size = len(entries)
+        self._reply = bytearray().join(
+            statistics(StatsType.FLOW, b"".join(part), more=part is not parts[-1]) for part in parts
+        )
+        words = np.frombuffer(self._reply, ">u8")
+        heads = np.arange(len(parts)) * (MULTIPART_HEADER_BYTES + in_part * width)
+        self._xids, self._xid_at = np.frombuffer(self._reply, ">u4"), heads // 4 + 1
         # Only the rules of IPv4 count, or of trunks; those of IPv6 and of the other groups stay at zero.
-        self._counts = np.asarray([rule.cookie >> 8 & 0xFF == 0 for rule in rules])
-        self.parts = max(1, _PART_BYTES // self._bytes.shape[1])
+        counting = [at for at, rule in enumerate(rules) if rule.cookie >> 8 & 0xFF == 0]
+        row = np.searchsorted(numbers, [cookie_port(rules[at].cookie) for at in counting])
+        code = np.asarray([cookie_code(rules[at].cookie) for at in counting], np.int64)
+        self._cells = row * codes + code
+        """Of each entry that counts: its index in the values of (port, code)."""
+        starts = [MULTIPART_HEADER_BYTES * (1 + at // in_part) + at * width for at in counting]
+        self._words, self._word_at = words, np.asarray(starts, np.int64) // _WORD_BYTES
+        """Of each entry that counts: its begin in the reply. In OpenFlow, all lengths are multiples of a word."""
 
     def __len__(self) -> int:
-        return len(self._bytes)
+        return self._size
 
     def write(self, at: int, values: npt.NDArray[np.int64]) -> None:
         """Write the values of (port, code) into the counters that start at byte `at` of an entry."""
-        column = np.where(self._counts, values[self._row, self._code], 0).astype(">u8")
-        self._bytes[:, at : at + 8] = column[:, None].view(np.uint8)
+        self._words[self._word_at + at // _WORD_BYTES] = values.reshape(-1).take(self._cells)
 
-    def reply(self, xid: int) -> bytes:
-        """Return the whole table, in as many messages as needed."""
-        out = []
-        for start in range(0, len(self._bytes), self.parts):
-            rows = self._bytes[start : start + self.parts]
-            more = int(start + self.parts < len(self._bytes))
-            out.append(
-                message(
-                    MessageType.MULTIPART_REPLY,
-                    xid,
-                    struct.pack("!HHxxxx", StatsType.FLOW, more) + rows.tobytes(),
-                )
-            )
-        return b"".join(out)
+    def reply(self, xid: int) -> memoryview:
+        """Return the whole table, in as many messages as needed. The bytes are valid until the next call."""
+        self._xids[self._xid_at] = xid
+        return memoryview(self._reply)
 
 
 def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
