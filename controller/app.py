@@ -113,8 +113,12 @@ class Controller(DaemonLoop):
         self.leadership.start()
         threading.Thread(target=self._clock, name="clock", daemon=True).start()
 
-    def stop(self) -> None:
+    def wind_down(self) -> None:
+        """Ignore answers from now on: the ends of connections must not wait behind hundreds of them. Any thread."""
         self._stopped.set()
+
+    def stop(self) -> None:
+        self.wind_down()
         super().stop()
 
     def _enqueue(
@@ -167,8 +171,9 @@ class Controller(DaemonLoop):
     # ── Leading and following ───────────────────────────────────────────────────────────────────
 
     def may_act(self, now_ns: int) -> bool:
-        """Whether this controller leads, and has looked at the lease recently."""
-        return self._lease is not None and self._lease.leads and self._lease.is_fresh(now_ns)
+        """Whether this controller leads, has looked at the lease recently, and is not stopping."""
+        leads = self._lease is not None and self._lease.leads and self._lease.is_fresh(now_ns)
+        return leads and not self._stopped.is_set()
 
     def _generation(self) -> int | None:
         """Return the generation of the lease, or of the newest own part; None while another controller leads."""
@@ -424,6 +429,8 @@ class Controller(DaemonLoop):
 
     @handles(EventAnswer)
     def on_answer(self, event: EventAnswer) -> None:
+        if self._stopped.is_set():
+            return
         connection, answer, now_ns = event.connection, event.answer, time.monotonic_ns()
         match answer:
             case PortDescription() | PortStatus() | Neighbour():

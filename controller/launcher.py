@@ -93,9 +93,16 @@ class Launcher:
         log.info("stopping")
         self._stopping.set()
         self._notifier.stopping()
+        # Each end of a connection or of a loop waits for room in a queue, whose loop may be busy or dead.
+        ending = threading.Thread(target=self._end_loops, name="end", daemon=True)
+        ending.start()
+        ending.join(STOP_LIMIT_S / 3)
+        self._controller.recorder.stop(STOP_LIMIT_S / 2)
+        self._controller.leadership.stop(STOP_LIMIT_S / 6)
+
+    def _end_loops(self) -> None:
+        self._controller.wind_down()
         self._listener.close(STOP_LIMIT_S / 3)
         if not self._failed:
             self._controller.stop()
             self._handshake.stop()
-        self._controller.recorder.stop(STOP_LIMIT_S / 2)
-        self._controller.leadership.stop(STOP_LIMIT_S / 4)

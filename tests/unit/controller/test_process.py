@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.openflow import MessageType, message
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from store import desired, observed
@@ -59,6 +60,40 @@ def test_it_stops_within_two_seconds_with_switches_and_idlers_connected(
     (row,) = observed.all_switches(controller.engine)
     assert row["connected"] is False
     idler.close()
+
+
+SLOW = """
+import pathlib, sys, time
+from controller.app import Controller
+from controller.service import SERVICE
+take, pause = Controller._take_answer, pathlib.Path(sys.argv.pop(1))
+def slow(*arguments):
+    time.sleep(float(pause.read_text()))
+    take(*arguments)
+Controller._take_answer = slow
+sys.exit(SERVICE.main(sys.argv[1:]))
+"""
+"""A controller that needs this many seconds for an answer."""
+
+
+@pytest.mark.parametrize("pause_s", [0.1, 20])
+def test_it_stops_within_two_seconds_under_overload(tmp_path: Path, pause_s: float) -> None:
+    """More answers wait than it can handle in this time, and the first may take longer by itself."""
+    pause = tmp_path / "pause"
+    pause.write_text("0")
+    with controller_process(tmp_path, start=["-c", SLOW, str(pause)]) as controller:
+        peer = Peer(controller.port, 1)
+        peer.run(controller.applied)
+        pause.write_text(str(pause_s))
+        peer.send(1000 * message(MessageType.BARRIER_REPLY))
+        let_pass(0.5)
+        began = time.monotonic()
+        os.kill(controller.process.pid, signal.SIGTERM)
+        assert controller.process.wait(10) == 0
+        assert time.monotonic() - began < 2
+        (row,) = observed.all_switches(controller.engine)
+        assert row["connected"] is (pause_s > 2)
+        peer.close()
 
 
 def test_a_switch_that_falls_silent_is_disconnected(controller: Process) -> None:
