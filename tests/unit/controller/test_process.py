@@ -36,6 +36,13 @@ def let_pass(seconds: float) -> None:
     wait_until(lambda: time.monotonic() - began >= seconds, f"{seconds} s")
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a file that the controller never reads in part."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.rename(path)
+
+
 def test_a_switch_is_brought_to_the_policy(controller: Process) -> None:
     peer = Peer(controller.port, 1)
     peer.run(controller.applied)
@@ -80,11 +87,11 @@ sys.exit(SERVICE.main(sys.argv[1:]))
 def test_it_stops_within_two_seconds_under_overload(tmp_path: Path, pause_s: float) -> None:
     """More answers wait than it can handle in this time, and the first may take longer by itself."""
     pause = tmp_path / "pause"
-    pause.write_text("0")
+    replace_text(pause, "0")
     with controller_process(tmp_path, start=["-c", SLOW, str(pause)]) as controller:
         peer = Peer(controller.port, 1)
         peer.run(controller.applied)
-        pause.write_text(str(pause_s))
+        replace_text(pause, str(pause_s))
         peer.send(1000 * message(MessageType.BARRIER_REPLY))
         let_pass(0.5)
         began = time.monotonic()
@@ -157,9 +164,7 @@ def test_steps_of_the_wall_clock_change_nothing(tmp_path: Path, live: Starter) -
     steps = tmp_path / "steps"
 
     def step(to_s: float) -> None:
-        new = steps.with_suffix(".new")  # the controller must never read half a number
-        new.write_text(str(to_s))
-        new.rename(steps)
+        replace_text(steps, str(to_s))
 
     step(0)
     adaptive = {"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500}
