@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +162,34 @@ def measure_loop(
         return _Run(topology, policy, Path(folder), seconds, url, crew or Crew()).measure()
 
 
+class Place(Enum):
+    """On which cores controllers and switches run."""
+
+    APART = auto()
+    """All controllers on one core, the switches on another one."""
+    CORE_EACH = auto()
+    """Each controller on a core of its own. The switches use all cores, also those of the controllers."""
+    ANYWHERE = auto()
+    """All processes use all cores."""
+
+
 @dataclass(frozen=True)
 class Crew:
     """The controllers of a run. Several share the switches."""
 
     size: int = 1
-    is_pinned: bool = True
-    """Whether controllers and switches have a core each. Otherwise, all processes use all cores."""
+    place: Place = Place.APART
+
+    def cores_of(self, controller: int) -> str:
+        """Return the cores of a controller, as `taskset` takes them."""
+        cores = sorted(os.sched_getaffinity(0))
+        number = {Place.APART: 0, Place.CORE_EACH: controller % len(cores)}.get(self.place)
+        return ",".join(map(str, cores)) if number is None else str(cores[number])
+
+    @property
+    def cores_of_switches(self) -> str:
+        cores = sorted(os.sched_getaffinity(0))
+        return str(cores[-1]) if self.place is Place.APART else ",".join(map(str, cores))
 
 
 class SwitchesEndedEarly(RuntimeError):
@@ -194,11 +216,8 @@ class _Run:
             self._ports: list[int] = [server.getsockname()[1] for server in free]
 
     def measure(self) -> Loop:
-        cores = sorted(os.sched_getaffinity(0))
-        all_cores = ",".join(map(str, cores))
-        switches = self._start_switches(str(cores[-1]) if self._crew.is_pinned else all_cores)
-        place = str(cores[0]) if self._crew.is_pinned else all_cores
-        controllers = [self._start_controller(place, port) for port in self._ports]
+        switches = self._start_switches(self._crew.cores_of_switches)
+        controllers = [self._start_controller(number) for number in range(self._crew.size)]
         try:
             said = switches.stdout
             assert said is not None
@@ -225,8 +244,9 @@ class _Run:
     def _log(self) -> str:
         return "".join(path.read_text() for path in sorted(self._folder.glob("controller-*.log")))
 
-    def _start_controller(self, cores: str, port: int) -> subprocess.Popen[bytes]:
-        argv = ["taskset", "--cpu-list", cores, *service_argv("controller")]
+    def _start_controller(self, number: int) -> subprocess.Popen[bytes]:
+        port = self._ports[number]
+        argv = ["taskset", "--cpu-list", self._crew.cores_of(number), *service_argv("controller")]
         argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{port}"]
         argv += ["--share"] if self._crew.size > 1 else []
         return spawn(argv, log_file=self._folder / f"controller-{port}.log")
@@ -239,7 +259,7 @@ class _Run:
             "ports": self._ports,
             "seconds": self._seconds,
             "warm_polls": 30,
-            "limit_s": 120.0,
+            "limit_s": 240.0,
         }
         path = self._folder / "order.json"
         path.write_text(json.dumps(order) + "\n")

@@ -194,12 +194,19 @@ def _control_results() -> Iterator[Result]:
 
 
 def _shared_results() -> Iterator[Result]:
-    """Two controllers that share more ports than one can hold, and one, in turn. All processes use all cores."""
+    """Two controllers that share more ports than they can hold, and one, in turn. Each has a core of its own."""
     from sluice.bench.shared import INTERVAL_MS, SCHEME, measure_shared
 
     found = measure_shared()
-    name = f"control loop, {SCHEME}, ports polled every {INTERVAL_MS} ms by two controllers"
-    yield Result(name, found.by_two, "ports", found.by_one, "one controller", found.ratio)
+    one, two, free = found.one, found.two, found.one_anywhere
+    of = f"control loop, {SCHEME}, two controllers"
+    ports, cost = f"{of}, ports polled every {INTERVAL_MS} ms", f"{of}, CPU time a port and interval"
+    yield Result(ports, two.ports, "ports", one.ports, "one controller", found.ports_ratio)
+    name = "one controller on all cores"
+    yield Result(f"{ports}, free", two.ports, "ports", free.ports, name, found.ports_ratio_anywhere)
+    yield Result(cost, two.us_a_port, "us", one.us_a_port, "one controller", found.cost_ratio)
+    switches = two.us_a_port_of_switches
+    yield Result(f"{cost}, switches", switches, "us", one.us_a_port_of_switches, "one controller")
 
 
 THREADS_AT_HOSTS = (144, 1024)

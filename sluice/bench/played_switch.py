@@ -74,7 +74,7 @@ class Switch:
             StatsType.FLOW: in_parts(b"".join(map(entry, rules.flows))),
             StatsType.GROUP_DESC: in_parts(group_statistics(rules)),
         }
-        self._traffic = Traffic(len(ports), seed)
+        self.traffic = Traffic(len(ports), seed)
         self._counters_at: float | None = None
         self._committing = False
         self._staged: list[tuple[int, int, int]] = []
@@ -118,7 +118,7 @@ class Switch:
     def _polled(self, xid: int) -> memoryview:
         now = time.monotonic()
         self.record.polls_at.append(now)
-        self._traffic.flows_end(len(self.record.polls_at))
+        self.traffic.flows_end(len(self.record.polls_at))
         reply = self._count(Table.ENDS, xid)
         self._counters_at = time.monotonic()
         return reply
@@ -126,10 +126,10 @@ class Switch:
     def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> memoryview:
         counters = self._low_tags if low_tags else self._tables[table]
         if table == Table.ENDS:
-            counters.write(_PACKETS_AT, self._traffic.completed)
+            counters.write(_PACKETS_AT, self.traffic.completed)
         else:
-            counters.write(_PACKETS_AT, self._traffic.packets)
-            counters.write(_BYTES_AT, self._traffic.size_bytes)
+            counters.write(_PACKETS_AT, self.traffic.packets)
+            counters.write(_BYTES_AT, self.traffic.size_bytes)
         self.record.entries += len(counters)
         return counters.reply(xid)
 

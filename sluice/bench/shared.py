@@ -1,43 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many ports two controllers hold that share the switches, compared with one, on the same cores.
+"""How many ports two controllers hold that share the switches, compared with one.
 
-The fabric is larger than one controller can hold, so the share of the due polls that are made says how many ports it
-holds. Under `mlfq-adaptive`, one controller holds nearly the largest fabric, so the scheme is `sluice`.
-Simulated switches need CPU time, too: on two cores, two controllers and the switches compete for them.
+Each controller has a core of its own, and the simulated switches use what is left of both. So a controller with c and
+switches with s CPU seconds for a port limit the ratio to 2 c / (c + s), and to 2 on more cores. For comparison, one
+controller may use both cores: its threads read and write sockets beside each other, but decide one after another.
+
+The fabric is larger than two controllers can hold, so the share of the due polls that are made says how many ports they
+hold. Under `mlfq-adaptive`, one controller holds nearly the largest fabric, so the scheme is `sluice`.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluice.bench.control import INTERVAL_MS, Crew, measure_loop
+from sluice.bench.control import INTERVAL_MS, Crew, Loop, Place, measure_loop
 
-__all__ = ["INTERVAL_MS", "SCHEME", "Shared", "measure_shared"]
+__all__ = ["INTERVAL_MS", "SCHEME", "Held", "Shared", "measure_shared"]
 
-SCHEME, LEAVES = "sluice", 40
+SCHEME, LEAVES = "sluice", 52
 ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Ports whose counters are read in every interval: medians, and the median ratio of neighbouring measurements."""
+class Held:
+    """What controllers hold, and its cost."""
 
-    by_one: float
-    by_two: float
-    ratio: float
+    ports: float
+    """Ports whose counters are read in every interval."""
+    us_a_port: float
+    """CPU time of the controllers for one of these ports and one interval."""
+    us_a_port_of_switches: float
+
+    @classmethod
+    def of(cls, loop: Loop) -> Held:
+        ports = loop.ports * loop.kept
+        us_a_core = INTERVAL_MS * 1000 / ports
+        return cls(ports, loop.cpu * us_a_core, loop.switches_cpu * us_a_core)
+
+    @classmethod
+    def median(cls, several: Sequence[Held]) -> Held:
+        return cls(
+            statistics.median(held.ports for held in several),
+            statistics.median(held.us_a_port for held in several),
+            statistics.median(held.us_a_port_of_switches for held in several),
+        )
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Medians, and the median ratios of neighbouring measurements: two controllers to one."""
+
+    one: Held
+    one_anywhere: Held
+    """One controller that may use all cores."""
+    two: Held
+    ports_ratio: float
+    ports_ratio_anywhere: float
+    cost_ratio: float
 
 
 def measure_shared() -> Shared:
-    """Measure one and two controllers in turn."""
-    ones, twos = [], []
+    """Measure one and two controllers in turn, in six minutes."""
+    ones, anywhere, twos = [], [], []
     for _ in range(ROUNDS):
-        ones.append(_held_ports(1))
-        twos.append(_held_ports(2))
-    ratios = [two / one for one, two in zip(ones, twos, strict=True)]
-    return Shared(statistics.median(ones), statistics.median(twos), statistics.median(ratios))
+        ones.append(_held(Crew(1, Place.CORE_EACH)))
+        twos.append(_held(Crew(2, Place.CORE_EACH)))
+        anywhere.append(_held(Crew(1, Place.ANYWHERE)))
+    return Shared(
+        one=Held.median(ones),
+        one_anywhere=Held.median(anywhere),
+        two=Held.median(twos),
+        ports_ratio=_ratio(twos, ones, lambda held: held.ports),
+        ports_ratio_anywhere=_ratio(twos, anywhere, lambda held: held.ports),
+        cost_ratio=_ratio(twos, ones, lambda held: held.us_a_port),
+    )
 
 
-def _held_ports(controllers: int) -> float:
-    loop = measure_loop(SCHEME, LEAVES, crew=Crew(controllers, is_pinned=False))
-    return loop.ports * loop.kept
+def _held(crew: Crew) -> Held:
+    return Held.of(measure_loop(SCHEME, LEAVES, crew=crew))
+
+
+def _ratio(twos: Sequence[Held], ones: Sequence[Held], what: Callable[[Held], float]) -> float:
+    return statistics.median(what(two) / what(one) for two, one in zip(twos, ones, strict=True))

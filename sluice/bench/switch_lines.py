@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from controller.openflow import Framer, MessageType
+from controller.openflow import Frame, Framer, MessageType
 from runtime.wait import wait_until
 from sluice.bench.played_switch import Record, Switch
 from sluice.bench.switch_messages import message
@@ -24,9 +24,11 @@ _RECEIVE_BYTES = 1 << 16
 class Line:
     """A connection of a switch to a controller."""
 
-    def __init__(self, switch: Switch, port: int, received: memoryview) -> None:
-        """`received`: the place for received bytes, which all connections share."""
-        self._switch, self._framer, self._received = switch, Framer(), received
+    def __init__(
+        self, answer: Callable[[Frame], bytes | memoryview], port: int, received: memoryview
+    ) -> None:
+        """`answer`: of the switch to a message. `received`: the place for received bytes, for all connections."""
+        self._answer, self._framer, self._received = answer, Framer(), received
         self._unsent: deque[memoryview] = deque()
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -50,7 +52,7 @@ class Line:
     def _read(self) -> bool:
         size = self.socket.recv_into(self._received)
         for frame in self._framer.feed(bytes(self._received[:size])):
-            if answer := self._switch.answer(frame):
+            if answer := self._answer(frame):
                 self._send(answer)
         return size > 0
 
@@ -84,7 +86,7 @@ class Serving:
         for port in ports:
             wait_until(partial(_listens, port), "the controller listens", timeout_s=60)
             for switch in switches:
-                line = Line(switch, port, received)
+                line = Line(switch.answer, port, received)
                 self._selector.register(line.socket, line.events, line)
 
     @property

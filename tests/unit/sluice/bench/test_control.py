@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.bench import control as bench_control
-from sluice.bench.control import SCHEMES, Crew, Loop, measure_decoding, measure_loop, most_leaves
+from sluice.bench.control import SCHEMES, Crew, Loop, Place, measure_decoding, measure_loop, most_leaves
 from store import observed
 from tests.kit.known import known
 
@@ -30,7 +30,7 @@ def test_loop__polls_moves_rules_and_leaves_the_maps_that_the_controller_tells_o
 
 
 def test_loop__of_two_controllers_that_share_the_switches() -> None:
-    loop = measure_loop("mlfq-adaptive", 1, 2.0, crew=Crew(2, is_pinned=False))
+    loop = measure_loop("mlfq-adaptive", 1, 2.0, crew=Crew(2, Place.ANYWHERE))
     assert loop.switches == 5
     assert 0 < loop.kept < 1.1
     assert loop.rules_per_s > 0
@@ -56,7 +56,7 @@ def test_most_leaves__finds_the_largest_that_keeps_the_pace_to_a_tenth(
     monkeypatch: pytest.MonkeyPatch, true_most: int
 ) -> None:
     def kept(_scheme: str, leaves: int, _seconds: float) -> Loop | None:
-        return Loop(leaves, 1, 1, 1, 1, 1, 1, 1, 1) if leaves <= true_most else None
+        return Loop(leaves, 1, 1, 1, 1, 1, 1, 1, 1, 1) if leaves <= true_most else None
 
     monkeypatch.setattr(bench_control, "_kept_loop", kept)
     found = known(most_leaves("mlfq-adaptive", 50, 100)).ports
