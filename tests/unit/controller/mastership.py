@@ -83,7 +83,7 @@ class Link(Xids):
         return True
 
     def _take_bundle(self, barrier: Frame) -> None:
-        session = self._controller._sessions[DPID]
+        session = self._controller._led.sessions[DPID]
         assert session._transaction is not None
         if session._transaction.step + 1 < len(session._transaction.steps):
             self.at_once.append(BarrierReply(barrier.xid))
@@ -129,14 +129,14 @@ class Candidate:
 
     def heard(self) -> tuple[bool, int]:
         """Return whether the application leads the switch, and in which generation anybody does."""
-        return self._of_switch(self.app._lease)
+        return self._of_switch(self.app._led.lease)
 
     def _of_switch(self, status: LeaseStatus | None) -> tuple[bool, int]:
         return (status.leads, status.generation) if status is not None else (False, 0)
 
     def wanted(self) -> int:
         """Return the policy version that the application wants at the switch."""
-        return self.app._desired.version if self.app._desired is not None else 0
+        return self.app._led.desired.version if self.app._led.desired is not None else 0
 
     def tenure(self) -> Tenure | None:
         return self.app.recorder._tenure
@@ -197,7 +197,7 @@ class Candidate:
 
     def advance(self) -> None:
         now_ns = time.monotonic_ns()
-        self.app._advance_sessions(now_ns, now_ns)
+        self.app._led.advance(now_ns, now_ns)
         while self.link.at_once:
             self._answer(self.link.at_once.popleft())
 
@@ -243,7 +243,7 @@ class Candidate:
         assert list(self.app.recorder._waiting) == before
 
     def session(self) -> dict[str, Any]:
-        session = self.app._sessions.get(DPID)
+        session = self.app._led.sessions.get(DPID)
         if session is None:
             return {"state": "none", "known": 0}
         running = session._transaction
@@ -279,7 +279,7 @@ class SharingCandidate(Candidate):
         return (DPID in share.held, share.known.get(DPID, 0)) if share is not None else (False, 0)
 
     def wanted(self) -> int:
-        return super().wanted() if DPID in self.app._states else 0
+        return super().wanted() if DPID in self.app._led.states else 0
 
     def tenure(self) -> Tenure | None:
         return self.app.recorder._parts.get(DPID)
@@ -327,7 +327,7 @@ class World:
             link.role = kind
         elif kind == "commit" and link.role != "slave":
             self.rules, self.writer = version, generation
-            session = candidate.app._sessions.get(DPID)
+            session = candidate.app._led.sessions.get(DPID)
             bundle = session._bundle_id if session is not None else 0
             link.up.append([BundleReply(bundle, committed=True), BarrierReply(request.xid)])
         elif kind != "slave":

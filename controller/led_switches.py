@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The switches that this controller leads: a state for each, a session for each that is connected, and their results.
+
+It belongs to the application's thread (app.py). Which switches it leads, the lease says.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
+
+from controller import openflow
+from controller.connection import Connection
+from controller.counts import QueueCounts
+from controller.leadership import LeaseStatus
+from controller.metrics import ControllerMetrics, SwitchMetrics
+from controller.policing import Verdict
+from controller.port_settings import ThresholdsInForce
+from controller.reporting import Reporter
+from controller.session import Session
+from controller.state import Desired, SwitchState
+from policy.graph import Topology
+from policy.sanctions import Demoted
+from policy.sightings import SeenHost
+from policy.urgency import UrgencyReport
+
+log = logging.getLogger(__name__)
+
+MAX_SETTLING = 8
+"""Switches whose rules are read and corrected at once. The others keep the rules that they have.
+"""
+
+
+class LedSwitches:
+    def __init__(
+        self,
+        reporter: Reporter,
+        stopped: threading.Event,
+        hosts_seen: Callable[[int, list[SeenHost]], None],
+        doubt: Callable[[int], None],
+    ) -> None:
+        """`stopped`: the controller ends. `hosts_seen` takes the hosts that a switch has learned, by its datapath id.
+
+        `doubt` takes the datapath id of a switch that has reported another master.
+        """
+        self._reporter, self._stopped, self._hosts_seen, self._doubt = reporter, stopped, hosts_seen, doubt
+        self.lease: LeaseStatus | None = None
+        self.desired: Desired | None = None
+        """None while another controller leads."""
+        self.states: dict[int, SwitchState] = {}
+        self.sessions: dict[int, Session] = {}
+        self.metrics = ControllerMetrics()
+        self._dpids: dict[str, int] = {}
+        self._applied_version = 0
+
+    # ── What it leads ───────────────────────────────────────────────────────────────────────────
+
+    def may_act(self, now_ns: int) -> bool:
+        """Whether this controller leads, has looked at the lease recently, and is not stopping."""
+        leads = self.lease is not None and self.lease.leads and self.lease.is_fresh(now_ns)
+        return leads and not self._stopped.is_set()
+
+    def generation(self) -> int | None:
+        """Return the generation of the lease, or of the newest own part; None while another controller leads."""
+        return self.lease.generation if self.lease is not None and self.lease.leads else None
+
+    @property
+    def shares(self) -> bool:
+        """Whether several controllers share the switches."""
+        return self.lease is not None and self.lease.share is not None
+
+    def knows(self, dpid: int) -> bool:
+        """Whether the topology has this switch, whichever controller leads it."""
+        return dpid in self._dpids.values()
+
+    def reset(self) -> None:
+        """Forget what is desired: a controller that begins to lead receives it again."""
+        self.desired = None
+        self.clear()
+        self._applied_version = 0
+
+    def clear(self) -> None:
+        """Forget all switches."""
+        self.sessions.clear()
+        self.states.clear()
+
+    def forget(self, dpid: int) -> None:
+        self.sessions.pop(dpid, None)
+        self.states.pop(dpid, None)
+
+    # ── Desired state ───────────────────────────────────────────────────────────────────────────
+
+    def has_ports_of(self, topology: Topology) -> bool:
+        """Whether the desired network has the same ports as this one."""
+        return self.desired is not None and self.desired.topology.has_ports_of(topology)
+
+    def adopt(self, desired: Desired) -> Collection[int]:
+        """Take another desired state. Returns the datapath ids of the switches that can have a session since then."""
+        before, is_known = self.desired, self.has_ports_of(desired.topology)
+        self.desired = desired
+        if before is None or before.version != desired.version:
+            log.info("policy version %d: %s", desired.version, desired.policy.scheme)
+        if not is_known:
+            return self._adopt_topology(desired)
+        for state in self.states.values():
+            state.reroute(desired.topology)
+            state.want(desired)
+            self.hosts_judged(state, state.take_verdicts())
+        return self._begin(desired) if self.shares else ()
+
+    def _adopt_topology(self, desired: Desired) -> Collection[int]:
+        self._dpids = {switch.name: switch.dpid for switch in desired.topology.switches}
+        self._reporter.dpids = self._dpids
+        self.clear()
+        new = self._begin(desired)
+        if not self.shares:
+            demoted = [port for state in self.states.values() for port in state.demoted_ports]
+            self._reporter.demoted_ports(demoted)
+        return new
+
+    def _begin(self, desired: Desired) -> Collection[int]:
+        """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
+        switches = desired.topology.switches
+        new = {
+            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
+            for turn, switch in enumerate(switches)
+            if self.lease and self.lease.leads_at(switch.dpid) and switch.dpid not in self.states
+        }
+        self.states |= new
+        for dpid in new:
+            self._record(dpid, connected=False)
+        for state in new.values():
+            self.hosts_judged(state, state.take_verdicts())
+            if self.shares:
+                self._reporter.demoted_ports_of(state.name, state.demoted_ports, state.port_ids)
+        return new
+
+    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
+        """Take what the agents report about urgency tags, by agent."""
+        for state in self.states.values():
+            state.explain_urgency(reports)
+
+    def check_applied(self) -> None:
+        """Report, once for each version, that every switch of the topology implements it.
+
+        If the switches are shared, the coordinator does so by their rows (`rollout.py`).
+        """
+        if self.shares or self.desired is None or self.desired.version == self._applied_version:
+            return
+        version = self.desired.version
+        if all(d in self.sessions and s.version == version for d, s in self.states.items()):
+            self._applied_version = version
+            self._reporter.applied(self.desired, len(self.states))
+
+    # ── Sessions ────────────────────────────────────────────────────────────────────────────────
+
+    def open_session(self, dpid: int, connection: Connection) -> bool:
+        """Begin a session with a switch. Returns False if this controller does not lead it."""
+        if self.lease is None or (state := self.states.get(dpid)) is None:
+            return False
+        log.info("%s is connected from %s", state.name, connection.place)
+        state.connected(time.monotonic_ns())
+        self.metrics.connected(state.name)
+        generation, metrics = self.lease.generation_at(dpid), SwitchMetrics(self.metrics)
+        self.sessions[dpid] = Session(connection, state, self, generation, metrics)
+        self._record(dpid, connected=True)
+        self._reporter.connected(dpid, state.name)
+        return True
+
+    def close_session(self, dpid: int) -> None:
+        session = self.sessions.pop(dpid, None)
+        if session is not None:
+            self._record(dpid, connected=False)
+            self._reporter.disconnected(dpid, session.state.name)
+
+    def advance(self, now_ns: int, at_ns: int) -> None:
+        """Advance all started sessions, and let a few others begin.
+
+        If all switches of a network connect at one moment, one controller cannot read and correct
+        all rules within the time limit of an operation. So at most MAX_SETTLING do at once.
+        """
+        begun = [session for session in self.sessions.values() if session.has_begun]
+        room = MAX_SETTLING - sum(session.is_settling for session in begun)
+        waiting = (session for session in self.sessions.values() if not session.has_begun)
+        for session in [*begun, *islice(waiting, max(0, room))]:
+            session.check_time(at_ns)
+            session.advance(now_ns)
+
+    # ── Results of sessions ─────────────────────────────────────────────────────────────────────
+
+    def mastership_lost(self, state: SwitchState) -> None:
+        """A switch has reported another master: request nothing until the lease has been read."""
+        log.warning("%s reports that another controller is its master", state.name)
+        dpid = self._dpids[state.name]
+        self.sessions.pop(dpid, None)
+        self._doubt(dpid)
+
+    def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
+        self._reporter.thresholds(state.name, news)
+        dpid = self._dpids[state.name]
+        if self._reporter.recorded_version(dpid) != state.version:
+            self._record(dpid, connected=True)
+            self.check_applied()
+
+    def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
+        self._reporter.queues(state, counts)
+
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
+        dpid = self._dpids[state.name]
+        self._hosts_seen(dpid, openflow.learned_hosts(dpid, learned_rules))
+
+    def hosts_judged(self, state: SwitchState, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            if isinstance(verdict, Demoted):
+                self.metrics.demoted(verdict.host)
+            self._reporter.verdict(state.name, verdict)
+
+    def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
+        self._reporter.change_refused(state.name, error, subject)
+
+    # ── Rows ────────────────────────────────────────────────────────────────────────────────────
+
+    def record_presence(self) -> None:
+        """Update the rows of the connected switches."""
+        for dpid in self.sessions:
+            self._record(dpid, connected=True)
+
+    def _record(self, dpid: int, *, connected: bool) -> None:
+        state = self.states[dpid]
+        version = state.version if connected else None
+        self._reporter.switch(dpid, state.name, connected=connected, version=version)
