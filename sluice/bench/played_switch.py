@@ -24,6 +24,8 @@ from policy.desired import Policy
 from policy.graph import Topology
 from policy.queue_map import queue_map
 from sluice.bench.switch_messages import (
+    BYTES_AT,
+    PACKETS_AT,
     CounterTable,
     entry,
     group_statistics,
@@ -36,7 +38,6 @@ from sluice.bench.switch_traffic import Traffic
 
 _COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
 """Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""
-_PACKETS_AT, _BYTES_AT = 32, 40
 _BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
 _REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
 _COMMIT = 4
@@ -126,10 +127,10 @@ class Switch:
     def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> memoryview:
         counters = self._low_tags if low_tags else self._tables[table]
         if table == Table.ENDS:
-            counters.write(_PACKETS_AT, self.traffic.completed)
+            counters.write(PACKETS_AT, self.traffic.completed)
         else:
-            counters.write(_PACKETS_AT, self.traffic.packets)
-            counters.write(_BYTES_AT, self.traffic.size_bytes)
+            counters.write(PACKETS_AT, self.traffic.packets)
+            counters.write(BYTES_AT, self.traffic.size_bytes)
         self.record.entries += len(counters)
         return counters.reply(xid)
 

@@ -6,7 +6,7 @@ No connection waits for another one: what the kernel does not take at once is se
 
 from __future__ import annotations
 
-import selectors
+import select
 import socket
 import time
 from collections import deque
@@ -38,14 +38,14 @@ class Line:
     @property
     def events(self) -> int:
         """What the connection waits for."""
-        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        return select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0)
 
     def turn(self, events: int) -> bool:
         """Send and answer what is possible. Returns False once the controller has closed the connection."""
         try:
-            if events & selectors.EVENT_WRITE:
+            if events & select.EPOLLOUT:
                 self._send_rest()
-            return not events & selectors.EVENT_READ or self._read()
+            return not events & ~select.EPOLLOUT or self._read()
         except ConnectionError:
             return False
 
@@ -81,17 +81,18 @@ class Serving:
 
     def __init__(self, switches: list[Switch], ports: list[int]) -> None:
         self._switches = switches
-        self._selector = selectors.DefaultSelector()
+        self._poll, self._lines = select.epoll(), dict[int, Line]()
         received = memoryview(bytearray(_RECEIVE_BYTES))
         for port in ports:
             wait_until(partial(_listens, port), "the controller listens", timeout_s=60)
             for switch in switches:
                 line = Line(switch.answer, port, received)
-                self._selector.register(line.socket, line.events, line)
+                self._lines[line.socket.fileno()] = line
+                self._poll.register(line.socket, line.events)
 
     @property
     def connected(self) -> bool:
-        return bool(self._selector.get_map())
+        return bool(self._lines)
 
     def measure(self, seconds: float) -> list[Record]:
         for switch in self._switches:
@@ -111,15 +112,17 @@ class Serving:
         while not condition():
             if time.monotonic() > deadline:
                 raise TimeoutError("the controller did not send enough polls in time")
-            for key, events in self._selector.select(0.05):
-                self._turn(key, events)
+            for descriptor, events in self._poll.poll(0.05):
+                self._turn(descriptor, events)
 
-    def _turn(self, key: selectors.SelectorKey, events: int) -> None:
-        line: Line = key.data
+    def _turn(self, descriptor: int, events: int) -> None:
+        line = self._lines[descriptor]
+        waited_for = line.events
         if not line.turn(events):
-            self._selector.unregister(line.socket)
-        elif line.events != key.events:
-            self._selector.modify(line.socket, line.events, line)
+            self._poll.unregister(descriptor)
+            self._lines.pop(descriptor).socket.close()
+        elif line.events != waited_for:
+            self._poll.modify(descriptor, line.events)
 
 
 def _listens(port: int) -> bool:

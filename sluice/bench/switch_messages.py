@@ -18,6 +18,8 @@ from controller.tables import Table
 
 _PART_BYTES = 60_000
 _WORD_BYTES = 8
+PACKETS_AT, BYTES_AT = 32, 40
+"""Where the counters are in an entry."""
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
@@ -51,7 +53,6 @@ class CounterTable:
         self._reply = bytearray().join(
             statistics(StatsType.FLOW, b"".join(part), more=part is not parts[-1]) for part in parts
         )
-        words = np.frombuffer(self._reply, ">u8")
         heads = np.arange(len(parts)) * (MULTIPART_HEADER_BYTES + in_part * width)
         self._xids, self._xid_at = np.frombuffer(self._reply, ">u4"), heads // 4 + 1
         # Only the rules of IPv4 count, or of trunks; those of IPv6 and of the other groups stay at zero.
@@ -61,15 +62,18 @@ class CounterTable:
         self._cells = row * codes + code
         """Of each entry that counts: its index in the values of (port, code)."""
         starts = [MULTIPART_HEADER_BYTES * (1 + at // in_part) + at * width for at in counting]
-        self._words, self._word_at = words, np.asarray(starts, np.int64) // _WORD_BYTES
-        """Of each entry that counts: its begin in the reply. In OpenFlow, all lengths are multiples of a word."""
+        # Words of the host's byte order: numpy would write others through a buffer. All lengths in OpenFlow are words.
+        self._words = np.frombuffer(self._reply, np.int64)
+        first = np.asarray(starts, np.int64) // _WORD_BYTES
+        self._word_at = {at: first + at // _WORD_BYTES for at in (PACKETS_AT, BYTES_AT)}
 
     def __len__(self) -> int:
         return self._size
 
     def write(self, at: int, values: npt.NDArray[np.int64]) -> None:
-        """Write the values of (port, code) into the counters that start at byte `at` of an entry."""
-        self._words[self._word_at + at // _WORD_BYTES] = values.reshape(-1).take(self._cells)
+        """Write the values of (port, code) into the counters at byte `at` of the entries."""
+        counted = values.reshape(-1).take(self._cells).astype(">i8")
+        self._words[self._word_at[at]] = counted.view(np.int64)
 
     def reply(self, xid: int) -> memoryview:
         """Return the whole table, in as many messages as needed. The bytes are valid until the next call."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import select
-import selectors
 import socket
 import struct
 from collections.abc import Iterator
@@ -142,7 +141,7 @@ def a_listener() -> Iterator[socket.socket]:
 
 
 def pending(line: Line) -> bool:
-    return bool(line.events & selectors.EVENT_WRITE)
+    return bool(line.events & select.EPOLLOUT)
 
 
 def test_line__what_a_slow_controller_has_not_read_waits_as_it_was(listener: socket.socket) -> None:
@@ -176,7 +175,7 @@ def test_line__what_a_slow_controller_has_not_read_waits_as_it_was(listener: soc
 def turned(line: Line) -> bool:
     """Let a connection do what it can. Returns True."""
     readable, writable, _ = select.select([line.socket], [line.socket] if pending(line) else [], [], 0.1)
-    line.turn((selectors.EVENT_READ if readable else 0) | (selectors.EVENT_WRITE if writable else 0))
+    line.turn((select.EPOLLIN if readable else 0) | (select.EPOLLOUT if writable else 0))
     return True
 
 
@@ -187,4 +186,4 @@ def test_line__ends_with_its_controller(switch: Switch, listener: socket.socket)
     controller.close()
     with line.socket:
         select.select([line.socket], [], [], 10)
-        assert not line.turn(selectors.EVENT_READ)
+        assert not line.turn(select.EPOLLIN)
