@@ -202,7 +202,6 @@ def _shared_results() -> Iterator[Result]:
     of = f"control loop, {SCHEME}, two controllers"
     ports, cost = f"{of}, ports polled every {INTERVAL_MS} ms", f"{of}, CPU time a port and interval"
     yield Result(ports, two.ports, "ports", one.ports, "one controller", found.ports_ratio)
-    yield Result(f"{ports}, free", two.ports, "ports", found.one_anywhere.ports, "one on all cores")
     yield Result(cost, two.us_a_port, "us", one.us_a_port, "one controller", found.cost_ratio)
     switches = two.us_a_port_of_switches
     yield Result(f"{cost}, switches", switches, "us", one.us_a_port_of_switches, "one controller")
