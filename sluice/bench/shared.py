@@ -4,8 +4,8 @@
 Each controller has a core of its own, and the simulated switches use what is left of both. So a controller with c and
 switches with s CPU seconds for a port limit the ratio to 2 c / (c + s), and to 2 on more cores.
 
-The fabrics are larger than the controllers can hold, so the share of the due polls that are made says how many ports they
-hold. One controller gets half of the switches of two. With all of them, it would poll each so rarely that it would
+The fabrics are larger than the controllers can hold, so the share of the due polls that are made says how many ports
+they hold. One controller gets half of the switches of two. With all of them, it would poll each so rarely that it would
 change fewer rules, and a port would cost it less. Under `mlfq-adaptive`, one controller holds nearly the largest
 fabric, so the scheme is `sluice`.
 """
