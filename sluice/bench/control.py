@@ -169,8 +169,6 @@ class Place(Enum):
     """All controllers on one core, the switches on another one."""
     CORE_EACH = auto()
     """Each controller on a core of its own. The switches use all cores, also those of the controllers."""
-    ANYWHERE = auto()
-    """All processes use all cores."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +178,10 @@ class Crew:
     size: int = 1
     place: Place = Place.APART
 
-    def cores_of(self, controller: int) -> str:
-        """Return the cores of a controller, as `taskset` takes them."""
+    def core_of(self, controller: int) -> str:
+        """Return the core of a controller, as `taskset` takes it."""
         cores = sorted(os.sched_getaffinity(0))
-        number = {Place.APART: 0, Place.CORE_EACH: controller % len(cores)}.get(self.place)
-        return ",".join(map(str, cores)) if number is None else str(cores[number])
+        return str(cores[0 if self.place is Place.APART else controller % len(cores)])
 
     @property
     def cores_of_switches(self) -> str:
@@ -246,7 +243,7 @@ class _Run:
 
     def _start_controller(self, number: int) -> subprocess.Popen[bytes]:
         port = self._ports[number]
-        argv = ["taskset", "--cpu-list", self._crew.cores_of(number), *service_argv("controller")]
+        argv = ["taskset", "--cpu-list", self._crew.core_of(number), *service_argv("controller")]
         argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{port}"]
         argv += ["--share"] if self._crew.size > 1 else []
         return spawn(argv, log_file=self._folder / f"controller-{port}.log")

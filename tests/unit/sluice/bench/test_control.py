@@ -30,7 +30,7 @@ def test_loop__polls_moves_rules_and_leaves_the_maps_that_the_controller_tells_o
 
 
 def test_loop__of_two_controllers_that_share_the_switches() -> None:
-    loop = measure_loop("mlfq-adaptive", 1, 2.0, crew=Crew(2, Place.ANYWHERE))
+    loop = measure_loop("mlfq-adaptive", 1, 2.0, crew=Crew(2, Place.CORE_EACH))
     assert loop.switches == 5
     assert 0 < loop.kept < 1.1
     assert loop.rules_per_s > 0

@@ -38,12 +38,11 @@ def test_crew__controllers_and_switches_get_the_cores_of_their_place(
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
     crew = Crew(2, place)
-    found = [crew.cores_of(0), crew.cores_of(1), crew.cores_of_switches]
+    found = [crew.core_of(0), crew.core_of(1), crew.cores_of_switches]
     assert (
         found
         == {
             Place.APART: ["0", "0", "1"],
             Place.CORE_EACH: ["0", "1", "0,1"],
-            Place.ANYWHERE: ["0,1", "0,1", "0,1"],
         }[place]
     )
