@@ -15,6 +15,7 @@ from sqlalchemy import Engine, Select, func, select
 from policy.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
 from policy.schemes import SCHEMES
 from policy.units import US_PER_S
+from store.connections import reading
 from store.flow_list import newest_after
 from store.schema import flows
 
@@ -154,7 +155,7 @@ def _figures() -> Select[Any]:
 def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
     """Return the rows as the driver gives them: 10,000 arrive each second, and SQLAlchemy's rows
     cost three times as much."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         cursor = connection.execute(query).cursor
         assert cursor is not None, "a SELECT has a cursor"
         rows: Sequence[tuple[Any, ...]] = cursor.fetchall()

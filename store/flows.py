@@ -24,6 +24,7 @@ from policy.records import (
 )
 from policy.units import US_PER_S
 from store.bulk import insert_rows
+from store.connections import reading
 from store.flow_columns import known_scheme
 from store.flow_copy import copy_new
 from store.flow_list import newest_after
@@ -194,7 +195,7 @@ def newest_flows(engine: Engine, received_after: float, source: str, limit: int)
     """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
     query = newest_after(select(flows), received_after, source).limit(limit)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
@@ -226,7 +227,7 @@ def numbered_pages(
     chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
     while True:
         query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
-        with engine.connect() as connection:
+        with reading(engine) as connection:
             rows = connection.execute(query).all()
         if not rows:
             return
@@ -237,17 +238,17 @@ def numbered_pages(
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
     """Return the number of records after that sequence number."""
     query = select(func.count()).select_from(flows)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         found = connection.execute(query.where(flows.c.source == source, flows.c.sequence > after))
         return found.scalar_one()
 
 
 def last_sequence(engine: Engine) -> int:
     """Return the sequence number of the newest record; 0 before the first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
 
 
 def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [FlowRecord(**row._mapping) for row in connection.execute(query)]

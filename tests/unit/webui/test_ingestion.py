@@ -40,7 +40,7 @@ class Slow:
 
 
 def _waiting(ingestion: Ingestion, count: int) -> bool:
-    return len(ingestion._waiting) == count
+    return len(ingestion._together._waiting) == count
 
 
 def deliver(
