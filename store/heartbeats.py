@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select, text, update
+from sqlalchemy import Connection, Engine, TextClause, func, select, text, update
 
 from policy.agents import Heartbeat
 from policy.entries import write
 from store.ages import age_s
 from store.connections import reading
-from store.dialect import insert_for
 from store.schema import agents, policies
 
 MOST_AGENTS = 1000
@@ -36,16 +35,27 @@ class Kept:
     """Version of the newest policy; 0 before the first."""
 
 
+_GIVEN = (
+    "WITH given AS (SELECT * FROM json_to_recordset(CAST(:beats AS json)) "
+    "AS beat (name text, kind text, status json)), "
+)
+_ANSWER = (
+    # Local, so only this statement ends before the device has it.
+    "SELECT name, (SELECT max(version) FROM policies) AS version, set_config('synchronous_commit', 'off', true) FROM "
+)
 _REPLACE = text(
     # Two processes lock the rows in one order, so neither waits for a row while the other waits for one of its rows.
-    "WITH given (name, kind, status) AS (SELECT * FROM unnest("
-    "CAST(:names AS text[]), CAST(:kinds AS text[]), CAST(:statuses AS text[]))), "
-    "known AS (SELECT name FROM agents WHERE name = ANY(CAST(:names AS text[])) ORDER BY name FOR NO KEY UPDATE), "
-    "replaced AS (UPDATE agents SET kind = given.kind, status = CAST(given.status AS json), seen_at = :seen_at, "
+    f"{_GIVEN} known AS (SELECT name FROM agents WHERE name IN (SELECT name FROM given) ORDER BY name "
+    "FOR NO KEY UPDATE), replaced AS (UPDATE agents SET kind = given.kind, status = given.status, seen_at = :seen_at, "
     "seen_s = :seen_s FROM known JOIN given USING (name) WHERE agents.name = known.name RETURNING agents.name) "
-    # Local, so only this statement ends before the device has it.
-    "SELECT name, (SELECT max(version) FROM policies) AS version, set_config('synchronous_commit', 'off', true) "
-    "FROM replaced"
+    f"{_ANSWER} replaced"
+)
+_ADD = text(
+    f"{_GIVEN} added AS (INSERT INTO agents (name, kind, status, seen_at, seen_s) "
+    "SELECT name, kind, status, :seen_at, :seen_s FROM given ORDER BY name "
+    "LIMIT (SELECT greatest(0, :most - count(*)) FROM agents) ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, "
+    "status = excluded.status, seen_at = excluded.seen_at, seen_s = excluded.seen_s RETURNING name) "
+    f"{_ANSWER} added"
 )
 
 
@@ -53,30 +63,25 @@ def put_heartbeats(engine: Engine, beats: Mapping[str, Heartbeat]) -> Kept:
     """Store the heartbeats of known agents, by name, and those of others while there are fewer than MOST_AGENTS."""
     seen_s = age_s(engine)
     if engine.dialect.name == "postgresql":
-        kept, version = _replace(engine, beats, seen_s)
-        if len(kept) == len(beats):
-            return Kept(frozenset(kept), version)
-        beats = {name: beat for name, beat in beats.items() if name not in kept}
-    else:
-        kept = set()
+        kept = _execute(engine, _REPLACE, beats, seen_s)
+        new = {name: beat for name, beat in beats.items() if name not in kept.names}
+        if not new:
+            return kept
+        added = _execute(engine, _ADD, new, seen_s)
+        return Kept(kept.names | added.names, max(kept.policy_version, added.policy_version))
     with engine.begin() as connection:
-        kept |= {name for name, beat in sorted(beats.items()) if _put(connection, name, beat, seen_s)}
-        version = connection.execute(select(func.max(policies.c.version))).scalar() or 0
-    return Kept(frozenset(kept), version)
+        names = frozenset(name for name in sorted(beats) if _put(connection, name, beats[name], seen_s))
+        return Kept(names, connection.execute(select(func.max(policies.c.version))).scalar() or 0)
 
 
-def _replace(engine: Engine, beats: Mapping[str, Heartbeat], seen_s: float) -> tuple[set[str], int]:
-    """Do it for the agents that are known. Returns their names, and the newest policy's version if there is any."""
-    values = {
-        "names": list(beats),
-        "kinds": [beat.KIND for beat in beats.values()],
-        "statuses": [json.dumps(write(beat)) for beat in beats.values()],
-        "seen_at": time.time(),
-        "seen_s": seen_s,
-    }
+def _execute(engine: Engine, statement: TextClause, beats: Mapping[str, Heartbeat], seen_s: float) -> Kept:
+    given = [{"name": name, "kind": beat.KIND, "status": write(beat)} for name, beat in beats.items()]
+    values = {"beats": json.dumps(given), "seen_at": time.time(), "seen_s": seen_s}
+    if statement is _ADD:
+        values["most"] = MOST_AGENTS
     with reading(engine) as connection:
-        rows = connection.execute(_REPLACE, values).all()
-    return {row.name for row in rows}, (rows[0].version or 0) if rows else 0
+        rows = connection.execute(statement, values).all()
+    return Kept(frozenset(row.name for row in rows), (rows[0].version or 0) if rows else 0)
 
 
 def _put(connection: Connection, name: str, beat: Heartbeat, seen_s: float) -> bool:
@@ -86,8 +91,7 @@ def _put(connection: Connection, name: str, beat: Heartbeat, seen_s: float) -> b
         return True
     if connection.execute(select(func.count()).select_from(agents)).scalar_one() >= MOST_AGENTS:
         return False
-    added = insert_for(connection, agents).values(row)
-    connection.execute(added.on_conflict_do_update(index_elements=["name"], set_=row))
+    connection.execute(agents.insert().values(row))
     return True
 
 

@@ -4,7 +4,7 @@ them stay in memory until there is a new policy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
@@ -12,11 +12,13 @@ from sqlalchemy import Engine
 from policy.agents import NO_SETTINGS, AgentSettings, Heartbeat
 from policy.entries import write
 from store.desired import policy_in_force
-from store.heartbeats import put_heartbeats
+from store.heartbeats import MOST_AGENTS, put_heartbeats
 from webui.together import Together
 
 MOST_TOGETHER = 64
 """The most heartbeats in one transaction."""
+REMEMBERED_BYTES = 4096
+"""The longest body that is remembered."""
 
 
 class Outcome(NamedTuple):
@@ -36,8 +38,22 @@ class Heartbeats:
         self._together: Together[tuple[str, Heartbeat], Outcome] = Together(
             self._put, lambda _: 1, lambda: MOST_TOGETHER
         )
+        self._last: dict[str, tuple[bytes, Heartbeat]] = {}
+        """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
         self._settings: tuple[int, dict[str, Any]] = (0, write(NO_SETTINGS))
         """The newest policy's version, and the document of the settings that were in force then."""
+
+    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
+        """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
+        last = self._last.get(name)
+        if last is not None and last[0] == body:
+            return last[1]
+        beat = parsed(name, body)
+        if len(body) <= REMEMBERED_BYTES:
+            if len(self._last) >= MOST_AGENTS and last is None:
+                self._last.clear()  # some of them may be gone
+            self._last[name] = body, beat
+        return beat
 
     def add(self, name: str, beat: Heartbeat) -> Outcome:
         """Store an agent's heartbeat. Raises the store's error."""

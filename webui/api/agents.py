@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response, jsonify
 
 from policy.agents import (
@@ -24,7 +22,7 @@ from store.heartbeats import MOST_AGENTS
 from store.observed import add_event, find_agent
 from webui.agent_models import AgentSettingsModel
 from webui.api import blueprint
-from webui.bodies import read_json
+from webui.bodies import json_of, read_body
 from webui.error_models import Error
 from webui.errors import ApiError
 from webui.identity import check_agent, check_connections, must_renew
@@ -54,7 +52,7 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
-    beat = _heartbeat(path.name, read_json(MAX_HEARTBEAT_BYTES))
+    beat = services().heartbeats.read(path.name, read_body(MAX_HEARTBEAT_BYTES), _heartbeat)
     check_agent(path.name, beat.KIND)
     if isinstance(beat, HostHeartbeat):
         check_connections(path.name, beat.watch.connections)
@@ -78,8 +76,9 @@ def heartbeat(path: AgentPath) -> Response:
     return jsonify(document)
 
 
-def _heartbeat(name: str, document: Any) -> Heartbeat:
-    """Return the heartbeat of a document. Raises ApiError 422 for an agent whose version does not fit this one."""
+def _heartbeat(name: str, body: bytes) -> Heartbeat:
+    """Return the heartbeat of a body. Raises ApiError, 422 for an agent whose version does not fit this one."""
+    document = json_of(body)
     try:
         return heartbeat_from(document)
     except FieldError as error:
