@@ -109,10 +109,9 @@ class FlowColumns:
         return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
 
     def of_traffic(self, choice: str) -> FlowColumns:
-        """Return the flows of a choice in policy.records.TRAFFIC."""
-        if choice == ALL:
-            return self
-        return self.where(self.watched if choice == WATCHED else ~self.watched)
+        """Return the flows of a choice in policy.records.TRAFFIC: the same object if these are all."""
+        chosen = self.watched if choice == WATCHED else ~self.watched
+        return self if choice == ALL or chosen.all() else self.where(chosen)
 
     def of_scheme(self, name: str) -> FlowColumns:
         return self.where(np.equal(self.scheme, self.schemes.index(name)))
