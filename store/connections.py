@@ -91,8 +91,8 @@ def _answers(engine: Engine, connection: Any) -> bool:
 
 _STUCK_COPIES = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
-    " AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead' AND query LIKE 'COPY %'"
-    f" AND query_start < clock_timestamp() - make_interval(secs => {IDLE_TRANSACTION_S})"
+    " AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead' AND query LIKE 'COPY flows %'"
+    " AND query_start < clock_timestamp() - make_interval(secs => :seconds)"
 )
 
 
@@ -104,4 +104,4 @@ def end_stuck_copies(engine: Engine) -> int:
     if engine.dialect.name != "postgresql":
         return 0
     with reading(engine) as connection:
-        return len(connection.execute(_STUCK_COPIES).all())
+        return len(connection.execute(_STUCK_COPIES, {"seconds": IDLE_TRANSACTION_S}).all())
