@@ -28,7 +28,6 @@ from store.connections import reading
 from store.flow_columns import known_scheme
 from store.flow_copy import copy_new
 from store.flow_list import newest_after
-from store.order import one_after_another
 from store.schema import flow_ids, flows
 from store.totals import (
     DEADLINE_FLOWS,
@@ -83,7 +82,6 @@ def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list
     if not records:
         return [Added()] * len(batches)
     with engine.begin() as connection:
-        one_after_another(connection, flows.name)
         new = _insert(connection, records, time.time())
         tally = Tally()
         if len(new) == len(records):
