@@ -40,7 +40,7 @@ from webui.services import EXTENSION
 from webui.stuck_copies import StuckCopies
 
 GRACEFUL_S = 1
-SWITCH_INTERVAL_S = 0.001
+SWITCH_INTERVAL_S = 0.0002
 """How long a thread computes while others wait. A delivery needs about a dozen turns while the
 live picture is drawn. With Python's default of 5 ms, it took 200 ms at 10,000 records a second."""
 KEEPALIVE_S = 75

@@ -51,6 +51,8 @@ DASHBOARDS = 20
 DELIVERIES_PER_S = 2
 READY_S = 60.0
 REQUEST_TIMEOUT_S = 30.0
+LOG_ROWS = 400_000
+"""Each takes 1 KB of the write-ahead log. A minute of flow records takes less than all of them."""
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
 STORES = ("sqlite", "postgresql")
@@ -145,7 +147,18 @@ def store_url(store: str, folder: Path) -> Iterator[str]:
         yield f"sqlite:///{folder}/store.db"
         return
     with PostgresServer.start() as server:
+        _use_log(server)
         yield server.new_database()
+
+
+def _use_log(server: PostgresServer) -> None:
+    """Have the server fill its write-ahead log, so that it reuses the files, as after some minutes of work.
+
+    It fills a new file with zeros first, and commits wait for that.
+    """
+    server.sql(f"CREATE TABLE filler AS SELECT repeat(md5(i::text), 30) FROM generate_series(1, {LOG_ROWS}) i")
+    server.sql("DROP TABLE filler")
+    server.sql("CHECKPOINT")
 
 
 @contextmanager
