@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, select, update
 
+from store.connections import reading
 from store.dialect import insert_for
 from store.order import one_after_another
 from store.schema import AGED, marks, store_clock
@@ -78,12 +79,12 @@ def age_s(engine: Engine) -> float:
     """Return the reading of the store's clock in seconds. It reads the store at most every 10 s."""
     now_s = boottime_s()
     with _lock:
-        reading = _readings.get(engine)
-    if reading is None or now_s - reading.at_s > _READ_AGAIN_S:
-        with engine.connect() as connection:
+        known = _readings.get(engine)
+    if known is None or now_s - known.at_s > _READ_AGAIN_S:
+        with reading(engine) as connection:
             row = connection.execute(select(store_clock)).one()
-        reading = _noted(engine, _Reading(_age_by(row, now_s), now_s))
-    return reading.now(now_s)
+        known = _noted(engine, _Reading(_age_by(row, now_s), now_s))
+    return known.now(now_s)
 
 
 def advance(engine: Engine) -> float:
@@ -93,18 +94,18 @@ def advance(engine: Engine) -> float:
         one_after_another(connection, store_clock.name)
         connection.execute(update(store_clock).values(id=1))  # SQLite: take the write lock before reading
         row = connection.execute(select(store_clock)).one()
-        reading = _noted(engine, _Reading(_age_by(row, now_s), now_s))
-        values = {"age_s": reading.age_s, "boot_id": boot(), "boottime_s": now_s, "wall_s": wall_s}
+        known = _noted(engine, _Reading(_age_by(row, now_s), now_s))
+        values = {"age_s": known.age_s, "boot_id": boot(), "boottime_s": now_s, "wall_s": wall_s}
         step_s = wall_s - row.wall_s - (now_s - row.boottime_s)
         if row.boot_id == boot() and abs(step_s) > STEP_S:
-            values |= {"step_s": step_s, "step_age_s": reading.age_s}
+            values |= {"step_s": step_s, "step_age_s": known.age_s}
         connection.execute(update(store_clock).values(values))
-    return reading.age_s
+    return known.age_s
 
 
 def last_step(engine: Engine) -> Step | None:
     """Return the last step of the wall clock; None if the store has seen none."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(store_clock.c.step_s, store_clock.c.step_age_s)).one()
     return None if row.step_s is None else Step(row.step_s, age_s(engine) - row.step_age_s)
 
@@ -144,11 +145,11 @@ def _age_by(row: Row[tuple[object, ...]], now_s: float) -> float:
     return float(row.age_s) + max(0.0, passed_s)
 
 
-def _noted(engine: Engine, reading: _Reading) -> _Reading:
+def _noted(engine: Engine, found: _Reading) -> _Reading:
     """Keep the later of this reading and the one before it: the clock does not go back."""
     with _lock:
         before = _readings.get(engine)
         if before is not None:
-            reading = _Reading(max(reading.age_s, before.now(reading.at_s)), reading.at_s)
-        _readings[engine] = reading
-        return reading
+            found = _Reading(max(found.age_s, before.now(found.at_s)), found.at_s)
+        _readings[engine] = found
+        return found

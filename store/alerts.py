@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, delete, func, select, update
 from policy.alert_rules import AlertRule, rules_from
 from policy.alerts import Alert, Change
 from policy.errors import FieldError
+from store.connections import reading
 from store.dialect import insert_for
 from store.observed import note_event
 from store.schema import alert_rules, alerts, webhook_queue
@@ -41,7 +42,7 @@ class Message:
 
 def all_alerts(engine: Engine) -> dict[tuple[str, str], Alert]:
     """Return the alerts that are not ok, by rule and subject."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(alerts).order_by(alerts.c.rule, alerts.c.subject)).all()
     found = (Alert(**row._mapping) for row in rows)
     return {alert.key: alert for alert in found}
@@ -99,7 +100,7 @@ def _drop_oldest(connection: Connection) -> int:
 
 def next_message(engine: Engine) -> Message | None:
     """Return the oldest message. The others wait for it, so that the receiver gets them in order."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(webhook_queue).order_by(webhook_queue.c.id).limit(1)).first()
     return Message(**row._mapping) if row else None
 
@@ -133,7 +134,7 @@ def forget_messages(engine: Engine) -> None:
 
 
 def waiting_messages(engine: Engine) -> int:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.count()).select_from(webhook_queue)).scalar_one()
 
 
@@ -145,7 +146,7 @@ def stored_rules(engine: Engine) -> tuple[AlertRule, ...] | None:
 
     None if there are none, or if another version of Sluice stored rules that this one does not accept.
     """
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         document = connection.execute(select(alert_rules.c.document)).scalar()
     try:
         return None if document is None else rules_from("rules", document)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
+from store.connections import reading
 from store.schema import audit
 
 MOST_ROWS = 10_000
@@ -58,7 +59,7 @@ def note_change(
 
 def policy_changes(engine: Engine, limit: int = 100) -> list[PolicyChange]:
     """Return the last changes, newest first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(audit).order_by(audit.c.version.desc()).limit(limit))
         return [
             PolicyChange(row.version, row.at, row.by, row.address, row.before, tuple(row.changed))

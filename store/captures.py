@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, Select, delete, desc, insert, select,
 from policy.captures import CaptureOrder, NewCapture
 from store.ages import age_s
 from store.audit import Author
+from store.connections import reading
 from store.order import one_after_another
 from store.schema import capture_files
 from store.schema import captures as rows
@@ -85,7 +86,7 @@ def ask(engine: Engine, wish: NewCapture, agent: str, author: Author) -> Capture
 def order_for(engine: Engine, agent: str) -> CaptureOrder | None:
     """Return what a port agent must capture now."""
     now_s = age_s(engine)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         found = _open(connection, agent, now_s)
     return CaptureOrder(found[0].id, found[0].port, found[0].seconds, found[0].bytes) if found else None
 
@@ -105,21 +106,21 @@ def finish(engine: Engine, capture: Capture, result: dict[str, Any], pcap: bytes
 
 
 def find_capture(engine: Engine, capture_id: str) -> Capture | None:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(_select().where(rows.c.id == capture_id)).first()
     return Capture(**row._mapping) if row else None
 
 
 def pcap_of(engine: Engine, capture_id: str) -> bytes | None:
     """Return the file of a capture; None if it is gone, or has not come."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         found = connection.execute(select(capture_files.c.pcap).where(capture_files.c.id == capture_id))
         return found.scalar()
 
 
 def captures(engine: Engine, limit: int = 100) -> list[Capture]:
     """Return the last captures, newest first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         found = connection.execute(_select().order_by(desc(rows.c.number)).limit(limit))
         return [Capture(**row._mapping) for row in found]
 
@@ -127,7 +128,7 @@ def captures(engine: Engine, limit: int = 100) -> list[Capture]:
 def forget_files(engine: Engine, now_s: float) -> None:
     """Delete the files that are older than FILE_S. `now_s` is the reading of the store's clock."""
     old = capture_files.c.kept_s < now_s - FILE_S
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         if connection.execute(select(capture_files.c.id).where(old).limit(1)).first() is None:
             return
     with engine.begin() as connection:

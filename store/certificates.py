@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Delete, Engine, Update, delete, insert, select, update
 
+from store.connections import reading
 from store.schema import certificates, enrolments
 
 
@@ -47,7 +48,7 @@ def put_enrolment(engine: Engine, secret: str, name: str, kind: str, expires_at:
 def find_enrolment(engine: Engine, secret: str) -> Enrolment | None:
     """Return what the secret allows, or allowed; None if no token has this secret."""
     columns = (enrolments.c.name, enrolments.c.kind, enrolments.c.expires_at, enrolments.c.used_at)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(*columns).where(enrolments.c.hash == _hash(secret))).first()
     return Enrolment(**row._mapping) if row else None
 
@@ -84,7 +85,7 @@ def put_certificate(engine: Engine, certificate: Certificate) -> None:
 
 
 def find_certificate(engine: Engine, serial: str) -> Certificate | None:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(certificates).where(certificates.c.serial == serial)).first()
     return Certificate(**row._mapping) if row else None
 
@@ -98,7 +99,7 @@ def revoke(engine: Engine, name: str) -> int:
 
 def newest_certificates(engine: Engine) -> list[Certificate]:
     """Return the certificate of each name that was issued last, by name."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(certificates).order_by(certificates.c.issued_at))
         newest = {row.name: Certificate(**row._mapping) for row in rows}
     return [newest[name] for name in sorted(newest)]

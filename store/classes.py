@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, func, select
 
 from policy.records import TRAFFIC
+from store.connections import reading
 from store.schema import flows
 
 NEWEST = 10_000
@@ -31,5 +32,5 @@ def class_sizes(engine: Engine, traffic: str) -> dict[str, ClassSizes]:
     query = select(some.c.size_class, func.count(), func.min(size), func.max(size)).group_by(
         some.c.size_class
     )
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return {name: ClassSizes(n, least, most) for name, n, least, most in connection.execute(query)}

@@ -13,6 +13,7 @@ from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
 from store.audit import Author, note_change
+from store.connections import reading
 from store.dialect import insert_for
 from store.order import one_after_another
 from store.schema import applied, policies, topologies
@@ -56,7 +57,7 @@ def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: i
 
 def current_policy(engine: Engine) -> PolicyVersion | None:
     """Return the newest policy, or None before the first. Raises FieldError if a later version of Sluice wrote it."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(_versions().order_by(desc(policies.c.version)).limit(1)).first()
     return _policy_version(row) if row else None
 
@@ -72,7 +73,7 @@ def policy_in_force(engine: Engine) -> PolicyVersion | None:
 def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
     """Return the policies that this version of Sluice accepts among the last ones, newest first."""
     query = _versions().order_by(desc(policies.c.version)).limit(limit)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(query).all()
     return [accepted for row in rows if (accepted := _accepted(row)) is not None]
 
@@ -87,14 +88,14 @@ def _accepted(row: Any) -> PolicyVersion | None:
 def policy_version(engine: Engine, version: int) -> PolicyVersion | None:
     """Return the policy of that version, or None."""
     query = _versions().where(policies.c.version == version)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(query).first()
     return _policy_version(row) if row else None
 
 
 def current_version(engine: Engine) -> int:
     """Return the version of the newest policy, 0 before the first. Cheap enough for several calls a second."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.max(policies.c.version))).scalar() or 0
 
 
@@ -128,12 +129,12 @@ def put_topology(engine: Engine, topology: Topology) -> None:
 
 
 def current_topology(engine: Engine) -> Topology | None:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         document = connection.execute(select(topologies.c.document)).scalar()
     return Topology.from_document(document) if document else None
 
 
 def topology_stored_at(engine: Engine) -> float:
     """Return when the network was stored, 0 before the first. Cheap enough for several calls a second."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(topologies.c.updated_at)).scalar() or 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 
@@ -13,9 +13,3 @@ def insert_for(connection: Connection, table: Table) -> Any:
     """Return an INSERT with ON CONFLICT in the connection's dialect."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table)
-
-
-def end_without_device(connection: Connection) -> None:
-    """Let this transaction end on PostgreSQL before the device has it. A power failure may take it."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL synchronous_commit = off"))

@@ -17,6 +17,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from policy.errors import EnvironmentLacking, FieldError
 from runtime.settings.secret import without_password
 from store import ages, lease, partitions, parts
+from store.connections import connected
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -25,12 +26,6 @@ from store.sqlite_file import watch
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000
 """SQLite cuts its write-ahead log to this length once the database holds all of its changes."""
-POOL = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": True}
-"""For PostgreSQL. SQLAlchemy checks a pooled connection before use and replaces it if the server closed it."""
-
-
-_UNSYNCED = {"options": "-c synchronous_commit=off"}
-"""For PostgreSQL: a transaction ends before the server has written it to the device."""
 
 
 def with_password(url: str, password_file: Path | None) -> str:
@@ -94,7 +89,7 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
-        engine = create_engine(url, **POOL, connect_args={} if fsync else _UNSYNCED)
+        engine = connected(url, fsync=fsync)
     except NoSuchModuleError:
         raise _not_a_store(url) from None
     except ImportError as error:

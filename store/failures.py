@@ -9,7 +9,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from store.ages import advance
 from store.sqlite_file import FileGone, is_damage
@@ -80,7 +80,10 @@ def failure_of(error: SQLAlchemyError) -> Failure:
 
 def is_outage(error: SQLAlchemyError) -> bool:
     """Return whether the store fails, so that the same row may be taken later. Otherwise the row is wrong."""
-    return isinstance(error, (OperationalError, InterfaceError)) or failure_of(error) != AWAY
+    lost = (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    )  # the server has ended the connection
+    return lost or isinstance(error, (OperationalError, InterfaceError)) or failure_of(error) != AWAY
 
 
 def probe(engine: Engine) -> Failure | None:

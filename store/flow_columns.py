@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +15,9 @@ from sqlalchemy import Engine, Select, func, select
 from policy.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
 from policy.schemes import SCHEMES
 from policy.units import US_PER_S
+from store.connections import reading
 from store.flow_list import newest_after
+from store.flow_pack import packed
 from store.schema import flows
 
 MOST_COLUMNS = 500_000
@@ -36,8 +38,20 @@ FIGURES = (
 )
 """The columns from which FlowColumns are made."""
 
+_NUMBERS = FIGURES[:5]
+
 OTHER_SCHEME = "other"
 """The name in totals and figures for a scheme that this version does not know. It bounds their number of rows."""
+
+
+SCHEME_NAMES = (*SCHEMES, OTHER_SCHEME)
+_CODES: Mapping[str, Mapping[Any, int]] = {
+    "size_class": {name: place for place, name in enumerate(SIZE_CLASSES)},
+    "scheme": {name: place for place, name in enumerate(SCHEME_NAMES)},
+    "met": {False: 0, True: 1},
+    "source": {WATCHED: 1},
+}
+"""The values of the other columns as whole numbers. The rest, and NULL, is -1."""
 
 
 def known_scheme(name: str) -> str:
@@ -78,21 +92,26 @@ class FlowColumns:
         """Return the flows of these rows, which have the columns FIGURES."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
-        fct_us = np.array(fct, dtype=np.float64)
-        classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
-        known = [known_scheme(name) for name in scheme]
-        schemes = {name: place for place, name in enumerate(dict.fromkeys(known))}
-        finished = np.array(started, dtype=np.float64) + fct_us / US_PER_S
+        texts = size_class, map(known_scheme, scheme), met, source
+        coded = [_coded(column, known) for column, known in zip(texts, _CODES.values(), strict=True)]
+        numbers = [np.array(column, dtype=np.float64) for column in (received, started, fct, ideal)]
+        return cls._of(dict(zip(FIGURES[1:], (*numbers, *coded), strict=True)))
+
+    @classmethod
+    def _of(cls, columns: Mapping[str, NDArray[Any]]) -> FlowColumns:
+        """Return the flows of the columns FIGURES. Those in _CODES hold codes, or -1."""
+        fct_us, scheme = columns["fct_us"], columns["scheme"]
+        finished = columns["started_at"] + fct_us / US_PER_S
         return cls(
-            at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
+            at=np.where(np.isnan(fct_us), columns["received_at"], finished),
             fct_us=fct_us,
-            slowdown=fct_us / np.array(ideal, dtype=np.float64),
-            size_class=np.array([classes[name] for name in size_class], dtype=np.uint8),
-            scheme=np.array([schemes[name] for name in known], dtype=np.int32),
-            has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
-            missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
-            watched=np.array([name == WATCHED for name in source], dtype=np.bool_),
-            schemes=tuple(schemes),
+            slowdown=fct_us / columns["ideal_us"],
+            size_class=columns["size_class"].astype(np.uint8),
+            scheme=np.where(scheme < 0, SCHEME_NAMES.index(OTHER_SCHEME), scheme).astype(np.int32),
+            has_deadline=columns["met"] >= 0,
+            missed=columns["met"] == 0,
+            watched=columns["source"] > 0,
+            schemes=SCHEME_NAMES,
         )
 
     @classmethod
@@ -108,10 +127,9 @@ class FlowColumns:
         return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
 
     def of_traffic(self, choice: str) -> FlowColumns:
-        """Return the flows of a choice in policy.records.TRAFFIC."""
-        if choice == ALL:
-            return self
-        return self.where(self.watched if choice == WATCHED else ~self.watched)
+        """Return the flows of a choice in policy.records.TRAFFIC: the same object if these are all."""
+        chosen = self.watched if choice == WATCHED else ~self.watched
+        return self if choice == ALL or chosen.all() else self.where(chosen)
 
     def of_scheme(self, name: str) -> FlowColumns:
         return self.where(np.equal(self.scheme, self.schemes.index(name)))
@@ -130,7 +148,7 @@ def flow_columns(
     query = newest_after(_figures(), since, *TRAFFIC[ALL])
     if until < math.inf:
         query = query.where(flows.c.received_at < until + LATEST_RECORD_S)
-    columns = FlowColumns.from_rows(_fetched(engine, query.limit(limit)))
+    columns, _ = _columns(engine, query.limit(limit))
     return columns.where((columns.at > since) & (columns.at <= until))
 
 
@@ -143,8 +161,23 @@ def flow_columns_after(
     # since that time.
     counted = func.coalesce(flows.c.source, "").in_(TRAFFIC[ALL])
     query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, counted)
-    rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
-    return FlowColumns.from_rows(rows), rows[0][0] if rows else sequence
+    columns, last = _columns(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
+    return columns, last or sequence
+
+
+def _columns(engine: Engine, query: Select[Any]) -> tuple[FlowColumns, int | None]:
+    """Return the flows of a query for FIGURES, and the first one's sequence number; None if there are none."""
+    if engine.dialect.name != "postgresql":
+        rows = _fetched(engine, query)
+        return FlowColumns.from_rows(rows), rows[0][0] if rows else None
+    with reading(engine) as connection:
+        found = packed(connection, query, _NUMBERS, _CODES)
+    numbers = found["sequence"]
+    return FlowColumns._of(found), int(numbers[0]) if len(numbers) else None
+
+
+def _coded(values: Iterable[Any], known: Mapping[Any, int]) -> NDArray[np.int16]:
+    return np.array([known.get(value, -1) for value in values], dtype=np.int16)
 
 
 def _figures() -> Select[Any]:
@@ -154,7 +187,7 @@ def _figures() -> Select[Any]:
 def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
     """Return the rows as the driver gives them: 10,000 arrive each second, and SQLAlchemy's rows
     cost three times as much."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         cursor = connection.execute(query).cursor
         assert cursor is not None, "a SELECT has a cursor"
         rows: Sequence[tuple[Any, ...]] = cursor.fetchall()

@@ -7,23 +7,27 @@ more than twice as much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from policy.entries import entries
 from policy.records import FlowRecord
+from store.order import lock_key
 from store.partitions import TAKEN_NUMBERS, make_partitions
 from store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)
-_CLAIM_IDS = text(
+_LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
+_CLAIM_IDS = (
     f"WITH taken AS MATERIALIZED ({TAKEN_NUMBERS}), claimed AS ("
-    f"INSERT INTO {flow_ids.name} SELECT id, last - :count + place FROM taken, "
-    "unnest(CAST(:ids AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING RETURNING 1) "
+    f"INSERT INTO {flow_ids.name} SELECT id, last - %(count)s + place FROM taken, "
+    "unnest(CAST(%(ids)s AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING RETURNING 1) "
     "SELECT last, made, (SELECT count(*) FROM claimed) AS new FROM taken"
 )
 _COPY = f"COPY {flows.name} (sequence, {', '.join(_NAMES)}, received_at) FROM STDIN"
@@ -32,16 +36,16 @@ _COPY = f"COPY {flows.name} (sequence, {', '.join(_NAMES)}, received_at) FROM ST
 def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> list[FlowRecord]:
     """Add the records whose ids are new, of several with one id the first, and return them.
 
-    The caller is the only writer of flows. Raises DBAPIError.
+    From then on, the transaction is the only writer of flows. Raises DBAPIError.
     """
     firsts: dict[str, FlowRecord] = {}
     for record in records:
         firsts.setdefault(record.id, record)
-    taken = connection.execute(_CLAIM_IDS, {"ids": list(firsts), "count": len(firsts)}).one()
-    make_partitions(connection, taken.last, taken.made)
-    first = taken.last - len(firsts) + 1
+    last, made, new = _claim(connection, list(firsts))
+    make_partitions(connection, last, made)
+    first = last - len(firsts) + 1
     numbered = list(enumerate(firsts.values(), first))
-    if taken.new < len(firsts):
+    if new < len(firsts):
         query = select(flow_ids.c.sequence).where(flow_ids.c.id.in_(firsts), flow_ids.c.sequence >= first)
         ours = set(connection.execute(query).scalars())
         numbered = [(sequence, record) for sequence, record in numbered if sequence in ours]
@@ -50,14 +54,30 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
     return [record for _, record in numbered]
 
 
+def _claim(connection: Connection, ids: list[str]) -> tuple[int, int | None, int]:
+    """Take the lock of the writers, then the sequence numbers and ids. Returns what _CLAIM_IDS selects.
+
+    Both statements go to the server at once, together with BEGIN. The second one sees what was written until the
+    first one had the lock.
+    """
+    with _driver(connection, _CLAIM_IDS) as driver, driver.pipeline():
+        driver.execute(_LOCK, lock_key(flows.name))
+        row = driver.execute(_CLAIM_IDS, {"ids": ids, "count": len(ids)}).fetchone()
+    return row[0], row[1], row[2]
+
+
 def _copy(connection: Connection, rows: Iterable[tuple[object, ...]]) -> None:
-    """COPY the rows. SQLAlchemy has no COPY, so its errors are made here."""
+    with _driver(connection, _COPY) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copying:
+        for row in rows:
+            copying.write_row(row)
+
+
+@contextmanager
+def _driver(connection: Connection, statement: str) -> Iterator[Any]:
+    """Yield the driver's connection, which can do what SQLAlchemy cannot, and turn its errors into SQLAlchemy's."""
     driver = connection.connection.driver_connection
-    assert driver is not None, "the connection is in a transaction"
     base = connection.dialect.loaded_dbapi.Error
     try:
-        with driver.cursor() as cursor, cursor.copy(_COPY) as copying:
-            for row in rows:
-                copying.write_row(row)
+        yield driver
     except base as error:
-        raise DBAPIError.instance(_COPY, None, error, base, dialect=connection.dialect) from error
+        raise DBAPIError.instance(statement, None, error, base, dialect=connection.dialect) from error

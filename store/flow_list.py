@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
 
+from store.connections import reading
 from store.schema import flows
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source", "label", "host")
@@ -40,7 +41,7 @@ def find_flows(
 
     `matching` maps some of FILTERS to the values to match.
     """
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         first, last = sequence_ends(connection)
         top = last + 1 if before is None else min(before, last + 1)
         bottom = max(first, top - MOST_SEARCHED)

@@ -24,10 +24,10 @@ from policy.records import (
 )
 from policy.units import US_PER_S
 from store.bulk import insert_rows
+from store.connections import reading
 from store.flow_columns import known_scheme
 from store.flow_copy import copy_new
 from store.flow_list import newest_after
-from store.order import one_after_another
 from store.schema import flow_ids, flows
 from store.totals import (
     DEADLINE_FLOWS,
@@ -82,7 +82,6 @@ def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list
     if not records:
         return [Added()] * len(batches)
     with engine.begin() as connection:
-        one_after_another(connection, flows.name)
         new = _insert(connection, records, time.time())
         tally = Tally()
         if len(new) == len(records):
@@ -194,7 +193,7 @@ def newest_flows(engine: Engine, received_after: float, source: str, limit: int)
     """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
     query = newest_after(select(flows), received_after, source).limit(limit)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
@@ -226,7 +225,7 @@ def numbered_pages(
     chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
     while True:
         query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
-        with engine.connect() as connection:
+        with reading(engine) as connection:
             rows = connection.execute(query).all()
         if not rows:
             return
@@ -237,17 +236,17 @@ def numbered_pages(
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
     """Return the number of records after that sequence number."""
     query = select(func.count()).select_from(flows)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         found = connection.execute(query.where(flows.c.source == source, flows.c.sequence > after))
         return found.scalar_one()
 
 
 def last_sequence(engine: Engine) -> int:
     """Return the sequence number of the newest record; 0 before the first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
 
 
 def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [FlowRecord(**row._mapping) for row in connection.execute(query)]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
 from policy.records import ALL, TRAFFIC
+from store.connections import reading
 from store.flow_columns import FIGURES, FlowColumns
 from store.flow_list import MOST_SEARCHED, received_at, sequence_ends
 from store.schema import flows
@@ -35,7 +36,7 @@ def sent_flows(engine: Engine, host: str, since: float) -> SentFlows:
     columns = [flows.c[name] for name in FIGURES]
     query = select(*columns, flows.c.srtt_us, flows.c.congestion_control)
     query = query.where(flows.c.src == host, flows.c.received_at > since)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         first, last = sequence_ends(connection)
         bottom = last - MOST_SEARCHED
         if bottom >= first:

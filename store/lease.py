@@ -21,6 +21,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
+from store.connections import reading, server_options
 from store.schema import leases, members, parts
 from store.sqlite_file import watch
 
@@ -54,7 +55,7 @@ def open_for_leases(url: str, *, create: bool = True) -> Engine:
     """
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
-        limits = f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS}"
+        limits = server_options(parsed, f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS}")
         engine = create_engine(
             parsed,
             pool_size=1,
@@ -74,7 +75,7 @@ def open_for_leases(url: str, *, create: bool = True) -> Engine:
 def look(engine: Engine, name: str) -> Lease | None:
     """Return the lease as the store has it; None before the first holder."""
     columns = (leases.c.name, leases.c.holder, leases.c.generation, leases.c.beat)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(*columns).where(leases.c.name == name)).first()
     return Lease(*row) if row else None
 

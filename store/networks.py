@@ -12,6 +12,7 @@ from sqlalchemy import Engine, desc, func, select
 
 from policy.network import Network, read_network
 from policy.sightings import Sightings
+from store.connections import reading
 from store.dialect import insert_for
 from store.schema import networks, sightings
 
@@ -42,14 +43,14 @@ def put_network(engine: Engine, document: Mapping[str, Any] | None, author: str)
 
 def current_network(engine: Engine) -> NetworkVersion | None:
     """Return the newest description, or None before the first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(networks).order_by(desc(networks.c.version)).limit(1)).first()
     return NetworkVersion(**row._mapping) if row else None
 
 
 def network_version(engine: Engine) -> int:
     """Return the version of the newest description, 0 before the first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.max(networks.c.version))).scalar() or 0
 
 
@@ -63,12 +64,12 @@ def put_sightings(engine: Engine, seen: Sightings) -> None:
 
 def current_sightings(engine: Engine) -> Sightings | None:
     """Return what the switches have reported; None before the first report."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         document = connection.execute(select(sightings.c.document)).scalar()
     return Sightings.from_document(document) if document else None
 
 
 def sighted_at(engine: Engine) -> float:
     """Return when the switches' report was stored, 0 before the first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(sightings.c.updated_at)).scalar() or 0.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from policy.agents import (
     STORED_HEARTBEATS,
@@ -17,11 +17,12 @@ from policy.agents import (
     SimulatorHeartbeat,
     heartbeat_from,
 )
-from policy.entries import write
 from policy.errors import FieldError
 from policy.urgency import FRESH_S, UrgencyReport
 from store.ages import age_s
-from store.dialect import end_without_device, insert_for
+from store.connections import reading
+from store.dialect import insert_for
+from store.heartbeats import agent_row
 from store.order import one_after_another
 from store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
 
@@ -29,8 +30,6 @@ CONTROLLER = "controller"
 
 CONTEST_S = 10.0
 """Two agents that both report within this time live at the same time. A renamed agent waits that long for its name."""
-MOST_AGENTS = 1000
-"""The most agents that report at one web process's store."""
 
 
 @dataclass(frozen=True)
@@ -92,37 +91,14 @@ def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     put_agents(engine, {name: heartbeat})
 
 
-def put_agent_if_room(engine: Engine, name: str, heartbeat: Heartbeat) -> bool:
-    """Do `put_agent` if the agent is known, or if there are fewer than MOST_AGENTS; return whether it did.
-
-    On PostgreSQL it does not wait for the device: after a power failure, the next heartbeat replaces this one anyway.
-    """
-    row = _agent_row(name, heartbeat, age_s(engine))
-    with engine.begin() as connection:
-        end_without_device(connection)
-        known = update(agents).where(agents.c.name == name).values(row)
-        if connection.execute(known).rowcount:
-            return True
-        if connection.execute(select(func.count()).select_from(agents)).scalar_one() >= MOST_AGENTS:
-            return False
-        added = insert_for(connection, agents).values(row)
-        connection.execute(added.on_conflict_do_update(index_elements=["name"], set_=row))
-    return True
-
-
 def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
     """Do `put_agent` for several agents, by name, in one transaction."""
     seen_s = age_s(engine)
     with engine.begin() as connection:
         for name, beat in heartbeats.items():
-            values = _agent_row(name, beat, seen_s)
+            values = agent_row(name, beat, seen_s)
             statement = insert_for(connection, agents).values(values)
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
-
-
-def _agent_row(name: str, beat: Heartbeat, seen_s: float) -> dict[str, Any]:
-    status = write(beat)
-    return {"name": name, "kind": beat.KIND, "status": status, "seen_at": time.time(), "seen_s": seen_s}
 
 
 def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:
@@ -200,7 +176,7 @@ def largest_tag_burst(engine: Engine) -> int | None:
     The database extracts it, so no heartbeat is parsed.
     """
     burst = agents.c.status["tag_burst_bytes"].as_integer()
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
 
 
@@ -210,7 +186,7 @@ def urgency_reports(engine: Engine) -> dict[str, UrgencyReport]:
     # as_integer would cast to 32 bits on PostgreSQL.
     tagged, pid = (cast(agents.c.status[key].as_string(), BigInteger) for key in ("urgent_bytes", "pid"))
     query = select(agents.c.name, tagged, pid, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return {
             name: UrgencyReport(count, process or 0, seen_s is not None and seen_s >= fresh_s)
             for name, count, process, seen_s in connection.execute(query)
@@ -227,7 +203,7 @@ def agents_by_mac(engine: Engine) -> dict[str, str]:
     query = select(mac, agents.c.name, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
     newest: dict[str, tuple[str, float]] = {}
     contested = set()
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         for address, name, seen_s in connection.execute(query.order_by(agents.c.seen_s.nulls_first())):
             if address in newest and (seen_s or 0.0) - newest[address][1] < CONTEST_S:
                 contested.add(address)
@@ -312,7 +288,7 @@ def newest_of_each_port(table: Table) -> Select[Any]:
 
 def controller_seen_s(engine: Engine) -> float | None:
     """Return the reading of the store's clock when a controller wrote last; None before the first time."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return connection.execute(select(signs.c.seen_s).where(signs.c.name == CONTROLLER)).scalar()
 
 
@@ -336,5 +312,5 @@ def _port_sample(row: Mapping[str, Any]) -> PortSample:
 
 
 def _all(engine: Engine, query: Select[Any]) -> list[Mapping[str, Any]]:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         return [dict(row._mapping) for row in connection.execute(query)]

@@ -20,5 +20,9 @@ _SLUICE = 0x51C3
 def one_after_another(connection: Connection, subject: str) -> None:
     """Make this connection the only one that writes on the subject, until its transaction ends."""
     if connection.dialect.name == "postgresql":
-        key = crc32(subject.encode()) & 0x7FFFFFFF
-        connection.execute(select(func.pg_advisory_xact_lock(_SLUICE, key)))
+        connection.execute(select(func.pg_advisory_xact_lock(*lock_key(subject))))
+
+
+def lock_key(subject: str) -> tuple[int, int]:
+    """Return the key of the subject's advisory lock."""
+    return _SLUICE, crc32(subject.encode()) & 0x7FFFFFFF

@@ -35,10 +35,10 @@ _ENDS = (
 )
 _FIRST_END, _LAST_END = (text(_ENDS.format(end=end).replace(":", r"\:")) for end in ("min", "max"))
 TAKEN_NUMBERS = (
-    f"SELECT setval(numbers, nextval(numbers) + :count - 1) AS last, ({_LAST_END.text}) AS made "
+    f"SELECT setval(numbers, nextval(numbers) + %(count)s - 1) AS last, ({_ENDS.format(end='max')}) AS made "
     "FROM CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers"
 )
-"""A query that takes `count` sequence numbers: the last of them, and `made` for `make_partitions`."""
+"""A query for the driver that takes `count` sequence numbers: the last of them, and `made` for `make_partitions`."""
 _BY_INDEX = text("SET LOCAL enable_seqscan = off")
 """The planner would read all ids to find 2,000 of them, because it does not know that their index is in memory."""
 _REMOVE_IDS = text(

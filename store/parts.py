@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, or_, select, update
 
+from store.connections import reading
 from store.dialect import insert_for
 from store.lease import NOBODY, SHARED, Deposed
 from store.schema import leases, members, parts
@@ -60,7 +61,7 @@ def beat(engine: Engine, me: str) -> bool:
 
 
 def look(engine: Engine) -> Sharing:
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         beats = {row.name: row.beat for row in connection.execute(select(members))}
         rows = connection.execute(select(parts)).all()
     return Sharing(beats, {row.part: Part(row.holder, row.generation) for row in rows})

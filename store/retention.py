@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
 from store.ages import forget_marks, mark, older_than
+from store.connections import reading
 from store.observed import newest_of_each_port
 from store.partitions import forget_flows
 from store.schema import events, flows, port_samples, thresholds
@@ -85,7 +86,7 @@ def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = 
 
 def _old(engine: Engine, table: Table, before_s: float, rows: int) -> int:
     """Delete rows that were there before this reading of the store's clock."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         newest = older_than(connection, table.name, before_s)
     return _forget(engine, table, newest, rows)
 
@@ -93,7 +94,7 @@ def _old(engine: Engine, table: Table, before_s: float, rows: int) -> int:
 def _too_many_flows(engine: Engine, most: int | None, rows: int) -> int:
     if most is None:
         return 0
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         last = connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
     return _forget(engine, flows, last - most, rows)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine, delete, select
 
 from policy.sanctions import Demoted
+from store.connections import reading
 from store.dialect import insert_for
 from store.schema import sanctions
 
@@ -42,6 +43,6 @@ def lift_all_but(engine: Engine, ports: Collection[str]) -> None:
 
 def all_sanctions(engine: Engine) -> list[Sanction]:
     """Return the sanctions in force, the earliest first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(sanctions).order_by(sanctions.c.since, sanctions.c.port))
         return [Sanction(**row._mapping) for row in rows]

@@ -14,6 +14,7 @@ from sqlalchemy import Engine, select
 from policy.records import SIZE_CLASSES
 from policy.scoreboard import Applied, Period, ScoredFlows
 from policy.units import US_PER_S
+from store.connections import reading
 from store.desired import policy_history
 from store.schema import flows
 
@@ -50,7 +51,7 @@ def scored_flows(
     if math.isfinite(period.until_s):
         until_s = period.until_s
         query = query.where(flows.c.received_at < until_s + LATE_S, flows.c.started_at < until_s)
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(query.order_by(flows.c.received_at.desc()).limit(MOST_FLOWS)).all()
     return columns_of([tuple(row) for row in rows], dilation)
 

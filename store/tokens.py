@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
+from store.connections import reading
 from store.order import one_after_another
 from store.schema import tokens
 
@@ -68,7 +69,7 @@ def find_token(engine: Engine, text: str) -> AccessToken | None:
     key, _, secret = rest.partition("-")
     if prefix != PREFIX or not re.fullmatch("[0-9a-f]{16}", key):
         return None
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         row = connection.execute(select(tokens).where(tokens.c.id == key)).first()
     if row is None or not hmac.compare_digest(row.hash, _hash(secret)):
         return None
@@ -78,7 +79,7 @@ def find_token(engine: Engine, text: str) -> AccessToken | None:
 
 def all_tokens(engine: Engine) -> list[AccessToken]:
     """Return the tokens in force and those that ended lately, by name, the newest of a name first."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(tokens).order_by(tokens.c.name, tokens.c.created_at.desc()))
         return [_token(row) for row in rows]
 

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine, select, text
 
 from policy.records import SCHEDULED
 from store.bulk import insert_rows
+from store.connections import reading
 from store.schema import totals
 
 VALUE, SUM = "", "sum"
@@ -205,7 +206,7 @@ class Total:
 
 def all_totals(engine: Engine) -> dict[str, list[Total]]:
     """Return the totals, by metric."""
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(select(totals)).all()
     grouped: dict[tuple[str, tuple[str, ...]], dict[str, float]] = {}
     for row in rows:

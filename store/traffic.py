@@ -9,6 +9,7 @@ from sqlalchemy import Engine, select
 from policy.measured_traffic import MeasuredFlows
 from policy.records import ALL, TRAFFIC
 from policy.units import US_PER_S
+from store.connections import reading
 from store.schema import flows
 
 MOST_FLOWS = 5_000
@@ -19,7 +20,7 @@ def newest_traffic(engine: Engine) -> MeasuredFlows:
     """Return the newest flows, scheduled and watched. An unfinished flow ends when its record arrived."""
     names = ("bytes", "dst", "started_at", "fct_us", "received_at")
     query = select(*(flows.c[name] for name in names)).where(flows.c.source.in_(TRAFFIC[ALL]))
-    with engine.connect() as connection:
+    with reading(engine) as connection:
         rows = connection.execute(query.order_by(flows.c.sequence.desc()).limit(MOST_FLOWS)).all()
     ended = [
         row.received_at if row.fct_us is None else row.started_at + row.fct_us / US_PER_S for row in rows

@@ -37,6 +37,7 @@ from webui.authority import Authority
 from webui.error_models import Error
 from webui.errors import query_error, register_errors
 from webui.event_stream import MOST_STREAMS, StreamPlaces
+from webui.heartbeats import Heartbeats
 from webui.hosts import allowed_hosts, check_host
 from webui.identity import Refusals, check_channel, write_refusal
 from webui.ingestion import Ingestion
@@ -88,6 +89,7 @@ def create_app(
         recent,
         Live(engine, recent, stopping, alert_settings),
         Ingestion(engine),
+        Heartbeats(engine),
         stopping,
         Refusals(write_refusal(engine)),
         authority,

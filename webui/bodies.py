@@ -29,17 +29,23 @@ def read_json(limit_bytes: int = MAX_BODY_BYTES, max_depth: int | None = MAX_DEP
     413 if the body is longer than `limit_bytes`. `max_depth` None sets no limit to nesting; the
     caller then accepts flat documents only.
     """
-    if request.mimetype != "application/json":
-        raise ApiError(415, "unsupported-media-type", "send the body as application/json")
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise ApiError(415, "unsupported-media-type", "send the body without a content encoding")
-    value = parse_json(_read(limit_bytes))
+    return json_of(read_body(limit_bytes), max_depth)
+
+
+def json_of(body: bytes, max_depth: int | None = MAX_DEPTH) -> Any:
+    """Return a body's JSON value. Raises ApiError 400 as `read_json` does."""
+    value = parse_json(body)
     if max_depth is not None and _deeper_than(value, max_depth):
         raise ApiError(400, "malformed-json", f"the body is nested more than {max_depth} levels deep")
     return value
 
 
-def _read(limit_bytes: int) -> bytes:
+def read_body(limit_bytes: int) -> bytes:
+    """Return the request's body if it may be JSON. Raises ApiError 415 and werkzeug's 413 as `read_json` does."""
+    if request.mimetype != "application/json":
+        raise ApiError(415, "unsupported-media-type", "send the body as application/json")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise ApiError(415, "unsupported-media-type", "send the body without a content encoding")
     # Werkzeug cuts a streamed body at the limit and reports nothing. A limit of one byte more
     # shows that it was too long.
     request.max_content_length = limit_bytes + 1

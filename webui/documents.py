@@ -288,8 +288,15 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "ports": ports_now(engine, now, topology),
         "connections": connections_document(engine, now),
         "sanctions": sanctions_now(engine),
-        "traffic": {choice: _traffic(flows.of_traffic(choice), now) for choice in TRAFFIC},
+        "traffic": _traffic_by_choice(flows, now),
     }
+
+
+def _traffic_by_choice(flows: FlowColumns, now: float) -> dict[str, dict[str, Any]]:
+    """Return the live figures of each choice in TRAFFIC. Those of equal flows are computed once."""
+    everything = _traffic(flows, now)
+    chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
+    return {choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()}
 
 
 def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:

@@ -162,7 +162,8 @@ class Gateway:
             if stream is not None and scope["method"] != "HEAD":
                 await self._send_stream(stream, send)
             else:
-                await asyncio.wait_for(send({"type": "http.response.body", "body": result}), ANSWER_S)
+                async with asyncio.timeout(ANSWER_S):
+                    await send({"type": "http.response.body", "body": result})
         except TimeoutError:
             return  # it returns amid an answer, so the front closes the connection
         finally:
@@ -206,7 +207,8 @@ async def _pieces(receive: Receive, limit: int) -> Any:
     while more:
         left = began + BODY_S + size / BODY_RATE_BYTES - loop.time()
         try:
-            message = await asyncio.wait_for(receive(), max(0.001, left))
+            async with asyncio.timeout(max(0.001, left)):
+                message = await receive()
         except TimeoutError:
             raise Refused(
                 408, "too-slow", f"the body did not arrive: {size} bytes in {loop.time() - began:.0f} s"

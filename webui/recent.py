@@ -47,8 +47,9 @@ class RecentFlows:
             chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
         if not covered:
             return flow_columns(self._engine, at, until)
-        columns = FlowColumns.joined([FlowColumns.from_rows([]), *chunks])
-        return columns.where((columns.at > at) & (columns.at <= until))
+        # Most chunks lie in the window as a whole, so the others are cut first.
+        parts = [_between(columns, at, until) for columns in chunks]
+        return FlowColumns.joined([FlowColumns.from_rows([]), *parts])
 
     def _catch_up(self) -> None:
         now = time.time()
@@ -68,3 +69,8 @@ class RecentFlows:
     def _too_many(self) -> bool:
         """Whether to drop the oldest chunk. The last chunk always stays."""
         return self._held > MOST_COLUMNS and len(self._chunks) > 1
+
+
+def _between(columns: FlowColumns, at: float, until: float) -> FlowColumns:
+    chosen = (columns.at > at) & (columns.at <= until)
+    return columns if chosen.all() else columns.where(chosen)

@@ -17,6 +17,7 @@ from webui.event_stream import StreamPlaces
 
 if TYPE_CHECKING:
     from webui.authority import Authority
+    from webui.heartbeats import Heartbeats
     from webui.identity import Refusals
     from webui.ingestion import Ingestion
     from webui.live import Live
@@ -32,6 +33,7 @@ class Services:
     recent: RecentFlows
     live: Live
     ingestion: Ingestion
+    heartbeats: Heartbeats
     stopping: threading.Event
     """Set when the process must end. Every waiting thread then stops waiting."""
     refusals: Refusals

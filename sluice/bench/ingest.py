@@ -36,10 +36,10 @@ import numpy as np
 
 from policy.errors import SluiceError
 from runtime.http_client import UnixConnection
-from runtime.postgres import PostgresServer
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.bench.control import Loop, measure_loop
+from sluice.bench.stores import STORES, store_url
 from sluice.runs.process_input import service_argv
 from store.engine import open_store
 from store.flows import count_flows
@@ -53,7 +53,6 @@ READY_S = 60.0
 REQUEST_TIMEOUT_S = 30.0
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
-STORES = ("sqlite", "postgresql")
 _PAGE = os.sysconf("SC_CLK_TCK")
 
 
@@ -136,16 +135,6 @@ def measure_ingestion(
 def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
     """Measure the control loop for most of the time, because the controller needs some seconds to start."""
     return measure_loop(LOOP_SCHEME, leaves, max(3.0, seconds - 10.0), url) if leaves else None
-
-
-@contextmanager
-def store_url(store: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of an empty store of one of STORES."""
-    if store == "sqlite":
-        yield f"sqlite:///{folder}/store.db"
-        return
-    with PostgresServer.start() as server:
-        yield server.new_database()
 
 
 @contextmanager

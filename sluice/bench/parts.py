@@ -290,7 +290,8 @@ def _store_results() -> Iterator[Result]:
 
 def _ingest_results() -> Iterator[Result]:
     """Flow records to a real web process for a minute, while dashboards watch, on each kind of store."""
-    from sluice.bench.ingest import DASHBOARDS, LOOP_LEAVES, STORES, measure_ingestion
+    from sluice.bench.ingest import DASHBOARDS, LOOP_LEAVES, measure_ingestion
+    from sluice.bench.stores import STORES
 
     for store in STORES:
         found = measure_ingestion(store, leaves=LOOP_LEAVES)

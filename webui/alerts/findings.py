@@ -37,15 +37,23 @@ def findings(
     found: list[Finding] = []
     windows_s = [rule.window_s for rule in rules if rule.watches in OF_FLOWS]
     flows = flows_since(now - max(windows_s)) if windows_s else FlowColumns.from_rows([])
+    windows: dict[tuple[str, float], FlowColumns] = {}
     for rule in rules:
         if rule.watches in OF_FLOWS:
-            chosen = flows.of_traffic(rule.source)
-            found.append(flow_finding(rule, chosen.where(chosen.at > now - rule.window_s)))
+            key = rule.source, rule.window_s
+            if key not in windows:  # most rules have the same
+                windows[key] = _window(flows.of_traffic(rule.source), now - rule.window_s)
+            found.append(flow_finding(rule, windows[key]))
         elif rule.watches is Figure.AGENT:
             found += _agents_down(rule, agents, age_s)
         else:
             found.append(_not_valid(rule, flaws))
     return found
+
+
+def _window(flows: FlowColumns, since: float) -> FlowColumns:
+    chosen = flows.at > since
+    return flows if chosen.all() else flows.where(chosen)
 
 
 def flow_finding(rule: AlertRule, flows: FlowColumns) -> Finding:
@@ -65,12 +73,13 @@ def flow_finding(rule: AlertRule, flows: FlowColumns) -> Finding:
 
 def _figure(rule: AlertRule, flows: FlowColumns) -> tuple[float | None, int]:
     """Return the figure, and from how many flows it is."""
+    chosen: NDArray[np.bool_] | slice = slice(None)
     if rule.size_class != ALL:
-        flows = flows.where(np.equal(flows.size_class, SIZE_CLASSES.index(rule.size_class)))
+        chosen = np.equal(flows.size_class, SIZE_CLASSES.index(rule.size_class))
     if rule.watches is Figure.MISSES:
-        count = int(flows.has_deadline.sum())
-        return (int(flows.missed.sum()) / count if count else None), count
-    return _p99(flows.fct_us if rule.watches is Figure.FCT else flows.slowdown)
+        count = int(flows.has_deadline[chosen].sum())
+        return (int(flows.missed[chosen].sum()) / count if count else None), count
+    return _p99((flows.fct_us if rule.watches is Figure.FCT else flows.slowdown)[chosen])
 
 
 def _p99(values: NDArray[np.float64]) -> tuple[float | None, int]:

@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from flask import Response, jsonify
 
 from policy.agents import (
     MAX_HEARTBEAT_BYTES,
-    NO_SETTINGS,
-    AgentSettings,
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
@@ -23,11 +18,11 @@ from policy.foreign import new_uses
 from policy.lines import visible
 from policy.version import VERSION
 from store.captures import order_for
-from store.desired import policy_in_force
-from store.observed import MOST_AGENTS, add_event, find_agent, put_agent_if_room
+from store.heartbeats import MOST_AGENTS
+from store.observed import add_event, find_agent
 from webui.agent_models import AgentSettingsModel
 from webui.api import blueprint
-from webui.bodies import read_json
+from webui.bodies import json_of, read_body
 from webui.error_models import Error
 from webui.errors import ApiError
 from webui.identity import check_agent, check_connections, must_renew
@@ -57,13 +52,13 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
-    beat = _heartbeat(path.name, read_json(MAX_HEARTBEAT_BYTES))
-    engine = services().engine
+    beat = services().heartbeats.read(path.name, read_body(MAX_HEARTBEAT_BYTES), _heartbeat)
     check_agent(path.name, beat.KIND)
     if isinstance(beat, HostHeartbeat):
         check_connections(path.name, beat.watch.connections)
     before = _with_foreign_dscps(path.name, beat)
-    if not put_agent_if_room(engine, path.name, beat):
+    outcome = services().heartbeats.add(path.name, beat)
+    if not outcome.is_kept:
         raise ApiError(
             409,
             "too-many-agents",
@@ -72,16 +67,18 @@ def heartbeat(path: AgentPath) -> Response:
         )
     if isinstance(beat, HostHeartbeat):
         _note_foreign_dscps(path.name, before, beat)
-    current = policy_in_force(engine)
-    settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
-    order = order_for(engine, path.name) if isinstance(beat, PortHeartbeat) else None
-    document = write(replace(settings, renew=must_renew(), capture=order))
-    # An agent of a version without captures refuses keys that it does not know.
-    return jsonify({key: value for key, value in document.items() if key != "capture" or value is not None})
+    document = services().heartbeats.settings(outcome.policy_version) | {"renew": must_renew()}
+    order = order_for(services().engine, path.name) if isinstance(beat, PortHeartbeat) else None
+    if order is None:
+        del document["capture"]  # an agent of a version without captures refuses keys that it does not know
+    else:
+        document["capture"] = write(order)
+    return jsonify(document)
 
 
-def _heartbeat(name: str, document: Any) -> Heartbeat:
-    """Return the heartbeat of a document. Raises ApiError 422 for an agent whose version does not fit this one."""
+def _heartbeat(name: str, body: bytes) -> Heartbeat:
+    """Return the heartbeat of a body. Raises ApiError, 422 for an agent whose version does not fit this one."""
+    document = json_of(body)
     try:
         return heartbeat_from(document)
     except FieldError as error:

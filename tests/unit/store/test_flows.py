@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from policy.records import UNFINISHED, WATCHED, FlowRecord
-from store.flow_columns import flow_columns, flow_columns_after
+from policy.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
+from store.flow_columns import OTHER_SCHEME, flow_columns, flow_columns_after
 from store.flows import (
     Added,
     Conflict,
@@ -111,6 +111,32 @@ def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> Non
     assert sorted(columns.fct_us) == [1006, 1007, 1008, 1009]
     assert last == last_sequence(engine)
     assert flow_columns_after(engine, last, 0.0)[1] == last
+
+
+def test_flow_columns__every_kind_of_record(engine: Engine) -> None:
+    late = {"deadline_us": 1e3, "met": False, "size_class": "large"}
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"met": True, "deadline_us": 5e3, "size_class": "medium", "scheme": "sluice"},
+        {**late, "fct_us": None, "status": UNFINISHED},
+        {**late, "source": WATCHED, "ideal_us": None, "scheme": "of-a-later-version"},
+        {"source": BACKGROUND},
+    ]
+    before = time.time()
+    add_flows(engine, [flow(f"f{i}", started_at=before, **kind) for i, kind in enumerate(kinds)])
+    columns, last = flow_columns_after(engine, 0, 0.0)
+    assert last == last_sequence(engine) - 1  # figures count no background flows
+    watched, unfinished, medium, first = range(4)
+    assert np.allclose(columns.fct_us, [2000, np.nan, 2000, 2000], equal_nan=True)
+    assert np.allclose(columns.slowdown, [np.nan, np.nan, 2000 / 900, 2000 / 900], equal_nan=True)
+    assert np.allclose(columns.at[[watched, medium, first]], before + 0.002, rtol=0, atol=1e-6)
+    assert before <= columns.at[unfinished] <= time.time()
+    assert [SIZE_CLASSES[place] for place in columns.size_class] == ["large", "large", "medium", "small"]
+    assert [columns.schemes[place] for place in columns.scheme] == [OTHER_SCHEME, "pias", "sluice", "pias"]
+    assert columns.has_deadline.tolist() == [True, True, True, False]
+    assert columns.missed.tolist() == [True, True, False, False]
+    assert columns.watched.tolist() == [True, False, False, False]
+    assert np.array_equal(np.sort(flow_columns(engine, 0.0).at), np.sort(columns.at))
 
 
 def test_flows_of_a_run__are_those_after_a_sequence_number(engine: Engine) -> None:

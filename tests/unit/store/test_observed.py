@@ -2,13 +2,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine, update
 
 from policy.urgency import UrgencyReport
-from store import observed
 from store.ages import age_s
 from store.observed import (
     CONTEST_S,
@@ -22,7 +20,6 @@ from store.observed import (
     all_switches,
     controller_seen_s,
     events_after,
-    find_agent,
     forget_processes,
     host_heartbeats,
     largest_tag_burst,
@@ -31,7 +28,6 @@ from store.observed import (
     newest_port_samples,
     port_history,
     put_agent,
-    put_agent_if_room,
     put_switch,
     recent_events,
     threshold_history,
@@ -152,16 +148,3 @@ def test_forget_processes__switches_and_agents_of_an_earlier_run(engine: Engine)
     forget_processes(engine)
     assert all_switches(engine) == []
     assert all_agents(engine) == []
-
-
-def test_put_agent_if_room__a_known_agent_always_has_room(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(observed, "MOST_AGENTS", 2)
-    assert put_agent_if_room(engine, "h1", host_heartbeat())
-    assert put_agent_if_room(engine, "h2", host_heartbeat())
-    assert not put_agent_if_room(engine, "h3", host_heartbeat())
-    again = replace(host_heartbeat(), flows_started=7)
-    assert put_agent_if_room(engine, "h1", again)
-    assert [row.name for row in all_agents(engine)] == ["h1", "h2"]
-    assert find_agent(engine, "h1") == again

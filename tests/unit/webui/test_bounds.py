@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from policy.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from policy.schemes import SCHEMES
-from store import observed
+from store import heartbeats
 from store.flow_columns import OTHER_SCHEME
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client
@@ -82,7 +82,7 @@ def test_metrics__two_agents_that_report_one_port_leave_a_valid_answer(client: C
 
 
 def test_more_agents_than_there_may_be_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observed, "MOST_AGENTS", 2)
+    monkeypatch.setattr(heartbeats, "MOST_AGENTS", 2)
     good = document(host_heartbeat())
     assert [beat(client, name, good).status_code for name in ("a", "b", "c", "a")] == [200, 200, 409, 200]
     error = beat(client, "c", good).json["error"]

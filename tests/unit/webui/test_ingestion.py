@@ -40,7 +40,7 @@ class Slow:
 
 
 def _waiting(ingestion: Ingestion, count: int) -> bool:
-    return len(ingestion._waiting) == count
+    return len(ingestion._together._waiting) == count
 
 
 def deliver(
@@ -125,3 +125,14 @@ def test_add__leaves_the_way_free(
     with ingestion.alone():
         pass
     assert ingestion.add(batch("b", 1)) == Added(1)
+
+
+def test_alone__on_postgresql_a_delivery_waits_for_no_other_task(engine: Engine) -> None:
+    ingestion = Ingestion(engine)
+    with ingestion.alone():
+        done = threading.Thread(target=ingestion.add, args=[batch("a", 1)], daemon=True)
+        done.start()
+        done.join(20 if engine.dialect.name == "postgresql" else 0.2)
+        assert done.is_alive() == (engine.dialect.name == "sqlite")
+    done.join(20)
+    assert len(all_flows(engine)) == 1

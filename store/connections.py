@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to PostgreSQL: how few round trips they take, and what ends those of a process that has stopped.
+
+A pool with `pool_pre_ping` asks the server before each use. Here the socket says it: the kernel has already what
+the server sent when it closed the connection. Only a connection that has long been idle is asked, because a firewall
+may have forgotten it.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import InvalidatePoolError
+
+POOL = {"pool_size": 8, "max_overflow": 24, "pool_use_lifo": True}
+"""The connection that was used last is used next. So few are in use, and their statements are prepared."""
+IDLE_TRANSACTION_S = 10
+"""After this time without a statement, the server ends a transaction and its connection. Otherwise, a process that is
+stopped amid a transaction would keep its locks."""
+ASK_AFTER_S = 30.0
+"""A connection that has been idle for longer is asked before its use."""
+_UNSYNCED = "-c synchronous_commit=off"
+"""A transaction ends before the server has written it to the device."""
+_LEFT_S = "sluice_left_s"
+
+
+def connected(url: URL, *, fsync: bool) -> Engine:
+    """Return an engine on a database of PostgreSQL. Raises what create_engine raises."""
+    engine = create_engine(
+        url, **POOL, connect_args={"options": server_options(url, "" if fsync else _UNSYNCED)}
+    )
+
+    def check(connection: Any, record: Any, _proxy: object) -> None:
+        if _is_closed(engine, connection, record.info.get(_LEFT_S)):
+            raise InvalidatePoolError()
+
+    event.listen(engine, "checkout", check)
+    event.listen(engine, "checkin", _note_time)
+    return engine
+
+
+def server_options(url: URL, more: str = "") -> str:
+    """Return the settings with which the server begins a connection: those in the URL, ours, and `more`."""
+    given = url.query.get("options", "")
+    words = (given if isinstance(given, str) else " ".join(given), _idle_limit(), more)
+    return " ".join(word for word in words if word)
+
+
+def _idle_limit() -> str:
+    return f"-c idle_in_transaction_session_timeout={IDLE_TRANSACTION_S}s"
+
+
+def reading(engine: Engine) -> Connection:
+    """Return a connection for queries that need no transaction together.
+
+    On PostgreSQL, each is a transaction of its own, so it takes one round trip instead of three.
+    """
+    connection = engine.connect()
+    if engine.dialect.name == "postgresql":
+        connection.execution_options(isolation_level="AUTOCOMMIT")
+    return connection
+
+
+def _note_time(_connection: object, record: Any) -> None:
+    record.info[_LEFT_S] = time.monotonic()
+
+
+def _is_closed(engine: Engine, connection: Any, left_s: float | None) -> bool:
+    """Whether the server has closed a pooled connection. `left_s`: when it came back to the pool; None: it is new."""
+    if left_s is None:
+        return False
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if poll.poll(0):
+        return True  # the server's last message, or its end; it sends nothing else unasked
+    return time.monotonic() - left_s > ASK_AFTER_S and not _answers(engine, connection)
+
+
+def _answers(engine: Engine, connection: Any) -> bool:
+    try:
+        return bool(engine.dialect.do_ping(connection))
+    except engine.dialect.loaded_dbapi.Error:
+        return False
+
+
+_STUCK_COPIES = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead' AND query LIKE 'COPY flows %'"
+    " AND query_start < clock_timestamp() - make_interval(secs => :seconds)"
+)
+
+
+def end_stuck_copies(engine: Engine) -> int:
+    """End the connections that have waited long for the rows of a COPY, and return how many there were.
+
+    The server's limit for idle transactions does not count this time. SQLite has no such connections.
+    """
+    if engine.dialect.name != "postgresql":
+        return 0
+    with reading(engine) as connection:
+        return len(connection.execute(_STUCK_COPIES, {"seconds": IDLE_TRANSACTION_S}).all())

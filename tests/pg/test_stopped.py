@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that is stopped (SIGSTOP) amid a transaction keeps its locks only for a while."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from policy.records import FlowRecord
+from runtime.process import die_with_parent
+from runtime.wait import wait_until
+from store import connections
+from store.connections import end_stuck_copies
+from store.engine import open_store
+from store.failures import is_outage
+from store.flows import add_flows, count_flows
+from store.lease import open_for_leases
+from store.order import one_after_another
+from tests.unit.webui.records import record
+
+pytestmark = pytest.mark.pg
+
+SOON_S = 1
+PATIENCE_S = 60.0
+_BEGIN = """
+import sys, threading
+from store import connections
+connections.IDLE_TRANSACTION_S = int(sys.argv[2])
+from store.engine import engine_of
+from store.order import one_after_another
+with engine_of(sys.argv[1]).begin() as connection:
+    one_after_another(connection, "flows")
+    if sys.argv[3] == "copy":
+        copying = connection.connection.driver_connection.cursor().copy("COPY flows (id) FROM STDIN")
+        copying.__enter__()
+    print("holds the lock", flush=True)
+    threading.Event().wait()
+"""
+
+
+@contextmanager
+def stopped(database: str, limit_s: int, what: str) -> Iterator[None]:
+    """A process that holds the lock of the writers of flows, and does nothing any more."""
+    argv = [sys.executable, "-c", _BEGIN, database, str(limit_s), what]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"holds the lock\n"
+        process.send_signal(signal.SIGSTOP)
+        yield
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+
+
+def flow() -> list[FlowRecord]:
+    return [FlowRecord.from_document(record("a"))]
+
+
+def holders(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return int(
+            connection.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one()
+        )
+
+
+def test_a_transaction_of_a_stopped_process_ends_after_the_limit(engine: Engine, database: str) -> None:
+    with stopped(database, SOON_S, "idle"):
+        assert holders(engine) == 1
+        wait_until(lambda: not holders(engine), "the server has ended it", timeout_s=PATIENCE_S)
+        assert add_flows(engine, flow()) == 1
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_every_connection_has_the_limit(database: str, fsync: bool) -> None:
+    for engine in (open_store(database, fsync=fsync), open_for_leases(database)):
+        with engine.connect() as connection:
+            limit = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
+            assert limit == f"{connections.IDLE_TRANSACTION_S}s"
+        engine.dispose()
+
+
+def test_settings_in_the_url_stay(database: str) -> None:
+    engine = open_store(f"{database}&options=-c%20statement_timeout%3D77s")
+    with engine.connect() as connection:
+        assert connection.execute(text("SHOW statement_timeout")).scalar_one() == "77s"
+        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "off"
+    engine.dispose()
+
+
+def test_a_process_that_wakes_up_after_the_limit_gets_an_error_and_a_new_connection(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_TRANSACTION_S", SOON_S)
+    sleeper = open_store(database)
+
+    def sleep() -> None:
+        with sleeper.begin() as connection:
+            one_after_another(connection, "flows")
+            wait_until(lambda: not holders(engine), "the server has ended it", timeout_s=PATIENCE_S)
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(DBAPIError) as caught:
+        sleep()
+    assert is_outage(caught.value)
+    assert add_flows(sleeper, flow()) == 1
+    sleeper.dispose()
+
+
+def test_a_copy_of_a_stopped_process_is_ended(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    with stopped(database, SOON_S, "copy"):
+        assert end_stuck_copies(engine) == 0  # it may still go on
+        monkeypatch.setattr(connections, "IDLE_TRANSACTION_S", SOON_S)
+        wait_until(lambda: end_stuck_copies(engine) == 1, "the copy is old enough", timeout_s=PATIENCE_S)
+        wait_until(lambda: not holders(engine), "its lock is free", timeout_s=PATIENCE_S)
+        assert add_flows(engine, flow()) == 1
+    assert count_flows(engine) == 1

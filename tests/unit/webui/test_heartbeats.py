@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+
+import pytest
+from sqlalchemy import Engine
+
+from policy.agents import Heartbeat, heartbeat_document, heartbeat_from
+from policy.desired import Policy
+from store.desired import put_policy
+from store.observed import find_agent
+from tests.kit.heartbeats import host_heartbeat
+from webui import heartbeats as module
+from webui.heartbeats import Heartbeats, Outcome
+
+
+class Parser:
+    """Counts the bodies that are parsed."""
+
+    def __init__(self) -> None:
+        self.parsed = 0
+
+    def __call__(self, _name: str, body: bytes) -> Heartbeat:
+        self.parsed += 1
+        return heartbeat_from(json.loads(body))
+
+
+def body(started: int = 0) -> bytes:
+    return json.dumps(heartbeat_document(host_heartbeat(flows_started=started))).encode()
+
+
+def test_read__only_a_body_that_differs_from_the_agents_last_one_is_parsed(engine: Engine) -> None:
+    beats, parser = Heartbeats(engine), Parser()
+    for name, started, parsed in (
+        ("a", 1, 1),
+        ("a", 1, 1),
+        ("a", 2, 2),
+        ("a", 1, 3),
+        ("b", 1, 4),
+        ("a", 1, 4),
+    ):
+        assert beats.read(name, body(started), parser) == host_heartbeat(flows_started=started)
+        assert parser.parsed == parsed
+
+
+def test_read__remembers_no_more_agents_than_there_may_be(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_AGENTS", 3)
+    beats = Heartbeats(engine)
+    for number in range(10):
+        beats.read(f"h{number}", body(), Parser())
+        assert len(beats._last) <= 3
+    monkeypatch.setattr(module, "REMEMBERED_BYTES", 10)
+    parser = Parser()
+    for _ in range(2):
+        beats.read("new", body(), parser)
+    assert parser.parsed == 2
+
+
+def test_settings__are_those_of_the_newest_policy(engine: Engine) -> None:
+    beats = Heartbeats(engine)
+    assert beats.add("a", host_heartbeat()) == Outcome(True, 0)
+    assert beats.settings(0)["policy_version"] == 0
+    for scheme in ("pias", "sluice"):
+        put_policy(engine, Policy.from_document({"scheme": scheme}), "test")
+        version = beats.add("a", host_heartbeat()).policy_version
+        found = beats.settings(version)
+        assert (found["policy_version"], found["host"]["scheme"]) == (version, scheme)
+        assert beats.settings(version) is found
+
+
+def test_add__is_kept(engine: Engine) -> None:
+    Heartbeats(engine).add("a", host_heartbeat(flows_started=5))
+    assert find_agent(engine, "a") == host_heartbeat(flows_started=5)

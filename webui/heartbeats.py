@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heartbeats that arrive at the same moment share one transaction (webui/together.py), and the settings that answer
+them stay in memory until there is a new policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine
+
+from policy.agents import NO_SETTINGS, AgentSettings, Heartbeat
+from policy.entries import write
+from store.desired import policy_in_force
+from store.heartbeats import MOST_AGENTS, put_heartbeats
+from webui.together import Together
+
+MOST_TOGETHER = 64
+"""The most heartbeats in one transaction."""
+REMEMBERED_BYTES = 4096
+"""The longest body that is remembered."""
+
+
+class Outcome(NamedTuple):
+    """What became of a heartbeat."""
+
+    is_kept: bool
+    """False if there is no room for one more agent."""
+    policy_version: int
+    """Version of the newest policy; 0 before the first."""
+
+
+class Heartbeats:
+    """Writes heartbeats into the store, one transaction at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._together: Together[tuple[str, Heartbeat], Outcome] = Together(
+            self._put, lambda _: 1, lambda: MOST_TOGETHER
+        )
+        self._last: dict[str, tuple[bytes, Heartbeat]] = {}
+        """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
+        self._settings: tuple[int, dict[str, Any]] = (0, write(NO_SETTINGS))
+        """The newest policy's version, and the document of the settings that were in force then."""
+
+    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
+        """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
+        last = self._last.get(name)
+        if last is not None and last[0] == body:
+            return last[1]
+        beat = parsed(name, body)
+        if len(body) <= REMEMBERED_BYTES:
+            if len(self._last) >= MOST_AGENTS and last is None:
+                self._last.clear()  # some of them may be gone
+            self._last[name] = body, beat
+        return beat
+
+    def add(self, name: str, beat: Heartbeat) -> Outcome:
+        """Store an agent's heartbeat. Raises the store's error."""
+        return self._together.add((name, beat))
+
+    def settings(self, policy_version: int) -> dict[str, Any]:
+        """Return the document of the settings in force. It reads the store if this version is not the last one's."""
+        version, document = self._settings
+        if version != policy_version:
+            current = policy_in_force(self._engine)
+            document = write(AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS)
+            self._settings = policy_version, document
+        return document
+
+    def _put(self, beats: Sequence[tuple[str, Heartbeat]]) -> list[Outcome]:
+        kept = put_heartbeats(self._engine, dict(beats))
+        return [Outcome(name in kept.names, kept.policy_version) for name, _ in beats]
