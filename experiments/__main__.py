@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "agreement": "checks.agreement.run",
     "ns2_check": "checks.ns2.run",
     "ns3_check": "checks.ns3.run",
+    "ns3_speed": "checks.ns3.speed",
     "scheme_tour": "checks.scheme_tour.run",
     "scheme_order": "checks.scheme_tour.compare",
     "hostile": "checks.hostile.run",

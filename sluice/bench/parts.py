@@ -12,7 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,8 @@ from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
 from sluice.bench.control_share import measure_control_share
 from sluice.bench.host_link import measure_link
+from sluice.bench.results import Result
+from sluice.bench.simulator_results import simulator_results
 from sluice.bench.sockopt import measure_hook
 from sluice.bench.tagger import measure_share
 from sluice.bench.throughput import Measured, measure_throughput
@@ -40,28 +42,6 @@ from store.flows import add_flows
 
 ROUNDS = 5
 THROUGHPUT_ROUNDS = 9
-
-
-@dataclass(frozen=True)
-class Result:
-    """One line of the table. `baseline` was measured in the same run; ratio = value / baseline.
-
-    If the two took turns, `paired_ratio` is the median of the ratios of neighbouring measurements,
-    which is steadier.
-    """
-
-    name: str
-    value: float
-    unit: str
-    baseline: float | None = None
-    baseline_name: str = ""
-    paired_ratio: float | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        if self.paired_ratio is not None:
-            return self.paired_ratio
-        return self.value / self.baseline if self.baseline else None
 
 
 def run_benchmarks(out: Path, only: Sequence[str] = ()) -> int:
@@ -207,65 +187,6 @@ def _shared_results() -> Iterator[Result]:
     yield Result(f"{cost}, switches", switches, "us", one.us_a_port_of_switches, "one controller")
 
 
-THREADS_AT_HOSTS = (144, 1024)
-
-
-def _simulator_results() -> Iterator[Result]:
-    """The evaluation of PIAS, web search at load 0.8, in CPU time, because others may use the machine."""
-    from sluice.bench.simulator import (
-        FABRICS,
-        FLOWS,
-        PUBLISHED_FLOWS,
-        measure,
-        measure_at_once,
-        pias,
-        scaled,
-    )
-
-    whole, part = measure(pias(PUBLISHED_FLOWS)), measure(pias())
-    yield Result("simulator, 144 hosts", whole.hops_per_s / 1e6, "M packet-hops/CPU s")
-    yield Result(f"simulator, {PUBLISHED_FLOWS:,} flows at 144 hosts", whole.seconds, "CPU s")
-    few = f"{FLOWS:,} flows"
-    yield Result(f"simulator, memory, {PUBLISHED_FLOWS:,} flows", whole.peak_mib, "MiB", part.peak_mib, few)
-    together = measure_at_once([pias(), pias()])
-    slower = min(speed.hops_per_s for speed in together) / 1e6
-    yield Result(
-        "simulator, the slower of two at once", slower, "M packet-hops/CPU s", part.hops_per_s / 1e6, "alone"
-    )
-    sizes = {leaves * hosts: measure(scaled(leaves, hosts)) for leaves, hosts in FABRICS}
-    (least, first), *larger = sizes.items()
-    for hosts, speed in larger:
-        cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
-        yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
-    yield from _one_thread_results(1e9 / first.hops_per_s, f"{least} hosts, without threads")
-    yield from _threads_results()
-
-
-def _one_thread_results(baseline: float, baseline_name: str) -> Iterator[Result]:
-    """The cost of a packet-hop of a network in parts, all on one thread."""
-    from sluice.bench.simulator import FABRICS, measure, on_threads, scaled
-
-    for leaves, hosts in FABRICS:
-        if leaves * hosts in THREADS_AT_HOSTS:
-            cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
-            name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
-            yield Result(name, cost, "ns/packet-hop", baseline, baseline_name)
-
-
-def _threads_results() -> Iterator[Result]:
-    """Wall-clock time of one run on one and two threads, beside the same run without `threads`."""
-    from sluice.bench.simulator import FABRICS, measure, on_threads, scaled
-
-    for leaves, hosts in FABRICS:
-        if leaves * hosts not in THREADS_AT_HOSTS:
-            continue
-        plain = measure(scaled(leaves, hosts)).wall_s
-        for threads in (1, 2):
-            wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
-            of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
-            yield Result(of, wall_s, "s", plain, "without threads")
-
-
 def _store_results() -> Iterator[Result]:
     """Flow records into SQLite, in batches of the size that agents deliver."""
     batch = 200
@@ -369,7 +290,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "records": _record_results,
     "durability": _durability_results,
     "ingest": _ingest_results,
-    "simulator": _simulator_results,
+    "simulator": simulator_results,
     "units": _unit_results,
 }
 

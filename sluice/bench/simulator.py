@@ -25,6 +25,8 @@ PUBLISHED_FLOWS = 100_000
 """Flows in one point of PIAS's evaluation."""
 FABRICS = ((2, 8), (4, 16), (9, 16), (16, 16), (32, 32))
 """(leaves, hosts at each leaf): 16 to 1,024 hosts."""
+LARGE = (64, 64)
+"""The same for 4,096 hosts, of which only the memory is measured."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,3 +126,13 @@ def web_cases(flows: int) -> tuple[Case, ...]:
         _web("web-0.8", 0.8, flows, _EIGHT_HOSTS),
         _web("leaf-spine-0.6", 0.6, flows, _LEAF_SPINE),
     )
+
+
+def speed_case(flows: int, threads: int | None = None) -> Case:
+    """Return DCTCP on the 144 hosts of PIAS's evaluation, for our simulator also on a number of threads."""
+    fabric = {"topology": "leaf-spine", "leaves": 9, "spines": 4, "hosts_per_leaf": 16}
+    delays = {"core_rate": "40Gbit", "link_delay": "0.2us", "host_delay": "20us"}
+    case = _web("pias-144", 0.8, flows, {**fabric, **delays})
+    if threads is None:
+        return case
+    return replace(case, document={**case.document, "simulator": {**_BASE["simulator"], "threads": threads}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.checks.ns3 import cases, ns3
+from experiments.checks.ns3 import cases, ns3, speed
 from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
 from experiments.checks.ns3.explanations import explanation_of
 from experiments.checks.ns3.table import class_rows, rows
@@ -167,3 +167,18 @@ def test_explanation_of__the_longest_story_is_of_its_own_case() -> None:
     about = "marks-and-losses-32: timeouts"
     assert "81 time out" in explanation_of(Figure(about, "", 57, 86, 0.1))
     assert explanation_of(Figure("web-0.5: small FCT p99", "us", 1, 2, 0.1)) == ""
+
+
+def test_speed_case__one_fabric_and_one_set_of_flows_with_and_without_threads() -> None:
+    plain, threaded = (cases.speed_case(50, threads).made(1) for threads in (None, 2))
+    assert len(plain[1].hosts) == 144
+    assert plain[1] == threaded[1]
+    assert np.array_equal(plain[2].bytes, threaded[2].bytes)
+    assert (plain[0].simulator.threads, threaded[0].simulator.threads) == (None, 2)
+
+
+@pytest.mark.parametrize(("ours", "holds"), [(100.0, True), (99.0, False)])
+def test_speed__a_hundred_times_ns3(ours: float, holds: bool) -> None:
+    found = speed.Speeds(ns3=1e5, ours=ours * 1e5, on_threads={1: 2e7}, fct_ratio=1.0)
+    assert speed.claims(found)[0].holds is holds
+    assert "| ours, threads = 1 | 20 | 200 |" in speed.table(found)
