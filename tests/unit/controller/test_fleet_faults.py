@@ -26,7 +26,9 @@ SCHEMES = ("tcp", "pias")
     [("sqlite", 1), pytest.param("postgresql", 2, marks=pytest.mark.pg)],
     indirect=["store_url"],
 )
-def test_random_faults__the_others_lead_all_switches_and_no_late_write_counts(fleet: Fleet, seed: int) -> None:
+def test_random_faults__the_others_lead_all_switches_and_no_late_write_counts(
+    fleet: Fleet, seed: int
+) -> None:
     """A policy may change during a fault. Afterwards it stands everywhere, and the parts are fair again."""
     rng = random.Random(seed)
     living = [fleet.start() for _ in range(3)]
