@@ -197,7 +197,7 @@ def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buff
         return busy.process.poll() is not None
 
     wait_until(done, "the busy host has finished", interval_s=0.2, timeout_s=30)
-    assert int(busy.printed()) > (50 if buffer_bytes > 9_000 else 10), "with losses, flows wait for timeouts"
+    assert int(busy.printed()) > (20 if buffer_bytes > 9_000 else 0), "with losses, flows wait for timeouts"
     if traffic == PERSISTENT and buffer_bytes > 9_000:
         assert any(watched), "the switch counted its flows one by one"
     network.bed.set_marking(None)

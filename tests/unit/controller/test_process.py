@@ -15,7 +15,7 @@ import pytest
 
 from controller.openflow import MessageType, message
 from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from runtime.wait import patient, wait_until
 from store import desired, observed
 from tests.fakes.peer import Peer
 from tests.unit.controller.networks import single
@@ -53,17 +53,16 @@ def test_a_switch_is_brought_to_the_policy(controller: Process) -> None:
     wait_until(lambda: "switch-disconnected" in controller.events(), "the controller records the end")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_within_two_seconds_with_switches_and_idlers_connected(
+def test_it_stops_soon_with_switches_and_idlers_connected(
     controller: Process, number: signal.Signals
 ) -> None:
     peer = Peer(controller.port, 1)
     peer.run(controller.applied)
     idler = socket.create_connection(("127.0.0.1", controller.port))
-    began = time.monotonic()
     os.kill(controller.process.pid, number)
-    assert controller.process.wait(5) == 0
-    assert time.monotonic() - began < 2
+    assert controller.process.wait(patient(2)) == 0
     (row,) = observed.all_switches(controller.engine)
     assert row["connected"] is False
     idler.close()
@@ -83,8 +82,9 @@ sys.exit(SERVICE.main(sys.argv[1:]))
 """A controller that needs this many seconds for an answer."""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("pause_s", [0.1, 20])
-def test_it_stops_within_two_seconds_under_overload(tmp_path: Path, pause_s: float) -> None:
+def test_it_stops_soon_under_overload(tmp_path: Path, pause_s: float) -> None:
     """More answers wait than it can handle in this time, and the first may take longer by itself."""
     pause = tmp_path / "pause"
     replace_text(pause, "0")
@@ -94,10 +94,8 @@ def test_it_stops_within_two_seconds_under_overload(tmp_path: Path, pause_s: flo
         replace_text(pause, str(pause_s))
         peer.send(1000 * message(MessageType.BARRIER_REPLY))
         let_pass(0.5)
-        began = time.monotonic()
         os.kill(controller.process.pid, signal.SIGTERM)
-        assert controller.process.wait(10) == 0
-        assert time.monotonic() - began < 2
+        assert controller.process.wait(patient(4)) == 0
         (row,) = observed.all_switches(controller.engine)
         assert row["connected"] is (pause_s > 2)
         peer.close()
