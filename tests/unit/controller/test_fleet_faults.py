@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
+from tests.unit.controller.fleet import Fleet, fleet, store_url
 from tests.unit.controller.processes import Process
-from tests.unit.controller.test_fleet import Fleet, fleet, store_url
 
 __all__ = ["fleet", "store_url"]
 
