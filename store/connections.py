@@ -55,7 +55,7 @@ def _idle_limit() -> str:
 
 
 def reading(engine: Engine) -> Connection:
-    """Return a connection for queries that need no transaction together.
+    """Return a connection for queries, or for one statement that writes, which need no transaction together.
 
     On PostgreSQL, each is a transaction of its own, so it takes one round trip instead of three.
     """

@@ -51,7 +51,8 @@ def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> 
     bins = _bin_of(flows.at[chosen], first, bin_s)
     fct_us, size_class = flows.fct_us[chosen], flows.size_class[chosen]
     by_value = np.argsort(fct_us)
-    # Few bins: a stable sort of such small numbers takes linear time, and leaves the values of a bin in order.
+    # Few bins: a stable sort of such small numbers takes linear time, and leaves the values of a bin in order. Those
+    # of later flows may exceed the type, and are dropped below.
     order = by_value[np.argsort(bins[by_value].astype(np.int16), kind="stable")]
     fct_us, size_class, bins = fct_us[order], size_class[order], bins[order]
     series: dict[str, Any] = {"at": _bin_starts(first, count, bin_s)}

@@ -13,7 +13,7 @@ from experiments.checks.ns3.ns3 import Watch
 from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_batches
 from policy.workload import FlowBatch
-from sluice.runs.files import scenario_with
+from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from topologies import build_topology
 
 LINK_BPS = 10**10
@@ -130,9 +130,8 @@ def web_cases(flows: int) -> tuple[Case, ...]:
 
 def speed_case(flows: int, threads: int | None = None) -> Case:
     """Return DCTCP on the 144 hosts of PIAS's evaluation, for our simulator also on a number of threads."""
-    fabric = {"topology": "leaf-spine", "leaves": 9, "spines": 4, "hosts_per_leaf": 16}
-    delays = {"core_rate": "40Gbit", "link_delay": "0.2us", "host_delay": "20us"}
-    case = _web("pias-144", 0.8, flows, {**fabric, **delays})
+    fabric = read_document(SCENARIOS / "pias-144.toml")["fabric"]
+    case = _web("pias-144", 0.8, flows, fabric)
     if threads is None:
         return case
     return replace(case, document={**case.document, "simulator": {**_BASE["simulator"], "threads": threads}})

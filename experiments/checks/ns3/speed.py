@@ -65,7 +65,7 @@ def claims(found: Speeds) -> list[Claim]:
     return [
         Claim("packet-hops a CPU second, over ns-3's", f"≥ {LEAST}", f"{times:.0f}", times >= LEAST),
         *(
-            noted(f"on {threads} threads, packet-hops a second over ns-3's", f"{speed / found.ns3:.0f}")
+            noted(f"threads = {threads}, packet-hops a second over ns-3's", f"{speed / found.ns3:.0f}")
             for threads, speed in found.on_threads.items()
         ),
         noted("mean FCT over ns-3's", f"{found.fct_ratio:.3f}"),

@@ -132,3 +132,11 @@ def test_thinned__keeps_the_last_of_each_port_and_interval() -> None:
     kept = figures.thinned(changes, 1)
     assert [(c.at, c.port) for c in kept] == [(0.9, "s1:1"), (0.9, "s1:2"), (1.5, "s1:1"), (1.5, "s1:2")]
     assert figures.thinned(changes, 0) == changes
+
+
+def test_fct_series__flows_long_after_the_window_change_nothing() -> None:
+    rows: list[Row] = [(1000 + i, 100.0 * (9 - i), "small", None) for i in range(9)]
+    later: list[Row] = [(1000 + 10.0**power, 5.0, "small", None) for power in (2, 4, 5, 6)]
+    series = figures.fct_series(columns(rows), 1000, 1009, 1)
+    assert figures.fct_series(columns([*later, *rows]), 1000, 1009, 1) == series
+    assert series["all"]["n"][:9] == [1] * 9
