@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from runtime.identity import has_ended, my_identity
 from store import lease
+from store.failures import is_delay
 from store.lease import Lease
 from store.parts import LEASE
 
@@ -40,6 +41,10 @@ FRESH_NS = 1_500_000_000
 """Less than LEASE_S: a leader that has not looked for longer must assume that another one leads.
 """
 RETAKE_S = 5.0
+RECONNECT_S = 2.0
+"""After an outage of at least OUTAGE_S, all controllers reach the store again within this time: it is the shortest
+timeout of libpq for a connection."""
+OUTAGE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,28 @@ class LeaseStatus:
         return now_ns - self.at_ns < FRESH_NS
 
 
+class Outages:
+    """Whether a controller can know that another one was silent: in an outage of the store, no one gives a sign.
+
+    Otherwise, whoever reaches the store first after an outage would take what the others lead.
+    """
+
+    def __init__(self) -> None:
+        self._began_s: float | None = None
+        """When the first attempt began since the last look."""
+
+    def attempt(self, now_s: float) -> None:
+        """A controller tries to look."""
+        if self._began_s is None:
+            self._began_s = now_s
+
+    def looked(self, now_s: float) -> float:
+        """It has looked, in the attempt that began at `now_s`. Returns the time from which on silence counts."""
+        began_s, self._began_s = self._began_s, None
+        is_outage = began_s is not None and now_s - began_s >= OUTAGE_S
+        return now_s + RECONNECT_S if is_outage else float("-inf")
+
+
 class Candidacy:
     """One controller's part in the lease.
 
@@ -91,6 +118,7 @@ class Candidacy:
         self._mine: Lease | None = None
         self._seen: Lease | None = None
         self._seen_at_s = 0.0
+        self._outages = Outages()
         self._retaken_at_s = float("-inf")
         self.doubted = False
         """A switch has reported another master."""
@@ -107,10 +135,12 @@ class Candidacy:
 
     def step(self, engine: Engine, now_s: float) -> None:
         """Renew the lease, or take it if it is free. Raises SQLAlchemyError without a store."""
+        self._outages.attempt(now_s)
         if self._mine is not None:
             self._renew(engine, self._mine, now_s)
         else:
             self._wait(engine, now_s)
+        self._outages.looked(now_s)
 
     def _renew(self, engine: Engine, mine: Lease, now_s: float) -> None:
         if self.doubted and now_s - self._retaken_at_s >= RETAKE_S:
@@ -128,6 +158,7 @@ class Candidacy:
         found = lease.look(engine, NAME)
         if found != self._seen:
             self._see(found, now_s)
+        self._seen_at_s = max(self._seen_at_s, self._outages.looked(now_s))
         if self._is_free(now_s):
             self._mine = lease.take(engine, NAME, self._me, self._seen)
 
@@ -191,7 +222,7 @@ class Leadership:
             self._step(self._engine, at_ns / 1e9)
             self._outage = ""
         except SQLAlchemyError as error:
-            self._drop_engine(error)
+            self._note_outage(error)
             at_ns = time.monotonic_ns()
         self._report(self._status(at_ns))
 
@@ -207,13 +238,14 @@ class Leadership:
     def _release(self, engine: Engine) -> None:
         self._candidacy.release(engine)
 
-    def _drop_engine(self, error: SQLAlchemyError) -> None:
-        """Log an outage once. The status stays as it is: see the top of this file."""
+    def _note_outage(self, error: SQLAlchemyError) -> None:
+        """Log an outage once, and connect again. The status stays as it is: see the top of this file."""
         text = str(getattr(error, "orig", None) or error)
         if text != self._outage:
             log.warning("cannot read the lease in the store, trying again: %s", text)
         self._outage = text
-        if self._engine is not None:
+        # A busy server would be busier with new connections.
+        if self._engine is not None and not is_delay(error):
             self._engine.dispose()
             self._engine = None
 

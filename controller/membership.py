@@ -20,7 +20,7 @@ from itertools import islice
 
 from sqlalchemy import Engine
 
-from controller.leadership import LEASE_S, RETAKE_S, Candidacy, Share
+from controller.leadership import LEASE_S, LOOK_S, RETAKE_S, Candidacy, Outages, Share
 from runtime.identity import has_ended
 from store import parts
 from store.lease import SHARED
@@ -61,7 +61,10 @@ class Membership:
         self._entrance = Candidacy(SHARED, ended)
         self.is_member = False
         self._heard: dict[str, tuple[int, float]] = {}
-        """Member → its beat, and when that was seen to change."""
+        """Member → its beat, and when that was seen to change; after an outage, the time from which silence counts."""
+        self._outages = Outages()
+        self._lease = (-1, 0.0)
+        """The beat of the lease, and when that was seen to change."""
         self._held: dict[int, int] = {}
         self._since: dict[int, int] = {}
         self._leaving: set[int] = set()
@@ -95,12 +98,14 @@ class Membership:
 
         `wanted`: all parts; none if the switches must not be shared. A member leaves once it holds nothing then.
         """
+        self._outages.attempt(now_s)
         self.is_member = parts.beat(engine, self._me)
         if not self.is_member:
             self._note(Sharing({}, {}), now_s)
             self._enter(engine, now_s)
             return
         found = self._note(parts.look(engine), now_s)
+        self._renew(engine, found.lease_beat, now_s)
         if not wanted and not self._held:
             self._leave(engine)
             return
@@ -132,12 +137,19 @@ class Membership:
         self.is_member = False
         self._note(Sharing({}, {}), 0.0)
 
+    def _renew(self, engine: Engine, lease_beat: int, now_s: float) -> None:
+        """Renew the lease, unless another member has done so lately."""
+        if lease_beat != self._lease[0]:
+            self._lease = lease_beat, now_s
+        elif now_s - self._lease[1] >= 2 * LOOK_S:
+            parts.renew(engine, lease_beat)
+
     def _note(self, found: Sharing, now_s: float) -> Sharing:
-        before = self._heard
-        self._heard = {
-            name: before[name] if name in before and before[name][0] == count else (count, now_s)
-            for name, count in found.beats.items()
-        }
+        before, least_s = self._heard, self._outages.looked(now_s)
+        self._heard = {}
+        for name, count in found.beats.items():
+            same = name in before and before[name][0] == count
+            self._heard[name] = count, max(before[name][1] if same else now_s, least_s)
         held = {part: row.generation for part, row in found.parts.items() if row.holder == self._me}
         # Every step looks before it takes. So a part that was held at the last look, too, was never another one's.
         self._since = {part: self._since[part] if part in self._held else held[part] for part in held}

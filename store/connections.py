@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to PostgreSQL: how few round trips they take, and what ends those of a process that has stopped.
+"""Connections to PostgreSQL: how few round trips they take, and what ends those of a process that has stopped or
+cannot be reached.
 
 A pool with `pool_pre_ping` asks the server before each use. Here the socket says it: the kernel has already what
 the server sent when it closed the connection. Only a connection that has long been idle is asked, because a firewall
@@ -12,7 +13,7 @@ import select
 import time
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, Select, create_engine, event, func, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import InvalidatePoolError
 
@@ -21,8 +22,13 @@ POOL = {"pool_size": 8, "max_overflow": 24, "pool_use_lifo": True}
 IDLE_TRANSACTION_S = 10
 """After this time without a statement, the server ends a transaction and its connection. Otherwise, a process that is
 stopped amid a transaction would keep its locks."""
+HOLDER_IDLE_S = 1.5
+"""The same for a transaction that reads or changes who leads: another controller can take the lead soon after."""
 ASK_AFTER_S = 30.0
 """A connection that has been idle for longer is asked before its use."""
+TCP = {"connect_timeout": 5, "tcp_user_timeout": 5000, "keepalives_idle": 5, "keepalives_interval": 2}
+"""libpq's options (s, ms, s, s): a connection ends soon after the network has lost it, and a new one is made.
+Otherwise TCP would try again at growing intervals, up to two minutes, and give up after a quarter of an hour."""
 _UNSYNCED = "-c synchronous_commit=off"
 """A transaction ends before the server has written it to the device."""
 _LEFT_S = "sluice_left_s"
@@ -30,9 +36,9 @@ _LEFT_S = "sluice_left_s"
 
 def connected(url: URL, *, fsync: bool) -> Engine:
     """Return an engine on a database of PostgreSQL. Raises what create_engine raises."""
-    engine = create_engine(
-        url, **POOL, connect_args={"options": server_options(url, "" if fsync else _UNSYNCED)}
-    )
+    options = server_options(url, "" if fsync else _UNSYNCED)
+    given = {name: value for name, value in TCP.items() if name not in url.query}
+    engine = create_engine(url, **POOL, connect_args={"options": options, **given})
 
     def check(connection: Any, record: Any, _proxy: object) -> None:
         if _is_closed(engine, connection, record.info.get(_LEFT_S)):
@@ -52,6 +58,14 @@ def server_options(url: URL, more: str = "") -> str:
 
 def _idle_limit() -> str:
     return f"-c idle_in_transaction_session_timeout={IDLE_TRANSACTION_S}s"
+
+
+def locking(connection: Connection, query: Select[Any]) -> Select[Any]:
+    """Return the first query of a controller's transaction: it locks the rows that it reads, and shortens the limit."""
+    if connection.dialect.name == "postgresql":
+        limit = func.set_config("idle_in_transaction_session_timeout", f"{HOLDER_IDLE_S}s", True)
+        query = query.add_columns(limit)
+    return query.with_for_update(read=True)
 
 
 def reading(engine: Engine) -> Connection:

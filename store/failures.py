@@ -55,6 +55,8 @@ _POSTGRESQL = {
     "XX002": DAMAGED,
 }
 """By SQLSTATE: disk_full, io_error, read_only_sql_transaction, data_corrupted, index_corrupted."""
+_DELAYS = ("57014", "55P03")
+"""SQLSTATE: query_canceled, lock_not_available."""
 _NO_ROOM_FOR_INDEX = sqlite3.SQLITE_IOERR_SHMSIZE
 """On a full disk, SQLite cannot make the index of its write-ahead log when the first process opens the store."""
 _PRIMARY = 0xFF
@@ -84,6 +86,11 @@ def is_outage(error: SQLAlchemyError) -> bool:
         isinstance(error, DBAPIError) and error.connection_invalidated
     )  # the server has ended the connection
     return lost or isinstance(error, (OperationalError, InterfaceError)) or failure_of(error) != AWAY
+
+
+def is_delay(error: SQLAlchemyError) -> bool:
+    """Return whether PostgreSQL has only cancelled a statement that took too long."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in _DELAYS
 
 
 def probe(engine: Engine) -> Failure | None:

@@ -21,7 +21,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from store.connections import reading, server_options
+from store.connections import HOLDER_IDLE_S, locking, reading, server_options
 from store.schema import leases, members, parts
 from store.sqlite_file import watch
 
@@ -55,7 +55,8 @@ def open_for_leases(url: str, *, create: bool = True) -> Engine:
     """
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
-        limits = server_options(parsed, f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS}")
+        idle = f"-c idle_in_transaction_session_timeout={HOLDER_IDLE_S}s"
+        limits = server_options(parsed, f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS} {idle}")
         engine = create_engine(
             parsed,
             pool_size=1,
@@ -114,8 +115,8 @@ def check_fence(connection: Connection) -> None:
     name, generation = fence
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else writes until the end
-    query = select(leases.c.generation).where(leases.c.name == name).with_for_update(read=True)
-    found = connection.execute(query).scalar()
+    query = select(leases.c.generation).where(leases.c.name == name)
+    found = connection.execute(locking(connection, query)).scalar()
     if found != generation:
         raise Deposed(
             f"the lease '{name}' has the generation {found}, and this process held {generation}: nothing is written"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several controllers share the switches of one network: who is alive, and who leads which switch.
 
-The controllers hold the lease LEASE together: its holder is SHARED, and each member renews it. A controller that does
-not share waits as long as one of them does, and the other way round.
+The controllers hold the lease LEASE together: its holder is SHARED, and the members renew it (`renew`). A controller
+that does not share waits as long as one of them does, and the other way round.
 
 Each switch is a part. A part that is taken gets the next generation of the lease. So no two holders have the same one,
 it only grows, and it exceeds those of a controller that led all switches before. By this number, switches recognise
@@ -18,9 +18,9 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, literal, or_, select, update
 
-from store.connections import reading
+from store.connections import locking, reading
 from store.dialect import insert_for
 from store.lease import NOBODY, SHARED, Deposed
 from store.schema import leases, members, parts
@@ -46,25 +46,42 @@ class Sharing:
     beats: Mapping[str, int]
     """By member."""
     parts: Mapping[int, Part]
+    lease_beat: int = 0
 
 
 def beat(engine: Engine, me: str) -> bool:
-    """Show that a member is alive. Returns False if the lease is not shared: then there are no members."""
-    with engine.begin() as connection:
-        renewed = {"beat": leases.c.beat + 1, "beat_at": time.time()}
-        if not connection.execute(update(leases).where(*_is_shared()).values(renewed)).rowcount:
-            return False
-        statement = insert_for(connection, members).values(name=me, beat=0)
+    """Show that a member is alive. Returns False if the lease is not shared: then there are no members.
+
+    It locks this member's row alone, so that no member waits for another one.
+    """
+    with reading(engine) as connection:
+        first = select(literal(me), literal(0)).where(exists().where(*_is_shared()))
+        statement = insert_for(connection, members).from_select(["name", "beat"], first)
         again = {"beat": members.c.beat + 1}
-        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=again))
-    return True
+        statement = statement.on_conflict_do_update(index_elements=["name"], set_=again)
+        written = connection.execute(statement.returning(members.c.beat)).first()
+        connection.commit()
+    return written is not None
+
+
+def renew(engine: Engine, seen: int) -> None:
+    """Renew the lease in the name of all members, if it still has the count `seen`."""
+    with reading(engine) as connection:
+        renewed = {"beat": leases.c.beat + 1, "beat_at": time.time()}
+        connection.execute(update(leases).where(*_is_shared(), leases.c.beat == seen).values(renewed))
+        connection.commit()
 
 
 def look(engine: Engine) -> Sharing:
+    lease_beat = select(leases.c.beat).where(leases.c.name == LEASE).scalar_subquery().label("lease_beat")
     with reading(engine) as connection:
-        beats = {row.name: row.beat for row in connection.execute(select(members))}
+        living = connection.execute(select(members, lease_beat)).all()
         rows = connection.execute(select(parts)).all()
-    return Sharing(beats, {row.part: Part(row.holder, row.generation) for row in rows})
+    return Sharing(
+        {row.name: row.beat for row in living},
+        {row.part: Part(row.holder, row.generation) for row in rows},
+        living[0].lease_beat if living else 0,
+    )
 
 
 def bury(engine: Engine, name: str, last_beat: int) -> None:
@@ -124,7 +141,7 @@ def check_fence(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # no one else writes until the end
     query = select(parts.c.part, parts.c.generation).where(parts.c.part.in_(held)).order_by(parts.c.part)
-    found = {row.part: row.generation for row in connection.execute(query.with_for_update(read=True))}
+    found = {row.part: row.generation for row in connection.execute(locking(connection, query))}
     lost = sorted(part for part, generation in held.items() if found.get(part) != generation)
     if lost:
         raise Deposed(f"other controllers have taken {lost} in a later generation: nothing is written")

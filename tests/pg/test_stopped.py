@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from policy.records import FlowRecord
 from runtime.process import die_with_parent
 from runtime.wait import wait_until
-from store import connections
+from store import connections, lease, parts
 from store.connections import end_stuck_copies
 from store.engine import open_store
 from store.failures import is_outage
@@ -29,6 +29,23 @@ pytestmark = pytest.mark.pg
 
 SOON_S = 1
 PATIENCE_S = 60.0
+TAKE_OVER_S = 3.0
+_HOLD = """
+import sys, threading
+from store import lease, parts
+from store.engine import open_store
+store, leases = open_store(sys.argv[1]), lease.open_for_leases(sys.argv[1])
+if sys.argv[2] == "part":
+    lease.take(leases, parts.LEASE, lease.SHARED, None)
+    parts.beat(leases, "a")
+    parts.take(leases, "a", {1: None})
+    mine = parts.fenced(store, {1: parts.look(leases).parts[1].generation})
+else:
+    mine = lease.fenced(store, parts.LEASE, lease.take(leases, parts.LEASE, "a", None).generation)
+with mine.begin():
+    print("holds the lock", flush=True)
+    threading.Event().wait()
+"""
 _BEGIN = """
 import sys, threading
 from store import connections
@@ -48,7 +65,14 @@ with engine_of(sys.argv[1]).begin() as connection:
 @contextmanager
 def stopped(database: str, limit_s: int, what: str) -> Iterator[None]:
     """A process that holds the lock of the writers of flows, and does nothing any more."""
-    argv = [sys.executable, "-c", _BEGIN, database, str(limit_s), what]
+    with stopped_script(_BEGIN, database, str(limit_s), what):
+        yield
+
+
+@contextmanager
+def stopped_script(script: str, *arguments: str) -> Iterator[None]:
+    """A script that is stopped once it holds the lock."""
+    argv = [sys.executable, "-c", script, *arguments]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
     try:
         assert process.stdout is not None
@@ -78,13 +102,51 @@ def test_a_transaction_of_a_stopped_process_ends_after_the_limit(engine: Engine,
         assert add_flows(engine, flow()) == 1
 
 
+@pytest.mark.parametrize("what", ["lease", "part"])
+def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time(
+    database: str, what: str
+) -> None:
+    engine = open_for_leases(database)
+
+    def is_taken() -> bool:
+        try:
+            if what == "lease":
+                return lease.take(engine, parts.LEASE, "b", lease.look(engine, parts.LEASE)) is not None
+            parts.bury(engine, "a", 0)
+            parts.take(engine, "b", parts.look(engine).parts)
+            return parts.look(engine).parts[1].holder == "b"
+        except OperationalError:  # the wait for the lock is short
+            return False
+
+    with stopped_script(_HOLD, database, what):
+        assert not is_taken()
+        wait_until(is_taken, "another one holds it", timeout_s=TAKE_OVER_S)
+    engine.dispose()
+
+
 @pytest.mark.parametrize("fsync", [False, True])
 def test_every_connection_has_the_limit(database: str, fsync: bool) -> None:
-    for engine in (open_store(database, fsync=fsync), open_for_leases(database)):
+    limits = {
+        open_store(database, fsync=fsync): f"{connections.IDLE_TRANSACTION_S}s",
+        open_for_leases(database): f"{connections.HOLDER_IDLE_S * 1000:.0f}ms",
+    }
+    for engine, limit in limits.items():
         with engine.connect() as connection:
-            limit = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
-            assert limit == f"{connections.IDLE_TRANSACTION_S}s"
+            found = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
+            assert found == limit
         engine.dispose()
+
+
+def test_every_connection_ends_soon_after_the_network_has_lost_it(database: str) -> None:
+    engine, given = open_store(database), open_store(f"{database}&connect_timeout=77")
+    for each, connect_timeout in ((engine, connections.TCP["connect_timeout"]), (given, 77)):
+        with each.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            parameters = driver.info.get_parameters()
+            assert parameters["tcp_user_timeout"] == str(connections.TCP["tcp_user_timeout"])
+            assert parameters["connect_timeout"] == str(connect_timeout)
+        each.dispose()
 
 
 def test_settings_in_the_url_stay(database: str) -> None:

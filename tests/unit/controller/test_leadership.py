@@ -2,15 +2,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
-from controller.leadership import FRESH_NS, LEASE_S, NAME, RETAKE_S, Candidacy, Leadership, LeaseStatus
+from controller.leadership import (
+    FRESH_NS,
+    LEASE_S,
+    NAME,
+    RECONNECT_S,
+    RETAKE_S,
+    Candidacy,
+    Leadership,
+    LeaseStatus,
+)
 from runtime.wait import wait_until
 from store import lease
 from store.lease import Lease
+from store.schema import leases
 
 
 @pytest.fixture
@@ -156,3 +168,57 @@ def test_the_thread_leads_renews_and_gives_the_lease_back_when_it_stops(
     wait_until(lambda: found(engine).beat > beat, "it renews")
     leadership.stop(5.0)
     assert found(engine).holder == lease.NOBODY
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+def test_a_busy_store_is_asked_again_over_the_same_connection(
+    store_url: str, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New connections would make it busier."""
+    reported: list[LeaseStatus] = []
+    leadership = Leadership(store_url, reported.append)
+    leadership._look()
+    own = leadership._engine
+    with engine.begin() as connection:
+        connection.execute(update(leases).values(beat=leases.c.beat))
+        leadership._look()
+    assert "statement timeout" in caplog.text
+    assert leadership._engine is own
+    beat = found(engine).beat
+    leadership._look()
+    assert found(engine).beat == beat + 1
+    leadership._give_back()
+
+
+class Away(Exception):
+    """The store cannot be reached."""
+
+
+@contextmanager
+def outage(monkeypatch: pytest.MonkeyPatch, module: ModuleType, *names: str) -> Iterator[None]:
+    def fail(*_: object) -> None:
+        raise Away
+
+    with monkeypatch.context() as patch:
+        for name in names:
+            patch.setattr(module, name, fail)
+        yield
+
+
+def test_the_time_of_an_outage_is_no_silence_of_the_leader(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower reaches the store before the leader does."""
+    first, second = candidate("a"), candidate("b")
+    first.step(engine, 0.0)
+    second.step(engine, 0.1)
+    with outage(monkeypatch, lease, "look"):
+        for at_s in (0.3, 5.0, 10.0):
+            with pytest.raises(Away):
+                second.step(engine, at_s)
+    for at_s in (11.0, 11.0 + RECONNECT_S, 11.0 + RECONNECT_S + LEASE_S - 0.01):
+        second.step(engine, at_s)
+        assert not second.leads
+    second.step(engine, 11.0 + RECONNECT_S + LEASE_S)
+    assert second.leads

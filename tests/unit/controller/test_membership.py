@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from controller.leadership import FRESH_NS, LEASE_S, LOOK_S, RETAKE_S, Candidacy
+from controller.leadership import FRESH_NS, LEASE_S, LOOK_S, RECONNECT_S, RETAKE_S, Candidacy
 from controller.membership import Membership, fair_parts
 from store import lease, parts
 from store.parts import LEASE, NETWORK
@@ -334,3 +334,42 @@ def test_in_any_order_no_two_act_on_one_switch_and_all_are_taken_in_the_end(
     assert max(sizes) - min(sizes) <= 1
     assert sum(NETWORK in fleet.acting(name) for name in alive) == 1
     engine.dispose()
+
+
+def test_the_time_of_an_outage_is_no_silence_of_the_other_members(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One member reaches the store again before the other one does. No switch moves."""
+    before = fleet.acting("a"), fleet.acting("b")
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "beat", _no_store)
+        for _ in range(20):
+            fleet.pass_time(LEASE_S / 4)
+            for name in "ab":
+                with pytest.raises(Away):
+                    fleet.members[name].step(fleet.engine, ALL, fleet.now_s)
+    for _ in range(int(RECONNECT_S / LOOK_S)):
+        fleet.step("a")
+        fleet.pass_time(LOOK_S)
+    fleet.settle("a", "b")
+    assert (fleet.acting("a"), fleet.acting("b")) == before
+
+
+class Away(Exception):
+    """The store cannot be reached."""
+
+
+def _no_store(*_: object) -> bool:
+    raise Away
+
+
+def test_a_member_that_died_during_an_outage_is_replaced_afterwards(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "beat", _no_store)
+        with pytest.raises(Away):
+            fleet.members["a"].step(fleet.engine, ALL, fleet.now_s)
+        fleet.pass_time(10.0)
+    fleet.settle("a")
+    assert fleet.holds("a") == SWITCHES

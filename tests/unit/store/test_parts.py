@@ -4,13 +4,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
 from store import lease, observed, parts
 from store.engine import open_store
 from store.lease import NOBODY, SHARED, Lease
 from store.parts import LEASE, Part
+from store.schema import leases
 
 ALL = {1: None, 2: None}
 
@@ -51,12 +52,30 @@ def test_beat__has_no_effect_while_one_holds_the_lease(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("shared")
-def test_beat__counts_and_shows_those_who_do_not_share_that_somebody_lives(engine: Engine) -> None:
-    before = lease.look(engine, LEASE)
+def test_beat__counts(engine: Engine) -> None:
     for _ in range(3):
         parts.beat(engine, "a")
     assert parts.look(engine).beats == {"a": 3, "b": 0}
-    assert lease.look(engine, LEASE) != before
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+@pytest.mark.usefixtures("shared")
+def test_beat__waits_for_no_lock_on_the_lease(engine: Engine, store: Engine) -> None:
+    with store.begin() as connection:
+        connection.execute(update(leases).values(beat=leases.c.beat))
+        assert parts.beat(engine, "a")
+    assert parts.look(engine).beats == {"a": 1, "b": 0}
+
+
+def test_renew__shows_those_who_do_not_share_that_somebody_lives_once_for_all_members(
+    engine: Engine, shared: Lease
+) -> None:
+    assert parts.look(engine).lease_beat == shared.beat
+    for _ in range(2):
+        parts.renew(engine, shared.beat)
+    after = lease.look(engine, LEASE)
+    assert after == Lease(LEASE, SHARED, shared.generation, shared.beat + 1)
 
 
 def test_take__each_gets_a_generation_that_nobody_had(engine: Engine, shared: Lease) -> None:
