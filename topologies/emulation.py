@@ -24,7 +24,7 @@ from topologies.commands import hosts, switches
 from topologies.commands.command import Command
 from topologies.delayed_link import DelayedLink
 from topologies.delays import HOP_NS, needs_delays
-from topologies.ovs import controller_target
+from topologies.ovs import controller_targets
 from topologies.qdiscs import has_netem
 from topologies.settings import Settings
 
@@ -77,9 +77,9 @@ def start(
     _run_all(switches.switch_ports(graph.ports))
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
-    controller = controller_target(settings.controller, settings.ovs_dir)
+    targets = controller_targets(settings.controllers, settings.ovs_dir)
     shares = settings.behaviour.shares
-    ovs(switches.network(graph, controller=controller, datapath_type=datapath_type, shares=shares).argv)
+    ovs(switches.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
     return pids
 
 

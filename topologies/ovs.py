@@ -139,14 +139,19 @@ def _succeeds(argv: Sequence[str], folder: Path) -> bool:
     return True
 
 
-def controller_target(controller: str | None, folder: Path) -> str | None:
-    """Return the target to configure in the switches.
+def controller_targets(controllers: Sequence[str], folder: Path) -> list[str]:
+    """Return the targets to configure in the switches.
 
-    Open vSwitch connects only to Unix sockets in its own folder, so this makes a link there.
+    Open vSwitch connects only to Unix sockets in its own folder, so this makes a link there for each.
     """
-    if controller is None or not controller.startswith("unix:"):
+    return [
+        _controller_target(one, folder / f"openflow-{number}.sock") for number, one in enumerate(controllers)
+    ]
+
+
+def _controller_target(controller: str, link: Path) -> str:
+    if not controller.startswith("unix:"):
         return controller
-    link = folder / "openflow.sock"
     link.symlink_to(controller.removeprefix("unix:"))
     return f"unix:{link}"
 

@@ -87,7 +87,7 @@ def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
     settings = Settings(
         options.run_dir,
         options.run_dir,
-        controller=None,
+        controllers=(),
         web=options.web,
         agent_name=options.name,
         enrol=options.enrol,

@@ -29,8 +29,8 @@ class Settings:
 
     run_dir: Path
     log_dir: Path
-    controller: str | None = "tcp:127.0.0.1:6653"
-    """OpenFlow target of all switches: "unix:/PATH", or "tcp:…" in their network namespace. None: no controller."""
+    controllers: tuple[str, ...] = ("tcp:127.0.0.1:6653",)
+    """OpenFlow targets of all switches: "unix:/PATH", or "tcp:…" in their network namespace."""
     datapath: str = "auto"
     """"netdev" (userspace), "system" (kernel), or "auto" (the kernel's if it has one)."""
     web: str | None = None
@@ -133,6 +133,7 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
     for name in ("run_dir", "log_dir"):
         values[name] = Path(values[name])
     values["behaviour"] = read(PortBehaviour, values["behaviour"])
+    values["controllers"] = tuple(values["controllers"])
     known = {field.name for field in fields(Settings)}
     return Settings(**{k: values[k] for k in known}), Topology.from_document(document["topology"])
 

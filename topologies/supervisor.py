@@ -150,18 +150,22 @@ class Inside:
 
     def _prepare_switches(self) -> None:
         self.make_room()
-        if self.settings.controller:
+        if self.settings.controllers:
             self._configure_once_connected()
 
     def _configure_once_connected(self) -> None:
         for switch in self.graph.switches:
-            now, when_connected = commands.configure_once_connected(switch.name)
-            self.ovs(now.argv)
-            spawn(
-                when_connected.argv,
-                log_file=self.settings.log_dir / "ovs-vsctl.log",
-                env=ovs.environment(self.settings.ovs_dir),
-            )
+            for row in commands.controller_rows(self.ovs(commands.controllers_of(switch.name).argv)):
+                self._configure(row)
+
+    def _configure(self, row: str) -> None:
+        now, when_connected = commands.configure_once_connected(row)
+        self.ovs(now.argv)
+        spawn(
+            when_connected.argv,
+            log_file=self.settings.log_dir / "ovs-vsctl.log",
+            env=ovs.environment(self.settings.ovs_dir),
+        )
 
     def make_room(self) -> None:
         """Enlarge the sockets of ovs-vswitchd. One packet goes out first, because it opens the sending socket."""

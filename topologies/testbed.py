@@ -72,7 +72,7 @@ class Testbed:
         topology: Topology,
         run_dir: Path,
         *,
-        controller: str | None = "tcp:127.0.0.1:6653",
+        controller: str | Sequence[str] | None = "tcp:127.0.0.1:6653",
         datapath: str = "auto",
         web: str | None = None,
         log_dir: Path | None = None,
@@ -82,8 +82,9 @@ class Testbed:
     ) -> Testbed:
         """Start a network and wait until it is ready. See topologies.settings.Settings for the arguments.
 
-        Call this from a thread that lives as long as the testbed. Raises EnvironmentLacking if the caller is not root
-        or a tool or kernel feature is missing. Raises SluiceError, which names the log, if the testbed does not start.
+        If `controller` names several, each switch connects to all of them. Call this from a thread that lives as long
+        as the testbed. Raises EnvironmentLacking if the caller is not root or a tool or kernel feature is missing.
+        Raises SluiceError, which names the log, if the testbed does not start.
         """
         if os.geteuid() != 0:
             raise EnvironmentLacking(
@@ -92,7 +93,7 @@ class Testbed:
         settings = Settings(
             run_dir=run_dir.resolve(),
             log_dir=(log_dir or run_dir / "log").resolve(),
-            controller=controller,
+            controllers=(controller,) if isinstance(controller, str) else tuple(controller or ()),
             datapath=datapath,
             web=web,
             behaviour=behaviour or PortBehaviour(),

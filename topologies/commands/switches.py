@@ -55,7 +55,7 @@ def ovs_settings() -> Command:
 def network(
     topology: Topology,
     *,
-    controller: str | None,
+    controllers: Sequence[str],
     datapath_type: str,
     shares: Sequence[float] | None = None,
 ) -> Command:
@@ -64,7 +64,7 @@ def network(
     for switch in topology.switches:
         argv += ["--", "add-br", switch.name]
         argv += _bridge(switch.name, switch.dpid, datapath_type)
-        argv += _controller(switch.name, controller) if controller else []
+        argv += _controllers(switch.name, controllers) if controllers else []
         for port in topology.ports_of[switch.name]:
             argv += ["--", "add-port", switch.name, port.interface]
             argv += ["--", "set", "Interface", port.interface, f"ofport_request={port.number}"]
@@ -87,40 +87,36 @@ def _bridge(name: str, dpid: int, datapath_type: str) -> list[str]:
     ]
 
 
-def _controller(bridge: str, target: str) -> list[str]:
-    created = [
-        f'target="{target}"',
-        "connection_mode=out-of-band",
-        "max_backoff=1000",
-        "inactivity_probe=5000",
-    ]
-    id_ = f"@{bridge}_controller"
-    return [
-        "--",
-        f"--id={id_}",
-        "create",
-        "Controller",
-        *created,
-        "--",
-        "set",
-        "Bridge",
-        bridge,
-        f"controller={id_}",
-    ]
+def _controllers(bridge: str, targets: Sequence[str]) -> list[str]:
+    argv, rows = [], [f"@{bridge}_controller{number}" for number in range(len(targets))]
+    for row, target in zip(rows, targets, strict=True):
+        argv += ["--", f"--id={row}", "create", "Controller", f'target="{target}"']
+        argv += ["connection_mode=out-of-band", "max_backoff=1000", "inactivity_probe=5000"]
+    return [*argv, "--", "set", "Bridge", bridge, f"controller={','.join(rows)}"]
 
 
-def configure_once_connected(switch: str) -> list[Command]:
-    """Have Open vSwitch read its controller's settings again once it is connected. The second command waits for that.
+def controllers_of(switch: str) -> Command:
+    """Ask for the Controller rows of a switch (`controller_rows`)."""
+    return Command(["ovs-vsctl", "get", "Bridge", switch, "controller"])
+
+
+def controller_rows(listing: str) -> list[str]:
+    """Return the ids of rows, from the output of `controllers_of`."""
+    return listing.strip("[] \n").split(", ")
+
+
+def configure_once_connected(row: str) -> list[Command]:
+    """Have Open vSwitch read a Controller row again once it is connected. The second command waits for that.
 
     Open vSwitch 3.1 applies max_backoff only if it is configured while it is connected. Otherwise it waits up to 8 s
     between two attempts, and a restarted controller would wait as long for its switches.
     """
-    again = ["set", "Controller", switch, "external_ids:configured=while-connected"]
+    again = ["set", "Controller", row, "external_ids:configured=while-connected"]
     # An earlier ovs-vswitchd may have left is_connected=true in the database.
-    forget = ["remove", "Controller", switch, "external_ids", "configured"]
+    forget = ["remove", "Controller", row, "external_ids", "configured"]
     return [
-        Command(["ovs-vsctl", *forget, "--", "set", "Controller", switch, "is_connected=false"]),
-        Command(["ovs-vsctl", "wait-until", "Controller", switch, "is_connected=true", "--", *again]),
+        Command(["ovs-vsctl", *forget, "--", "set", "Controller", row, "is_connected=false"]),
+        Command(["ovs-vsctl", "wait-until", "Controller", row, "is_connected=true", "--", *again]),
     ]
 
 

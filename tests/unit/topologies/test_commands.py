@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
+
 import topologies
 from policy.graph import host
 from topologies.commands import hosts, switches
@@ -35,7 +37,7 @@ def test_queues__the_least_rates_are_too_small_to_break_strict_priority() -> Non
 
 def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None:
     graph = topologies.build("leaf-spine")
-    argv = switches.network(graph, controller="tcp:127.0.0.1:6653", datapath_type="netdev").argv
+    argv = switches.network(graph, controllers=["tcp:127.0.0.1:6653"], datapath_type="netdev").argv
     for port in graph.ports:
         at = argv.index(f"ofport_request={port.number}", argv.index(port.interface))
         assert argv[at - 3 : at] == ["set", "Interface", port.interface]
@@ -47,8 +49,20 @@ def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None
 
 
 def test_network__without_a_controller_no_target() -> None:
-    argv = switches.network(topologies.build("single"), controller=None, datapath_type="system").argv
+    argv = switches.network(topologies.build("single"), controllers=[], datapath_type="system").argv
     assert "Controller" not in argv
+
+
+def test_network__several_controllers_of_each_switch() -> None:
+    targets = ["tcp:127.0.0.1:6653", "tcp:127.0.0.1:6654"]
+    argv = switches.network(topologies.build("single"), controllers=targets, datapath_type="netdev").argv
+    assert [f'target="{target}"' in argv for target in targets] == [True, True]
+    assert "controller=@s1_controller0,@s1_controller1" in argv
+
+
+@pytest.mark.parametrize(("listing", "rows"), [("[aa-1]\n", ["aa-1"]), ("[aa-1, bb-2]\n", ["aa-1", "bb-2"])])
+def test_controller_rows__of_one_and_of_several(listing: str, rows: list[str]) -> None:
+    assert switches.controller_rows(listing) == rows
 
 
 def test_host_links__the_transport_is_in_the_routes() -> None:
