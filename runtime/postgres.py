@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -45,19 +46,26 @@ def programs() -> Path:
 class PostgresServer:
     """A running server, made by `start`. It is a context manager."""
 
-    def __init__(self, folder: Path, bin_folder: Path) -> None:
+    def __init__(
+        self, folder: Path, bin_folder: Path, enter: Sequence[str] = (), addresses: str = ""
+    ) -> None:
         self.folder = folder
         self._bin = bin_folder
+        self._enter, self._addresses = enter, addresses
         self._data = folder / "data"
         self._user = _server_user()
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
 
     @classmethod
-    def start(cls) -> PostgresServer:
-        """Make a cluster, start its server and wait until it answers."""
+    def start(cls, enter: Sequence[str] = (), addresses: str = "") -> PostgresServer:
+        """Make a cluster, start its server and wait until it answers.
+
+        `enter`: a command that runs the server in another network namespace. There it also listens on these TCP
+        addresses, for programs of the same machine.
+        """
         bin_folder = programs()
-        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder)
+        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder, enter, addresses)
         try:
             server._make_cluster()
             server.run()
@@ -74,8 +82,12 @@ class PostgresServer:
 
     def run(self) -> None:
         """Start the server. It may have run before."""
-        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "port": str(PORT)}
-        argv = [*self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
+        settings = {
+            "listen_addresses": self._addresses,
+            "unix_socket_directories": str(self.folder),
+            "port": str(PORT),
+        }
+        argv = [*self._enter, *self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
         for name, value in settings.items():
             argv += ["-c", f"{name}={value}"]
         self._process = spawn(argv, log_file=self.folder / "server.log")
