@@ -51,15 +51,15 @@ class Fault:
 def draw(stack: Stack, rng: np.random.Generator) -> Fault:
     kind = str(rng.choice(list(KINDS), p=list(KINDS.values())))
     targets = {
-        "kill": _processes(stack),
-        "stop": _processes(stack),
+        "kill": process_names(stack),
+        "stop": process_names(stack),
         "disconnect": [switch.name for switch in stack.topology.switches],
         "link": [port.interface for port in stack.topology.ports],
     }
     return Fault(kind, str(rng.choice(targets[kind])), float(rng.uniform(*SECONDS[kind])), time.time())
 
 
-def _processes(stack: Stack) -> list[str]:
+def process_names(stack: Stack) -> list[str]:
     return [*(service.name for service in stack.services.running), *sorted(stack.testbed.pids)]
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
-from experiments.checks.random_faults.run import EXCUSED_S, Outcome, claims, document_of, unexcused
+from experiments.checks.random_faults.outcome import EXCUSED_S, Outcome, claims, unexcused
+from experiments.checks.random_faults.traffic import document_of
 from experiments.kit.port_gaps import Gap
 from policy.explicit import ExplicitWorkload
 from policy.records import FINISHED, FlowRecord
