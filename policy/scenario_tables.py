@@ -195,12 +195,6 @@ class SimulatorSettings:
         " plain with duplicate_threshold = 0.",
         default="linux",
     )
-    undo: str = entry(
-        Choice(("late", "early")),
-        "When recovery = linux undoes a reduction for packets that were only late. late: once no retransmission is in"
-        " flight, as in Linux. early: with the first late packet.",
-        default="late",
-    )
     packets_per_ack: int = entry(Whole(1, 64), "Packets that one ACK acknowledges.", default=1)
     ack_delay_ns: int = entry(
         Duration(1, NS_PER_S), "How long an ACK waits for another packet.", key="ack_delay", default=500_000
@@ -217,13 +211,6 @@ class SimulatorSettings:
         " TCP small queues keep in the socket what would wait there. free: it only serialises. unshaped: it takes no"
         " time, so the first queue is the switch's.",
         default="fabric",
-    )
-    tick_ns: int = entry(
-        Duration(0, NS_PER_S),
-        "Time between two ticks of the clock by which a host's retransmission timers fire: 4ms for a kernel with"
-        " 250 Hz. 0s: timers are exact.",
-        key="tick",
-        default=0,
     )
     links: str = entry(
         Choice(("real", "emulated")),
@@ -251,6 +238,19 @@ class SimulatorSettings:
     )
     tcp: TcpVariant | None = entry(
         TableOf(TcpVariant), "Where implementations of TCP differ. By default, TCP is Linux's.", default=None
+    )
+    undo: str = entry(
+        Choice(("late", "early")),
+        "When recovery = linux undoes a reduction for packets that were only late. late: once no retransmission is in"
+        " flight, as in Linux. early: with the first late packet.",
+        default="late",
+    )
+    tick_ns: int = entry(
+        Duration(0, NS_PER_S),
+        "Time between two ticks of the clock by which a host's retransmission timers fire: 4ms for a kernel with"
+        " 250 Hz. 0s: timers are exact.",
+        key="tick",
+        default=0,
     )
 
 
