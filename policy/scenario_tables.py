@@ -243,7 +243,7 @@ class SimulatorSettings:
         Choice(("late", "early")),
         "When recovery = linux undoes a reduction for packets that were only late. late: once no retransmission is in"
         " flight, as in Linux. early: with the first late packet.",
-        default="late",
+        default="early",
     )
     tick_ns: int = entry(
         Duration(0, NS_PER_S),

@@ -10,6 +10,7 @@ SIMULATOR_SETTINGS: Mapping[str, Any] = {
     "links": "emulated",
     "uplink": "kernel",
     "tick": "4ms",
+    "undo": "late",
     "packets_per_ack": 2,
     "ack_delay": "40ms",
 }
