@@ -58,9 +58,10 @@ HTB = QdiscKind(
     (
         f"qdisc add dev {{dev}} {{at}} handle {HANDLE} htb default 1",
         f"class add dev {{dev}} parent {HANDLE} classid {HANDLE}ff htb rate {_UNSHAPED} quantum 60000",
-        # HTB serves a class below its rate first, whatever its priority. So the rate is one frame a second.
+        # HTB serves a class below its rate first, whatever its priority. So the rate is a frame in two minutes: with a
+        # frame a second, packets of lower queues overtake earlier ones of their flow.
         *(
-            f"class add dev {{dev}} parent {HANDLE}ff classid {HANDLE}{queue + 1} htb rate 12kbit"
+            f"class add dev {{dev}} parent {HANDLE}ff classid {HANDLE}{queue + 1} htb rate 100bit"
             f" ceil {_UNSHAPED} prio {queue} quantum 60000"
             for queue in range(QUEUES)
         ),

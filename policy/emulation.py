@@ -25,3 +25,11 @@ def port_burst_bytes(rate_bps: int) -> int:
     real queue is then shorter than the virtual queue by that burst.
     """
     return min(max(HOST_BURST_BYTES, rate_bps * MAX_TIMER_DELAY_NS // 8_000_000_000), MAX_BURST_BYTES)
+
+
+def least_class_rate_bps(rate_bps: int) -> int:
+    """Rate in bits per second that each HTB class of a port has for itself, and gets before all priorities.
+
+    Open vSwitch gives a class at least one MTU a second, and the MTU of a port's interface is the port's credit.
+    """
+    return 8 * port_burst_bytes(rate_bps)

@@ -206,9 +206,10 @@ class SimulatorSettings:
         default=RTO_INITIAL_US,
     )
     uplink: str = entry(
-        Choice(("fabric", "free", "unshaped")),
-        "A host's own port. fabric: it queues, marks and drops as a switch port. free: it only serialises. unshaped:"
-        " it takes no time, so the first queue is the switch's.",
+        Choice(("fabric", "kernel", "free", "unshaped")),
+        "A host's own port. fabric: it queues, marks and drops as a switch port. kernel: it has the queues alone, and"
+        " TCP small queues keep in the socket what would wait there. free: it only serialises. unshaped: it takes no"
+        " time, so the first queue is the switch's.",
         default="fabric",
     )
     links: str = entry(
@@ -237,6 +238,19 @@ class SimulatorSettings:
     )
     tcp: TcpVariant | None = entry(
         TableOf(TcpVariant), "Where implementations of TCP differ. By default, TCP is Linux's.", default=None
+    )
+    undo: str = entry(
+        Choice(("late", "early")),
+        "When recovery = linux undoes a reduction for packets that were only late. late: once no retransmission is in"
+        " flight, as in Linux. early: with the first late packet.",
+        default="early",
+    )
+    tick_ns: int = entry(
+        Duration(0, NS_PER_S),
+        "Time between two ticks of the clock by which a host's retransmission timers fire: 4ms for a kernel with"
+        " 250 Hz. 0s: timers are exact.",
+        key="tick",
+        default=0,
     )
 
 

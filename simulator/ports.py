@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from policy.desired import Policy
-from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
+from policy.emulation import HOST_BURST_BYTES, least_class_rate_bps, port_burst_bytes
 from policy.graph import Port
 from policy.marking import PHANTOM_PERCENT, PortMarking, last_mark_bytes
 from policy.needs import Need
@@ -16,6 +16,7 @@ from simulator.layout import MakePort
 UNBOUNDED_BYTES = 2**62
 UNSHAPED_BPS = 100_000_000_000
 """The rate of a host's link that takes almost no time at the rates of the testbed."""
+QUEUES = 8
 SHARE_BURST_BYTES = 3028
 """Two full frames: what a queue with a share may send at once after a pause."""
 
@@ -27,6 +28,9 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings = _fabric.PortSettings()
         if simulator.links == "emulated":
             settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
+        if of_host and simulator.uplink == "kernel":
+            settings.buffer_bytes, settings.tells_hosts = UNBOUNDED_BYTES, True
+            return settings, _fabric.Discipline()
         if of_host and simulator.uplink != "fabric":
             settings.buffer_bytes = UNBOUNDED_BYTES
             settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
@@ -36,7 +40,10 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings.drop_order = _drop_order(policy, simulator)
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
-        return settings, discipline(policy)
+        made = discipline(policy)
+        if simulator.links == "emulated" and not of_host:
+            _serve_as_htb(made, link.rate_bps)
+        return settings, made
 
     return make
 
@@ -67,10 +74,20 @@ def discipline(policy: Policy) -> _fabric.Discipline:
         return made
     if policy.shares:
         made.scheduler = _fabric.Scheduler.shares
-        made.shares = [*policy.shares, *[0.0] * (8 - len(policy.shares))]
+        made.shares = [*policy.shares, *[0.0] * (QUEUES - len(policy.shares))]
         made.burst_bytes = SHARE_BURST_BYTES
     if policy.flow_queues and policy.sub_queues and policy.release is not None:
         made.flow_queues = True
         made.sub_queues = policy.sub_queues
         made.release_ns = policy.release
     return made
+
+
+def _serve_as_htb(made: _fabric.Discipline, rate_bps: int) -> None:
+    """Give each queue of a port the least rate and the credit of a class of HTB."""
+    if made.scheduler == _fabric.Scheduler.shortest_first:
+        return
+    shares = made.shares if made.scheduler == _fabric.Scheduler.shares else [0.0] * QUEUES
+    made.scheduler = _fabric.Scheduler.shares
+    made.shares = [max(share, least_class_rate_bps(rate_bps) / rate_bps) for share in shares]
+    made.burst_bytes = port_burst_bytes(rate_bps)

@@ -28,8 +28,11 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings.rto_initial_ps = simulator.rto_initial_us * PS_PER_US
     settings.duplicate_threshold = simulator.duplicate_threshold
     settings.recovers_as_linux = simulator.recovery == "linux"
+    settings.undoes_late = simulator.undo == "late"
     settings.packets_per_ack = simulator.packets_per_ack
     settings.ack_delay_ps = simulator.ack_delay_ns * PS_PER_NS
+    settings.small_queues = simulator.uplink == "kernel"
+    settings.tick_ps = simulator.tick_ns * PS_PER_NS
     settings.handshake = transport.connections == "new"
     settings.tags_deadlines = scheme.tags_deadlines
     settings.urgent_after_bytes = policy.urgent_after or 0

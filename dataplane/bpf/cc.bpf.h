@@ -276,6 +276,17 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	s->cut_pending = 0;
 }
 
+/* For how many retransmission timeouts the connection has sent nothing, before the packet that leaves now. */
+static __always_inline __u32 cc_idle_timeouts(const struct sock *sk)
+{
+	__u32 idle_jiffies = (__u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime;
+	__u32 timeout_jiffies = inet_csk(sk)->icsk_rto;
+
+	if (!timeout_jiffies || (__s32)idle_jiffies < (__s32)timeout_jiffies)
+		return 0;
+	return idle_jiffies / timeout_jiffies;
+}
+
 /*
  * For `cwnd_event`: the first packet after an idle time. The kernel leaves the restart to controls
  * that have a `cong_control`.
@@ -283,12 +294,11 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	__u32 idle_jiffies = (__u32)bpf_jiffies64() - tp->lsndtime, timeout_jiffies = inet_csk(sk)->icsk_rto;
+	__u32 timeouts = cc_idle_timeouts(sk);
 
-	if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle || !timeout_jiffies ||
-	    (__s32)idle_jiffies < (__s32)timeout_jiffies)
+	if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle || !timeouts)
 		return;
-	tp->snd_cwnd = sl_idle_cwnd(tp->snd_cwnd, TCP_INIT_CWND, idle_jiffies / timeout_jiffies);
+	tp->snd_cwnd = sl_idle_cwnd(tp->snd_cwnd, TCP_INIT_CWND, timeouts);
 	s->cwnd = tp->snd_cwnd;
 }
 

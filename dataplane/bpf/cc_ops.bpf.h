@@ -234,12 +234,16 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 /*
  * Data leaves after a pause. A passed deadline ends here, because later data would stay the most
  * urgent for ever: without a known size the pause counts as the flow's end, and a declared size
- * may be larger than what the program sends.
+ * may be larger than what the program sends. It is no pause if one ACK has acknowledged a whole
+ * small window, or if a timeout retransmits.
  */
 static __always_inline void drop_passed_deadline(struct sock *sk)
 {
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	struct socket_flow *flow;
 
+	if (tcp_sk(sk)->packets_out || !cc_idle_timeouts(sk))
+		return;
+	flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 	if (flow && (flow->declared.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->declared.deadline_ns)
 		flow->declared.fields &= ~SLUICE_HAS_DEADLINE;
 }

@@ -8,13 +8,14 @@ from typing import Any
 
 SIMULATOR_SETTINGS: Mapping[str, Any] = {
     "links": "emulated",
-    "uplink": "fabric",
+    "uplink": "kernel",
+    "tick": "4ms",
+    "undo": "late",
     "packets_per_ack": 2,
     "ack_delay": "40ms",
 }
-"""Links are token buckets. A kernel acknowledges every second packet, or after 40 ms. On the
-testbed, TCP small queues keep a host's own queue short, and therefore the window, too. The
-simulator has no such limit: its hosts' own ports mark, which keeps both short."""
+"""Links are HTB's token buckets. A host's own port has the scheme's queues, and TCP small queues keep them short.
+A kernel acknowledges every second packet, or after 40 ms. Its clock has 250 Hz."""
 
 LINK_DELAY_US = 106.0
 """Software's time for a link of an idle testbed, in microseconds: `agreement` measured 80, 96 and 106."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import socket
 import statistics
 import time
 from collections.abc import Iterator
@@ -291,6 +292,23 @@ def test_a_late_flow_has_the_greatest_urgency_or_none(bell: Dumbbell, forgets_la
     late = next(w for w in windows if w.at_ns >= deadline_ns)
     assert bool(late.flags & HAS_DEADLINE) != forgets_late
     assert late.urgency_q16 == (1 << 16 if forgets_late else 16 << 16)
+
+
+@only("program", ["cc_ucp"])
+def test_a_late_flow_keeps_its_deadline_while_it_sends(bell: Dumbbell) -> None:
+    """Its send buffer holds two packets, so one ACK acknowledges all that is in flight. That is no pause."""
+    with bell.a, WindowLog() as log:
+        one = flows(bell, 1)
+        one.senders[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        log.follow(one.senders[0])
+        declare(one.senders[0], deadline_s=0.1)
+        one.run(0.3)
+        windows = log.read(one.senders[0])
+        one.close()
+    deadline_ns = next(w.at_ns + w.left_ns for w in windows if w.flags & HAS_DEADLINE)
+    late = [w for w in windows if w.at_ns >= deadline_ns]
+    assert len(late) > 10
+    assert all(w.flags & HAS_DEADLINE for w in late[:10])
 
 
 @pytest.mark.quiet

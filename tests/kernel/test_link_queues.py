@@ -102,6 +102,14 @@ def test_without_queues_of_a_policy_the_link_is_one_queue(shaped: Pair, kind: Qd
     assert arrivals(shaped, TagSettings())[-SMALL_PACKETS:] == [1] * SMALL_PACKETS
 
 
+def test_htb__a_class_has_next_to_nothing_for_itself(shaped: Pair) -> None:
+    """HTB would serve it before more urgent classes, and packets would overtake others of their flow."""
+    make(LINK_CLASS, HTB)
+    rates = re.findall(r"prio \d .*rate (\d+)bit ceil", shaped.a.run("tc", "class", "show", "dev", "eth0"))
+    assert len(rates) == 8
+    assert max(map(int, rates)) * 100 < 8 * BYTES
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.name))
 def test_make__again_keeps_the_qdisc_and_its_packets(shaped: Pair, kind: QdiscKind) -> None:
     queues = make(LINK_CLASS, kind)

@@ -64,8 +64,9 @@ def test_scheme__all_flows_end(scheme: str, recovery: str) -> None:
         {"multipath": "per-packet", "packets_per_ack": 2},
         {"links": "emulated"},
         {"uplink": "unshaped", "late": "plain"},
+        {"links": "emulated", "uplink": "kernel", "tick": "4ms", "packets_per_ack": 2},
     ],
-    ids=["sprayed", "emulated", "unshaped"],
+    ids=["sprayed", "emulated", "unshaped", "kernel"],
 )
 def test_simulator_setting__all_flows_end(scheme: str, simulator: dict[str, Any]) -> None:
     ended = outcomes(scheme={"name": scheme}, simulator=simulator)

@@ -95,6 +95,7 @@ def test_the_number_of_threads_changes_nothing(scheme: str, fabric: str) -> None
         ONLY_TIMEOUTS,
         {"simulator": {"multipath": "per-packet", "packets_per_ack": 4}},
         {"simulator": {"links": "emulated"}},
+        {"simulator": {"uplink": "kernel", "tick": "1ms"}},
     ],
 )
 def test_the_number_of_threads_changes_nothing_with_other_settings(

@@ -49,7 +49,9 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "real links": {"simulator": {"links": "real"}},
     "no link delay": {"fabric": {"link_delay": "0us"}},
     "an ACK for each packet": {"simulator": {"packets_per_ack": 1}},
-    "hosts' own ports do not mark": {"simulator": {"uplink": "free"}},
+    "timers without ticks": {"simulator": {"tick": "0s"}},
+    "hosts' own ports as a switch's": {"simulator": {"uplink": "fabric"}},
+    "hosts without small queues": {"simulator": {"uplink": "free"}},
     "hosts' own ports take no time": {"simulator": {"uplink": "unshaped"}},
 }
 """Changes of the simulator, each made alone for one variant. They show what the differences depend on."""

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "packet/host_queue.hpp"
 #include "packet/rate_request.hpp"
 
 namespace sluice
@@ -19,6 +20,7 @@ struct CarriedFlow {
 	std::uint32_t packets_under_way = 0; // of both directions, as the source counts them (Flow::is_over)
 	bool reported = false;		     // the flow's result has been written
 	RateRequest *rate_request = nullptr; // set by a connection that is paced by granted rates
+	HostQueue *host_queue = nullptr;     // set by a connection that has small queues
 };
 
 } // namespace sluice

@@ -94,6 +94,8 @@ void Port::send_next(Time now)
 	statistics_.bytes += packet->frame_bytes;
 	if (kind.counts_queues)
 		count_sent(*packet);
+	if (kind.tells_hosts && packet->kind == PacketKind::Data && packet->flow->host_queue)
+		packet->flow->host_queue->remove(packet->number);
 	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 

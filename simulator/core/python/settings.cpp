@@ -39,7 +39,8 @@ void bind_transport(nb::module_ &m)
 				.def(nb::init<>())
 				.def_rw("control", &T::control)
 				.def_rw("handshake", &T::handshake)
-				.def_rw("forgets_late", &T::forgets_late);
+				.def_rw("forgets_late", &T::forgets_late)
+				.def_rw("small_queues", &T::small_queues);
 
 	bind_field<&T::segment, &SegmentSettings::payload_bytes>(settings, "payload_bytes");
 	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");
@@ -50,8 +51,10 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::timeout, &TimeoutSettings::starved_after>(settings, "starved_after");
 	bind_field<&T::recovery, &RecoverySettings::duplicate_threshold>(settings, "duplicate_threshold");
 	bind_field<&T::recovery, &RecoverySettings::as_linux>(settings, "recovers_as_linux");
+	bind_field<&T::recovery, &RecoverySettings::undoes_late>(settings, "undoes_late");
 	bind_field<&T::timeout, &TimeoutSettings::least>(settings, "rto_min_ps");
 	bind_field<&T::timeout, &TimeoutSettings::initial>(settings, "rto_initial_ps");
+	bind_field<&T::timeout, &TimeoutSettings::tick>(settings, "tick_ps");
 	bind_field<&T::ack, &AckSettings::echo>(settings, "echo");
 	bind_field<&T::ack, &AckSettings::packets_per_ack>(settings, "packets_per_ack");
 	bind_field<&T::ack, &AckSettings::delay>(settings, "ack_delay_ps");
@@ -96,7 +99,8 @@ void bind_port(nb::module_ &m)
 				.def_rw("drop_order", &P::drop_order)
 				.def_rw("count_tags", &P::count_tags)
 				.def_rw("count_queues", &P::count_queues)
-				.def_rw("grants_rates", &P::grants_rates);
+				.def_rw("grants_rates", &P::grants_rates)
+				.def_rw("tells_hosts", &P::tells_hosts);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
 	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");

@@ -79,7 +79,7 @@ void Connection::on_ack(const Packet &ack)
 	if (is_over())
 		return;
 	Time now = world_.now(), rtt = now - ack.sent_at;
-	bool was_limited = !window_is_open();
+	bool may_grow = pacing_->lets_grow(*this, !window_is_open());
 	Delivery delivery = recovery_.deliver(ack);
 	Progress progress = {board().una(), board().next(), now};
 
@@ -97,7 +97,7 @@ void Connection::on_ack(const Packet &ack)
 	if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)
-		grow(delivery.newly, ack.ce, was_limited);
+		grow(delivery.newly, ack.ce, may_grow);
 	if (progress.una == total_) {
 		timer_.clear();
 		return;
@@ -106,13 +106,15 @@ void Connection::on_ack(const Packet &ack)
 	// be lost (RFC 6298, section 5.3).
 	if (delivery.advances || alarm_ == AlarmKind::Overdue || recovery_.awaits_overtaken())
 		restart_timer();
+	spares_lost_ = outcome.spares_lost;
 	release();
+	spares_lost_ = false;
 }
 
-void Connection::grow(std::uint32_t newly, bool marked, bool limited)
+void Connection::grow(std::uint32_t newly, bool marked, bool may_grow)
 {
 	if (!settings_.tcp.changes_by_advance)
-		window_.grow(newly, limited || window_.in_slow_start(), rtt_, now());
+		window_.grow(newly, may_grow, rtt_, now());
 	else if (!marked || echoed_before_)
 		window_.grow(1, true, rtt_, now());
 	echoed_before_ = marked;
@@ -153,7 +155,7 @@ void Connection::on_grant(const Packet &packet)
 
 void Connection::send_one()
 {
-	if (board().lost()) {
+	if (sends_lost()) {
 		count_repeat(retransmissions_, false);
 		send(recovery_.take_lost(), true);
 	} else {
@@ -217,6 +219,8 @@ void Connection::transmit(Packet *packet)
 	packet->sent_at = now();
 	packet->path = flow_.path_hash();
 	flow_.packets_under_way++;
+	if (flow_.host_queue && packet->kind == PacketKind::Data)
+		flow_.host_queue->add(packet->number);
 	world_.totals.sent++;
 	port_.accept(packet);
 }
@@ -249,9 +253,13 @@ void Connection::arm_timer()
 {
 	if (timer_.is_set())
 		return;
-	Alarm alarm = recovery_.first_alarm(now() + timeout_.timeout(rtt_), now());
+	set_alarm(recovery_.first_alarm(timeout_.due(rtt_, now()), now()));
+}
 
+void Connection::set_alarm(Alarm alarm)
+{
 	alarm_ = alarm.kind;
+	armed_at_ = now();
 	timer_.set(alarm.due);
 }
 
@@ -277,6 +285,8 @@ void Connection::on_retransmission_timer()
 // Sends a new packet, even beyond the window, or retransmits the last one.
 void Connection::probe()
 {
+	if (pacing_->holds_back(*this, may_send_new() ? next_new() : recovery_.last_under_way()))
+		return set_alarm({AlarmKind::Timeout, std::max(timeout_.due(rtt_, armed_at_), now())});
 	std::uint32_t number = recovery_.probe(may_send_new(), now());
 	bool again = number < board().next();
 

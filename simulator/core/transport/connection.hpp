@@ -116,10 +116,45 @@ class Connection
 	// stopped.
 	bool has_to_send() const
 	{
-		return !stopped_ && (board().lost() || may_send_new());
+		return !stopped_ && (sends_lost() || may_send_new());
 	}
 
 	void send_one();
+
+	// What send_one would send.
+	std::uint32_t next_to_send() const
+	{
+		return sends_lost() ? board().next_to_send() : board().next();
+	}
+
+	std::uint32_t una() const
+	{
+		return board().una();
+	}
+
+	// The first packet that has never left.
+	std::uint32_t next_new() const
+	{
+		return board().next();
+	}
+
+	// Packets that have left and that no ACK has passed.
+	std::uint32_t packets_out() const
+	{
+		return board().next() - board().una();
+	}
+
+	// The host's own port sends what it may have sent by now.
+	void catch_up()
+	{
+		port_.catch_up();
+	}
+
+	// When the host's own port sends its next packet.
+	Time next_departure() const
+	{
+		return port_.next_departure();
+	}
 
 	// Sends a packet without data.
 	void send_header(PacketKind kind);
@@ -130,6 +165,11 @@ class Connection
 		return recovery_.board();
 	}
 
+	bool sends_lost() const
+	{
+		return board().lost() && !spares_lost_;
+	}
+
 	bool may_send_new() const
 	{
 		return board().next() < total_ && board().next() - board().una() < settings_.window.largest;
@@ -138,7 +178,7 @@ class Connection
 	void establish();
 	void release();
 	void sample_round_trip(Time rtt);
-	void grow(std::uint32_t newly, bool marked, bool limited);
+	void grow(std::uint32_t newly, bool marked, bool may_grow);
 	void end_window(const Progress &progress);
 	void send(std::uint32_t number, bool again);
 	void send_syn();
@@ -148,6 +188,7 @@ class Connection
 	std::uint32_t count_by(Time time, std::uint32_t count, bool of_timeouts) const;
 	void restart_timer();
 	void arm_timer();
+	void set_alarm(Alarm alarm);
 	void on_timeout();
 	void probe();
 
@@ -161,9 +202,11 @@ class Connection
 	std::uint32_t timeouts_ = 0;
 	bool connected_ = false;
 	bool stopped_ = false;
+	bool spares_lost_ = false;	       // for now, only new packets leave
 	bool echoed_before_ = false;	       // the ACK before this one echoed a mark
 	bool announces_reduction_ = false;     // CWR goes with the next new packet
 	AlarmKind alarm_ = AlarmKind::Timeout; // what the timer is set for
+	Time armed_at_ = 0;		       // when it was set
 
 	Window window_;
 	RttEstimator rtt_;

@@ -8,6 +8,7 @@
 #include "transport/control/window_law.hpp"
 #include "transport/pacing/ack_clocking.hpp"
 #include "transport/pacing/granted_rate.hpp"
+#include "transport/pacing/small_queues.hpp"
 
 namespace sluice
 {
@@ -58,6 +59,8 @@ std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings
 {
 	if (settings.control == Control::d3)
 		return std::make_unique<GrantedRate>(timers, settings, flow);
+	if (settings.small_queues)
+		return std::make_unique<SmallQueues>(timers, settings, flow);
 	return std::make_unique<AckClocking>();
 }
 

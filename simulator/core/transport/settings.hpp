@@ -32,6 +32,9 @@ struct RecoverySettings {
 	// RACK-TLP, undoing of needless reductions and Linux's timeout. Otherwise only RFC 6675 and
 	// RFC 6298.
 	bool as_linux = false;
+	// A reduction is undone once no retransmission is in flight (tcp_try_undo_partial). Else with the first packet
+	// that was only late.
+	bool undoes_late = false;
 
 	bool uses_rack() const
 	{
@@ -90,6 +93,7 @@ struct TransportSettings {
 	AckSettings ack;
 	TagSettings tag;
 	ImplementationSettings tcp;
+	bool small_queues = false; // waiting data stays in the socket (pacing/small_queues.hpp)
 	bool handshake = true;	   // a SYN and its SYN-ACK precede the data
 	bool forgets_late = false; // past its deadline a flow continues as one without a deadline
 };

@@ -120,6 +120,11 @@ class Window
 		return cwnd_ < slow_start_threshold_;
 	}
 
+	std::uint32_t slow_start_threshold() const
+	{
+		return slow_start_threshold_;
+	}
+
 	sl_phase phase() const
 	{
 		return static_cast<sl_phase>(last_.phase);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "event/time.hpp"
 
 namespace sluice
@@ -27,6 +29,15 @@ class Pacing
 	virtual void on_round_trip(Time /* smoothed */)
 	{
 	}
+
+	// Whether the connection must not send this packet now, neither as a probe nor in answer to a timeout.
+	virtual bool holds_back(Connection &, std::uint32_t /* number */)
+	{
+		return false;
+	}
+
+	// Whether the window may grow with an ACK. `limited`: it kept the sender from sending more.
+	virtual bool lets_grow(const Connection &connection, bool limited) const;
 
 	// The ports have answered the rate request.
 	virtual void on_grant(Connection &)

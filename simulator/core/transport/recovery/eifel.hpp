@@ -12,6 +12,13 @@
 namespace sluice
 {
 
+// What an ACK shows of the packets that were taken for lost.
+enum class Finding : std::uint8_t {
+	Lost,	  // nothing else
+	Late,	  // one of them was only late; retransmissions are still in flight
+	Needless, // none was lost
+};
+
 class Eifel
 {
       public:
@@ -30,17 +37,21 @@ class Eifel
 	}
 
 	// Called with each ACK. `advances`: it goes beyond the gap. `duplicate`: the packet that
-	// it answers had arrived before. True, once, if nothing had been lost.
-	bool was_needless(Time sent_at, bool advances, bool duplicate)
+	// it answers had arrived before. `waits`: a late packet alone proves nothing yet.
+	// Needless, once, if nothing had been lost.
+	Finding judge(Time sent_at, bool advances, bool duplicate, bool waits)
 	{
 		if (!is_under_watch_ || first_resent_at_ == NEVER)
-			return false;
+			return Finding::Lost;
 		bool all_had_arrived = duplicate && unanswered_ && !--unanswered_;
+		bool was_late = advances && sent_at < first_resent_at_;
 
-		if (!all_had_arrived && !(advances && sent_at < first_resent_at_))
-			return false;
+		if (!all_had_arrived && !was_late)
+			return Finding::Lost;
+		if (!all_had_arrived && waits)
+			return Finding::Late;
 		is_under_watch_ = false;
-		return true;
+		return Finding::Needless;
 	}
 
       private:

@@ -9,6 +9,7 @@
 
 #include "event/time.hpp"
 #include "packet/packet.hpp"
+#include "transport/recovery/eifel.hpp"
 #include "transport/recovery/scoreboard.hpp"
 #include "transport/settings.hpp"
 #include "transport/timeout/alarm.hpp"
@@ -40,12 +41,11 @@ class LossDetection
 	{
 	}
 
-	// An ACK has been counted on the scoreboard. True if packets that were taken for lost
-	// were not: the scoreboard then has them in flight again. `recovers`: the sender is in
-	// recovery.
-	virtual bool undoes_losses(const Packet & /* ack */, Delivery, bool /* recovers */, Time /* now */)
+	// An ACK has been counted on the scoreboard. Needless: the scoreboard has the packets that were taken
+	// for lost in flight again. `recovers`: the sender is in recovery.
+	virtual Finding examine_losses(const Packet & /* ack */, Delivery, bool /* recovers */, Time /* now */)
 	{
-		return false;
+		return Finding::Lost;
 	}
 
 	// Marks on the scoreboard the packets that an ACK shows to be lost.

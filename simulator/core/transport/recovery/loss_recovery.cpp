@@ -27,14 +27,18 @@ LossRecovery::LossRecovery(const TransportSettings &settings, Window &window, co
 
 LossRecovery::Outcome LossRecovery::assess(const Packet &ack, Delivery delivery, Time now)
 {
-	if (detection_->undoes_losses(ack, delivery, state_ == State::Recovery, now))
+	Finding finding = detection_->examine_losses(ack, delivery, state_ == State::Recovery, now);
+
+	if (finding == Finding::Needless)
 		undo();
 	bool reached_target = settle();
 
+	if (finding == Finding::Late && state_ == State::Recovery)
+		return {.reached_target = false, .cut_for_marks = false, .spares_lost = true};
 	detection_->detect(ack, now);
 	bool counts = delivery.advances || !settings_.tcp.changes_by_advance;
 
-	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce && counts)};
+	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce && counts), .spares_lost = false};
 }
 
 // The window is given back unless marks had reduced it.

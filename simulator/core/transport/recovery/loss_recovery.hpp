@@ -31,6 +31,7 @@ class LossRecovery
 	struct Outcome {
 		bool reached_target; // the window's reduction is complete with this ACK
 		bool cut_for_marks;  // a reduction for marks began; CWR announces it
+		bool spares_lost;    // the ACK releases new packets alone, because lost ones may only be late
 	};
 
 	LossRecovery(const TransportSettings &settings, Window &window, const RttEstimator &rtt);
@@ -75,6 +76,12 @@ class LossRecovery
 	bool may_probe() const
 	{
 		return detection_->may_probe(is_open());
+	}
+
+	// The last packet in flight.
+	std::uint32_t last_under_way() const
+	{
+		return board_.last_under_way();
 	}
 
 	std::uint32_t probe(bool may_send_new, Time now)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/timeout/ticks.hpp"
+
 namespace sluice
 {
 
@@ -17,17 +19,19 @@ void RackTlp::on_sent(std::uint32_t number, bool again, Time now)
 		reordering_->on_sent({number, again, now});
 }
 
-bool RackTlp::undoes_losses(const Packet &ack, Delivery delivery, bool recovers, Time now)
+Finding RackTlp::examine_losses(const Packet &ack, Delivery delivery, bool recovers, Time now)
 {
 	if (delivery.was_overtaken && !reordering_)
 		begin_reordering(now);
 	last_to_leave_.on_arrival(ack.number, ack.sent_at, now);
 	if (reordering_ && ack.duplicate)
 		reordering_->on_duplicate(board_.una(), board_.next());
-	if (!eifel_.was_needless(ack.sent_at, delivery.advances, ack.duplicate))
-		return false;
-	restore_lost(recovers, now);
-	return true;
+	bool waits = settings_.recovery.undoes_late && recovers && board_.sent_again();
+	Finding finding = eifel_.judge(ack.sent_at, delivery.advances, ack.duplicate, waits);
+
+	if (finding == Finding::Needless)
+		restore_lost(recovers, now);
+	return finding;
 }
 
 // The times at which the packets in flight left are not known. A packet that was sent before the
@@ -110,13 +114,26 @@ Alarm RackTlp::first_alarm(Alarm timeout, bool open, Time now) const
 	Alarm first = timeout;
 
 	if (may_probe(open)) {
-		Time ack_delay = board_.in_flight() == 1 ? settings_.timeout.least : 0;
+		Time more = board_.in_flight() == 1 ? settings_.timeout.least : LEAST_TICKS * settings_.timeout.tick;
+		Time due = fires_at(now, 2 * rtt_.smoothed() + more, settings_.timeout.tick);
 
-		first = {AlarmKind::Probe, std::min(timeout.due, now + 2 * rtt_.smoothed() + ack_delay)};
+		first = {AlarmKind::Probe, std::min(timeout.due, due)};
 	}
-	if (reordering_ && reordering_->due() < first.due)
-		first = {AlarmKind::Overdue, reordering_->due()};
+	if (reordering_ && reordering_->due() != NEVER) {
+		Time due = overdue_at(now);
+
+		if (due < first.due)
+			first = {AlarmKind::Overdue, due};
+	}
 	return first;
+}
+
+// Linux adds the shortest time of a timer (TCP_TIMEOUT_MIN).
+Time RackTlp::overdue_at(Time now) const
+{
+	Time tick = settings_.timeout.tick, left = std::max<Time>(reordering_->due() - now, 0);
+
+	return tick ? fires_at(now, left + LEAST_TICKS * tick, tick) : reordering_->due();
 }
 
 bool RackTlp::may_probe(bool open) const

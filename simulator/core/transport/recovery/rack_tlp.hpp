@@ -21,7 +21,7 @@ class RackTlp final : public LossDetection
 	using LossDetection::LossDetection;
 
 	void on_sent(std::uint32_t number, bool again, Time now) override;
-	bool undoes_losses(const Packet &ack, Delivery delivery, bool recovers, Time now) override;
+	Finding examine_losses(const Packet &ack, Delivery delivery, bool recovers, Time now) override;
 	void detect(const Packet &ack, Time now) override;
 	void detect_overdue(Time now) override;
 	void on_reaction() override;
@@ -33,8 +33,11 @@ class RackTlp final : public LossDetection
 	bool awaits_overtaken() const override;
 
       private:
+	static constexpr Time LEAST_TICKS = 2; // of a timer for a probe or for an overtaken packet
+
 	void begin_reordering(Time now);
 	void note_under_way(bool early, Time left_at);
+	Time overdue_at(Time now) const;
 	void restore_lost(bool recovers, Time now);
 
 	std::uint32_t probed_before_ = 0; // no second probe until una reaches this packet

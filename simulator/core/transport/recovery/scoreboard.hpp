@@ -46,6 +46,12 @@ class Scoreboard
 		return lost_;
 	}
 
+	// Retransmissions that are in flight.
+	std::uint32_t sent_again() const
+	{
+		return sent_again_;
+	}
+
 	// The highest packet that has arrived, plus one.
 	std::uint32_t highest_delivered() const
 	{
@@ -66,7 +72,9 @@ class Scoreboard
 	{
 		states_.cover(una_, number);
 		states_.set(number, again ? PacketState::SentAgain : PacketState::Sent);
-		if (!again)
+		if (again)
+			sent_again_++;
+		else
 			next_ = number + 1;
 		in_flight_++;
 	}
@@ -95,6 +103,7 @@ class Scoreboard
 	// A packet in flight is lost.
 	void lose(std::uint32_t number)
 	{
+		sent_again_ -= at(number) == PacketState::SentAgain;
 		states_.set(number, PacketState::Lost);
 		next_to_resend_ = std::min(next_to_resend_, number);
 		in_flight_--;
@@ -144,16 +153,24 @@ class Scoreboard
 		return next_to_resend_++;
 	}
 
-	// The last packet in flight. It no longer counts as in flight, because it is
-	// retransmitted now.
-	std::uint32_t take_last()
+	// The last packet in flight.
+	std::uint32_t last_under_way() const
 	{
 		std::uint32_t number = next_;
 
 		do
 			number--;
 		while (at(number) == PacketState::Delivered);
+		return number;
+	}
+
+	// The same. It no longer counts as in flight, because it is retransmitted now.
+	std::uint32_t take_last()
+	{
+		std::uint32_t number = last_under_way();
+
 		in_flight_--;
+		sent_again_ -= at(number) == PacketState::SentAgain;
 		return number;
 	}
 
@@ -169,6 +186,7 @@ class Scoreboard
 
 		if (before == PacketState::Delivered)
 			return 0;
+		sent_again_ -= before == PacketState::SentAgain;
 		if (before == PacketState::Lost)
 			lost_--;
 		else
@@ -181,6 +199,7 @@ class Scoreboard
 	std::uint32_t next_ = 0;
 	std::uint32_t in_flight_ = 0;
 	std::uint32_t lost_ = 0;
+	std::uint32_t sent_again_ = 0;
 	std::uint32_t next_to_resend_ = 0; // no lost packet is before this one
 	std::uint32_t highest_delivered_ = 0;
 	PacketStates states_;

@@ -8,6 +8,7 @@
 
 #include "event/time.hpp"
 #include "transport/timeout/rtt_estimator.hpp"
+#include "transport/timeout/ticks.hpp"
 #include "transport/timeout/timeout_settings.hpp"
 
 namespace sluice
@@ -24,6 +25,12 @@ class TimeoutPolicy
 	Time timeout(const RttEstimator &rtt) const
 	{
 		return std::min(base(rtt) << backoff_, LONGEST);
+	}
+
+	// When it comes, if the timer is set at that time.
+	Time due(const RttEstimator &rtt, Time from) const
+	{
+		return fires_at(from, timeout(rtt), settings_.tick);
 	}
 
 	// The round-trip time was sampled, so the timeout doubles no longer.

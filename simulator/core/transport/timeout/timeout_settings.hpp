@@ -19,6 +19,7 @@ struct TimeoutSettings {
 	TimeoutRule rule = TimeoutRule::Rfc6298;
 	Time least = 10 * MILLISECOND;
 	Time initial = SECOND; // before the first sample of the round-trip time
+	Time tick = 0;	       // of the clock by which timers fire (timeout/ticks.hpp); 0: timers are exact
 	// After this many timeouts in a row, a connection sends only headers until one is answered
 	// (pFabric, SIGCOMM 2013, section 4.2). So its packets do not fill the queues of other
 	// flows. 0: never.
