@@ -92,7 +92,11 @@ class TcpVariant:
     experiments/checks/ns2 shows what each changes.
     """
 
-    first_alpha: float = entry(Number(0, 1), "DCTCP's alpha of a new connection. ns-2: 0.", default=1.0)
+    first_alpha: float = entry(
+        Number(0, 1),
+        "DCTCP's alpha of a new connection. ns-2: 0.0625, as the ECN flag of the SYN-ACK counts as a mark.",
+        default=1.0,
+    )
     cut: str = entry(
         Choice(("gradual", "at-once")),
         "How marks cut the window. gradual: along with the ACKs (RFC 6937). at-once: ns-2.",
@@ -112,7 +116,8 @@ class TcpVariant:
     )
     keep: str = entry(
         Choice(("nothing", "threshold")),
-        "What the next flow of a persistent connection keeps. threshold: alpha, and the threshold of slow start; ns-2.",
+        "What the next flow of a persistent connection keeps. threshold: alpha and what counts for it, and the threshold of"
+        " slow start; ns-2.",
         default="nothing",
     )
     timeout: str = entry(

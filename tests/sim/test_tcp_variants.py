@@ -123,6 +123,33 @@ def test_keeps_threshold__the_next_flow_goes_on_without_slow_start() -> None:
     assert window <= max(WINDOW + 4, 2 * threshold)
 
 
+def alpha_after_the_first_ack(**settings: Any) -> float:
+    """Return alpha of a second flow. The first one sent five packets, of which the last one was marked."""
+    settings |= {"first_alpha_q20": 0, "alpha_by_acks": True, "initial_window": 5}
+    net = bottleneck(1, TRIP, kit.transport(**settings), more={"mark_bytes": 2 * FRAME + 1})
+    net.flow(0, 1, 5 * PAYLOAD)
+    net.flow(0, 1, 1000 * PAYLOAD, MS)
+    net.run(MS + TRIP_IN_ALL + FULL)
+    return net.windows()[1].alpha_q20 / ALPHA_ONE_Q20
+
+
+def test_keeps_threshold__what_was_counted_for_alpha_counts_with_the_next_flow() -> None:
+    """The first flow's first ACK ended a window of data. The other four, and this one, are the next window."""
+    assert alpha_after_the_first_ack() == 0
+    assert alpha_after_the_first_ack(keeps_threshold=True) == pytest.approx(1 / 5 / 16, abs=1e-5)
+
+
+def test_keeps_threshold__a_flow_takes_the_connection_that_has_been_idle_for_longest() -> None:
+    """Alpha falls by 1/16 with each window of data, and the shorter flow has one window."""
+    settings = kit.transport(keeps_threshold=True, alpha_by_acks=True, initial_window=5)
+    net = bottleneck(1, TRIP, settings)
+    net.flow(0, 1, 200 * PAYLOAD)
+    net.flow(0, 1, 5 * PAYLOAD)
+    net.flow(0, 1, 1000 * PAYLOAD, MS)
+    net.run(MS + TRIP_IN_ALL + FULL)
+    assert net.windows()[2].alpha_q20 / ALPHA_ONE_Q20 == pytest.approx((15 / 16) ** 2, abs=1e-4)
+
+
 def test_fixed_timeout__it_comes_though_the_round_trip_is_longer() -> None:
     timeouts = []
     for rule in (core.TimeoutRule.rfc6298, core.TimeoutRule.fixed):

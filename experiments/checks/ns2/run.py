@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from experiments.checks.ns2.flows import flow_tables
+from experiments.checks.ns2.flows import FLOWS_AT_S, flow_tables
 from experiments.checks.ns2.reference import FULL, ROWS, SMALL, TAIL_ROWS, Reference, SizeRow
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Experiment, Given, Script, option
@@ -32,7 +32,7 @@ from sluice.sweep.points import points
 PAYLOAD_BYTES, HEADER_BYTES = 1460, 40
 LOAD = 0.8
 NS2: Mapping[str, Any] = {
-    "first_alpha": 0,
+    "first_alpha": 1 / 16,
     "cut": "at-once",
     "bounds": "from-first",
     "changes": "by-advance",
@@ -167,8 +167,10 @@ ALSO = option(
 
 
 def side(given: Given, point: NamedPoint) -> Side:
-    table = pq.read_table(given.out / point.name / "flows.parquet", columns=["bytes", "fct_us"])
-    size_bytes, fct_us = (table.column(i).to_numpy() for i in range(2))
+    table = pq.read_table(given.out / point.name / "flows.parquet", columns=["started_at", "bytes", "fct_us"])
+    started_at, size_bytes, fct_us = (table.column(i).to_numpy() for i in range(3))
+    after_warm_up = started_at >= (FLOWS_AT_S if "flow" in point.document["workload"] else 0)
+    size_bytes, fct_us = size_bytes[after_warm_up], fct_us[after_warm_up]
     packets = -(-size_bytes // PAYLOAD_BYTES)
     rows = []
     for row in ROWS:

@@ -287,7 +287,8 @@ void Part::start_flows()
 	schedule_start();
 }
 
-// A flow takes over an idle connection of its two hosts. Whether it opens one instead: the first one has always been there.
+// A flow takes over the connection of its two hosts that has been idle for longest. Whether it opens one instead: the first one
+// has always been there.
 bool Part::opens(Flow &flow)
 {
 	const TransportSettings &transport = network_.transports.back();
@@ -299,8 +300,8 @@ bool Part::opens(Flow &flow)
 
 	if (idle.empty())
 		return transport.handshake || (transport.tcp.opens_if_busy && !is_first);
-	flow.connection.resume(idle.back());
-	idle.pop_back();
+	flow.connection.resume(idle.front());
+	idle.pop_front();
 	return transport.handshake;
 }
 

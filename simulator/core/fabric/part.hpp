@@ -109,7 +109,7 @@ class Part
 	Time next_ = NEVER; // when an event or a departure to another part follows, as of the last window
 	std::vector<std::uint32_t> watched_; // outlets that are not idle
 	std::vector<std::unique_ptr<PortKind>> kinds_;
-	std::unordered_map<std::uint32_t, std::vector<Window::Kept>>
+	std::unordered_map<std::uint32_t, std::deque<Window::Kept>>
 		idle_; // what idle connections keep, by their hosts
 	Event start_;
 	bool start_pending_ = false;

@@ -92,11 +92,14 @@ class Window
 		std::uint32_t alpha_q20;
 		std::uint32_t slow_start_threshold;
 		bool cut_for_marks;
+		std::uint32_t counted; // packets for alpha since a window of data ended
+		std::uint32_t marked;  // of `counted`
 	};
 
 	Kept kept() const
 	{
-		return {last_.alpha_q20, slow_start_threshold_, cut_for_marks_};
+		return {last_.alpha_q20, slow_start_threshold_, cut_for_marks_, counted_ - window_.acked,
+			marked_ - window_.marked};
 	}
 
 	void resume(const Kept &kept)
@@ -104,6 +107,8 @@ class Window
 		last_.alpha_q20 = last_.penalty_q20 = kept.alpha_q20;
 		slow_start_threshold_ = kept.slow_start_threshold;
 		cut_for_marks_ = kept.cut_for_marks;
+		counted_ = kept.counted;
+		marked_ = kept.marked;
 	}
 
 	// An ACK of `newly` packets came outside of a reduction. `limited`: only the window kept

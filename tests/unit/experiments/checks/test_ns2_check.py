@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.checks.ns2 import run
-from experiments.checks.ns2.flows import columns
+from experiments.checks.ns2.flows import FLOWS_AT_S, WARM_UP_S, columns, flow_tables
 from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
 from policy.scenario import Scenario, scenario_from_document
 from policy.scenario_tables import TcpVariant
@@ -46,6 +46,16 @@ def test_flows__one_host_receives_a_third_more_than_the_mean() -> None:
     _, size_bytes, _, to = columns(FULL.flows, 0.8, load_cdf("web-search"), FULL.hosts)
     received = np.bincount(to, size_bytes)
     assert received.max() / received.mean() == pytest.approx(1.3387, abs=1e-4), "as in the file of that run"
+
+
+def test_flows__each_connection_has_sent_five_packets_before() -> None:
+    tables = flow_tables(10, 0.8, load_cdf("web-search"), 16)
+    warm_up, flows = tables[:240], tables[240:]
+    assert len({(flow["from"], flow["to"]) for flow in warm_up}) == 16 * 15
+    assert {flow["bytes"] for flow in warm_up} == {"7300B"}
+    assert max(int(flow["start"][:-2]) for flow in warm_up) <= WARM_UP_S * 1e9
+    assert len(flows) == 10
+    assert int(flows[0]["start"][:-2]) >= FLOWS_AT_S * 1e9
 
 
 def test_runs__have_the_same_flows_but_one() -> None:
@@ -93,12 +103,13 @@ def test_claims(factor: float, failing: int) -> None:
     assert sum(not claim.holds for claim in claims) == failing
 
 
-def test_side__a_row_for_each_range_of_sizes(tmp_path: Path) -> None:
+def test_side__a_row_for_each_range_of_sizes_without_the_warm_up(tmp_path: Path) -> None:
     asked = given(run.EXPERIMENT, "--flows", "10", "--out", str(tmp_path))
     point = run._point("ns-2", run.NS2, asked)
     flows: dict[str, Any] = {
-        "bytes": [1460 * 3, 1460 * 7, 1460 * 7 + 1, 1460],
-        "fct_us": [1.0, 3.0, 50.0, 9.0],
+        "started_at": [0.1, *[FLOWS_AT_S] * 4],
+        "bytes": [1460 * 5, 1460 * 3, 1460 * 7, 1460 * 7 + 1, 1460],
+        "fct_us": [1e6, 1.0, 3.0, 50.0, 9.0],
     }
     (tmp_path / point.name).mkdir()
     pq.write_table(pa.table(flows), tmp_path / point.name / "flows.parquet")
