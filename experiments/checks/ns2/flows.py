@@ -22,7 +22,7 @@ RATE_BPS = 1e10
 PACKET_BYTES, FRAME_BYTES = 1460, 1500
 SCRIPT_MEAN_PACKETS = 1138
 """What the scripts take for the mean size of web search."""
-WARM_UP_S, WARM_UP_PACKETS, WARM_UP_SEED = 0.5, 5, 5251
+WARM_UP_S, WARM_UP_PACKETS = 0.5, 5
 FLOWS_AT_S = 0.9
 """When the scripts' flows begin, from the beginning of the warm-up on."""
 
@@ -48,11 +48,11 @@ class Mrg32k3a:
         return numbers
 
 
-def flow_tables(flows: int, load: float, sizes: SizeCdf, hosts: int) -> list[dict[str, str]]:
-    """Return [[workload.flow]] tables: first the warm-up, and the first flows from FLOWS_AT_S on."""
+def flow_tables(flows: int, load: float, sizes: SizeCdf, hosts: int, seed: int) -> list[dict[str, str]]:
+    """Return [[workload.flow]] tables: the warm-up, at times by `seed`, and the first flows from FLOWS_AT_S on."""
     starts_s, size_bytes, source, to = columns(flows, load, sizes, hosts)
     return [
-        *_tables(*_warm_up(hosts)),
+        *_tables(*_warm_up(hosts, seed)),
         *_tables(starts_s + FLOWS_AT_S, size_bytes, source, to),
     ]
 
@@ -64,10 +64,10 @@ def _tables(starts_s: Array, size_bytes: Array, source: Array, to: Array) -> lis
     ]
 
 
-def _warm_up(hosts: int) -> tuple[Array, Array, Array, Array]:
+def _warm_up(hosts: int, seed: int) -> tuple[Array, Array, Array, Array]:
     """Return the columns of the warm-up: each connection sends five packets at a random time."""
     source, to = (hosts_of_pairs.astype(int) for hosts_of_pairs in _pairs(hosts))
-    starts_s = np.random.default_rng(WARM_UP_SEED).uniform(0, WARM_UP_S, len(source))
+    starts_s = np.random.default_rng(seed).uniform(0, WARM_UP_S, len(source))
     order = np.argsort(starts_s)
     size_bytes = np.full(len(source), WARM_UP_PACKETS * PACKET_BYTES)
     return starts_s[order], size_bytes, source[order], to[order]

@@ -49,7 +49,7 @@ def test_flows__one_host_receives_a_third_more_than_the_mean() -> None:
 
 
 def test_flows__each_connection_has_sent_five_packets_before() -> None:
-    tables = flow_tables(10, 0.8, load_cdf("web-search"), 16)
+    tables = flow_tables(10, 0.8, load_cdf("web-search"), 16, seed=1)
     warm_up, flows = tables[:240], tables[240:]
     assert len({(flow["from"], flow["to"]) for flow in warm_up}) == 16 * 15
     assert {flow["bytes"] for flow in warm_up} == {"7300B"}
@@ -113,8 +113,9 @@ def test_side__a_row_for_each_range_of_sizes_without_the_warm_up(tmp_path: Path)
     }
     (tmp_path / point.name).mkdir()
     pq.write_table(pa.table(flows), tmp_path / point.name / "flows.parquet")
-    found = run.side(asked, point)
+    found = run.side(asked, [point])
     assert found.rows[0][:5] == (3, 7, 2, 2.0, 2.0)
     assert (found.rows[1].flows, found.rows[1].mean_us) == (1, 50.0)
     assert found.rows[2].flows == 0
     assert found.all_mean_us == pytest.approx(63 / 4)
+    assert run.side(asked, [point, point]).rows[0].flows == 4
