@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from policy.entries import entries
 from policy.records import FlowRecord
 from store.order import lock_key
-from store.partitions import TAKEN_NUMBERS, make_partitions
+from store.partitions import TAKEN_NUMBERS, make_needed
 from store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
@@ -42,7 +42,7 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
     for record in records:
         firsts.setdefault(record.id, record)
     last, made, new = _claim(connection, list(firsts))
-    make_partitions(connection, last, made)
+    make_needed(connection, last, made)
     first = last - len(firsts) + 1
     numbered = list(enumerate(firsts.values(), first))
     if new < len(firsts):

@@ -2,7 +2,8 @@
 """The partitions of the table of flows on PostgreSQL. SQLite has none.
 
 Each partition holds PARTITION_RECORDS consecutive sequence numbers, and its name ends with the number after its last
-one. The writer of flow records makes the next partition as soon as it begins one. Forgetting takes whole partitions:
+one. The web process makes partitions ahead of need (`make_ahead`), because PostgreSQL waits for the device several
+times while it makes one. A writer makes one itself only if its numbers have none. Forgetting takes whole partitions:
 
     detach     the records are no longer part of the table; a row of `detached_flows` says so
     their ids  some at a time, so that no transaction is long
@@ -18,6 +19,7 @@ from sqlalchemy import Connection, Engine, delete, func, inspect, select, text, 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from store.connections import reading
 from store.order import one_after_another
 from store.schema import detached_flows, flow_ids, flows, postgresql_only
 
@@ -28,6 +30,7 @@ DETACH_WAIT_MS = 20
 _BRIEFLY = text(f"SET LOCAL lock_timeout = {DETACH_WAIT_MS}")
 _LOCK_NOT_AVAILABLE = "55P03"
 _NAME = "flows_before_"
+_MAKERS = "partitions of flows"
 
 _ENDS = (
     f"SELECT {{end}}(substring(relname from '^{_NAME}([0-9]+)$')::bigint) "
@@ -38,7 +41,10 @@ TAKEN_NUMBERS = (
     f"SELECT setval(numbers, nextval(numbers) + %(count)s - 1) AS last, ({_ENDS.format(end='max')}) AS made "
     "FROM CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers"
 )
-"""A query for the driver that takes `count` sequence numbers: the last of them, and `made` for `make_partitions`."""
+"""A query for the driver that takes `count` sequence numbers: the last of them, and `made` for `make_needed`."""
+_LAST_NUMBER = text(
+    "SELECT coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass)), 0)"
+)
 _BY_INDEX = text("SET LOCAL enable_seqscan = off")
 """The planner would read all ids to find 2,000 of them, because it does not know that their index is in memory."""
 _REMOVE_IDS = text(
@@ -51,16 +57,33 @@ def prepare(connection: Connection) -> None:
     """Create the tables that only PostgreSQL has, and the first partitions."""
     for table in postgresql_only.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-    make_partitions(connection, 0, connection.execute(_LAST_END).scalar())
+    _make_up_to(connection, 1 + PARTITION_RECORDS)
 
 
-def make_partitions(connection: Connection, last: int, made: int | None) -> None:
-    """Make the partitions for the numbers up to `last`, and one more. The caller is the only writer.
+def make_ahead(engine: Engine) -> None:
+    """Make partitions so that a whole empty one follows that of the next record. No writer waits meanwhile."""
+    with reading(engine) as connection:
+        needed = connection.execute(_LAST_NUMBER).scalar_one() + 1 + PARTITION_RECORDS
+        made = connection.execute(_LAST_END).scalar()
+    if made is None or needed >= made:
+        with engine.begin() as connection:
+            _make_up_to(connection, needed)
 
-    `made`: the number after those that have a partition; None if there is none.
+
+def make_needed(connection: Connection, last: int, made: int | None) -> None:
+    """Make the partitions that the numbers up to `last` lack.
+
+    `made`: the number after those that had a partition when the caller's transaction took its numbers.
     """
-    end = made or 1
-    while end <= last + PARTITION_RECORDS:
+    if made is None or last >= made:
+        _make_up_to(connection, last)
+
+
+def _make_up_to(connection: Connection, number: int) -> None:
+    """Make the partitions that the numbers up to this one lack. Others that make some wait until the transaction ends."""
+    one_after_another(connection, _MAKERS)
+    end = connection.execute(_LAST_END).scalar() or 1
+    while end <= number:
         _make(connection, end, end + PARTITION_RECORDS)
         end += PARTITION_RECORDS
 

@@ -11,10 +11,12 @@ from store import ages
 from store.observed import all_agents
 from webui.alerts.documents import alerts_document
 from webui.alerts.settings import AlertSettings
+from webui.courtesy import pause
 from webui.validity import validity_document
 
 
 def attention(engine: Engine, settings: AlertSettings) -> dict[str, Any]:
+    pause()
     return {
         "alerts": alerts_document(engine, settings),
         "validity": validity_document(engine, all_agents(engine), ages.age_s(engine)),

@@ -36,6 +36,7 @@ from store.observed import (
 from store.sanctions import all_sanctions
 from webui import __version__, figures
 from webui.connections import ended_connections, living_connections, lost_connections
+from webui.courtesy import in_turn
 from webui.problems import problems
 from webui.recent import RecentFlows
 
@@ -282,11 +283,11 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     flows = recent.since(now - SNAPSHOT_WINDOW_S)
     return {
         "at": now,
-        "health": health_document(engine, now, topology),
+        "health": in_turn(health_document, engine, now, topology),
         "policy": current_policy_document(engine),
-        "thresholds": thresholds_now(engine),
-        "ports": ports_now(engine, now, topology),
-        "connections": connections_document(engine, now),
+        "thresholds": in_turn(thresholds_now, engine),
+        "ports": in_turn(ports_now, engine, now, topology),
+        "connections": in_turn(connections_document, engine, now),
         "sanctions": sanctions_now(engine),
         "traffic": _traffic_by_choice(flows, now),
     }
@@ -306,13 +307,13 @@ def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
             "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
-            "classes": figures.fct_by_class(flows),
-            "slowdown": figures.slowdown_by_class(flows),
+            "classes": in_turn(figures.fct_by_class, flows),
+            "slowdown": in_turn(figures.slowdown_by_class, flows),
             "bin_s": SNAPSHOT_BIN_S,
-            "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
+            "series": in_turn(figures.fct_series, flows, tail, now, SNAPSHOT_BIN_S),
         },
         "deadlines": {
-            **figures.deadline_totals(flows),
+            **in_turn(figures.deadline_totals, flows),
             "bin_s": SNAPSHOT_BIN_S,
             "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
         },

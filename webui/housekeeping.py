@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web worker's background tasks: keeping the store's clock, deleting old rows, adding its counts to
-the totals, writing the event log."""
+the totals, making partitions ahead of need, writing the event log."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store import ages
 from store.captures import forget_files
 from store.failures import probe
+from store.partitions import make_ahead
 from store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
@@ -66,6 +67,8 @@ class Housekeeping(threading.Thread):
                     probe(self._engine)
                     self._clock_due = time.monotonic() + CLOCK_EVERY_S
                 flush(self._engine, self._tally)
+            if self._engine.dialect.name == "postgresql":
+                make_ahead(self._engine)
             if self._event_log:
                 self._event_log.write_new()
             if time.monotonic() >= self._forget_due and not self._stopping.is_set():

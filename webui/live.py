@@ -22,6 +22,7 @@ from store.observed import events_after, newest_events
 from store.sanctions import Sanction, all_sanctions
 from webui.alerts.settings import AlertSettings
 from webui.attention import attention
+from webui.courtesy import giving_way, pause
 from webui.documents import event_document, snapshot
 from webui.event_stream import EventStream
 from webui.recent import RecentFlows
@@ -163,8 +164,10 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
-            frame = sse_frame("snapshot", picture)
+            with giving_way():
+                picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
+                pause()
+                frame = sse_frame("snapshot", picture)
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)

@@ -16,6 +16,7 @@ from policy.units import US_PER_S
 from policy.validity import Flaw
 from store.flow_columns import FlowColumns
 from store.observed import AgentRow
+from webui.courtesy import pause
 from webui.documents import AGENT_LATE_S
 
 MOST_FLAWS = 3
@@ -39,6 +40,7 @@ def findings(
     flows = flows_since(now - max(windows_s)) if windows_s else FlowColumns.from_rows([])
     windows: dict[tuple[str, float], FlowColumns] = {}
     for rule in rules:
+        pause()
         if rule.watches in OF_FLOWS:
             key = rule.source, rule.window_s
             if key not in windows:  # most rules have the same

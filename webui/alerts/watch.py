@@ -22,6 +22,7 @@ from webui.alerts.documents import messages_of
 from webui.alerts.duty import Duty
 from webui.alerts.findings import findings
 from webui.alerts.settings import AlertSettings, rules_in_force
+from webui.courtesy import giving_way
 from webui.ingestion import Ingestion
 from webui.recent import RecentFlows
 from webui.validity import flaws_now
@@ -105,14 +106,15 @@ class AlertWatch(threading.Thread):
     def _judge(self, writing: Engine, now: float, now_s: float) -> None:
         assert self._alerts is not None
         rules = rules_in_force(self._engine, self._settings)
-        found = findings(
-            rules,
-            self._recent.since,
-            all_agents(self._engine),
-            flaws_now(self._engine, now_s),
-            now=now,
-            age_s=now_s,
-        )
+        with giving_way():
+            found = findings(
+                rules,
+                self._recent.since,
+                all_agents(self._engine),
+                flaws_now(self._engine, now_s),
+                now=now,
+                age_s=now_s,
+            )
         steps = changes(self._alerts, found, now_s, now)
         if not steps:
             return

@@ -19,6 +19,7 @@ from webui import figures
 from webui.active_flows import active_flows
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
+from webui.courtesy import delivery
 from webui.documents import connections_document, living_hosts
 from webui.error_models import Error
 from webui.errors import ApiError
@@ -46,6 +47,11 @@ def deliver_flows() -> Response:
     A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
     the others of its batch are stored.
     """
+    with delivery():
+        return _delivered()
+
+
+def _delivered() -> Response:
     began, found = time.monotonic(), services()
     try:
         records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
