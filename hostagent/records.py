@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the record of a scheduled flow from what its sender knows. Pure functions."""
+"""Makes the record of a scheduled flow from what its sender knows, and its JSON. Pure functions."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from policy.records import BACKGROUND, FINISHED, MAX_REASON, SCHEDULED, UNFINISHED, FlowRecord, size_class
@@ -99,3 +100,16 @@ def to_json(record: FlowRecord) -> str:
     """
     there = {name: value for name, value in vars(record).items() if value is not None}
     return json.dumps(there, separators=(",", ":"))
+
+
+def id_of(line: bytes) -> str:
+    """Return the id of a record's line; empty for a damaged line."""
+    try:
+        return str(json.loads(line)["id"])
+    except (ValueError, KeyError, TypeError):
+        return ""  # the web process will refuse this line, so it goes to quarantine
+
+
+def body_of(lines: Sequence[bytes]) -> bytes:
+    """Return the JSON array of these lines, which are JSON already."""
+    return b"[" + b",".join(lines) + b"]"

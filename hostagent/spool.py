@@ -23,14 +23,14 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hostagent.cursor import Cursor, Position
 from hostagent.overflow import MOST_LINES, Overflow
-from hostagent.records import to_json
+from hostagent.records import id_of, to_json
 from policy.records import FlowRecord
 
 log = logging.getLogger(__name__)
@@ -70,10 +70,8 @@ class Spool:
         self._segment_bytes = segment_bytes
         self._fsync, self._most_bytes = fsync, most_bytes
         self._overflow = Overflow(most_held)
-        self._in_hand: list[bytes] = []
-        """Lines of the overflow that a batch holds."""
-        self._refusal = ""
-        """The error of the last write; empty if the disk took it."""
+        self._in_hand: list[bytes] = []  # lines of the overflow that a batch holds
+        self._refusal = ""  # the error of the last write; empty if the disk took it
         self._refused_s = 0.0
         self._dropped = 0
         self._delivered = self._floor = self._size = 0
@@ -83,7 +81,8 @@ class Spool:
         with suppress(OSError):  # the first segment says what is wrong
             folder.mkdir(parents=True, exist_ok=True)
         self._cursor_file = Cursor(folder / "cursor")
-        self._cursor = self._cursor_file.read()
+        self._cursor = self._ahead = self._cursor_file.read()
+        """Before `_cursor` all is delivered for good. The next batch begins at `_ahead`."""
         self._appended = sum(1 for _ in self._lines_from(self._cursor))
         existing = self._segments()
         self._bounded_at = self._current = max([*existing, self._cursor.segment], default=0) + 1
@@ -130,7 +129,7 @@ class Spool:
 
     def ids(self) -> set[str]:
         """Return the ids of all records on disk, delivered or not."""
-        return {_id_of(line) for line in self._lines_from(Position(0, 0))}
+        return {id_of(line) for line in self._lines_from(Position(0, 0))}
 
     def close(self) -> None:
         """Close the files. What waits in memory goes to the disk if it has room now."""
@@ -151,18 +150,20 @@ class Spool:
         return self._appended - self._delivered - self.dropped
 
     def next_batch(self) -> Batch | None:
-        """Return the next records to deliver, or None. The batch begins with the same record until acknowledged."""
+        """Return the next records to deliver, or None. Until acknowledged or passed over, they come again."""
         self._keep_bound()
         while True:
             newest = self._current  # read it first: lower segments no longer grow
-            segment = self._cursor.segment
-            lines = self._read_lines(self._cursor)
+            segment = self._ahead.segment
+            lines = self._read_lines(self._ahead)
             if lines:
-                end = self._cursor.offset + sum(map(len, lines))
+                end = self._ahead.offset + sum(map(len, lines))
                 return Batch(tuple(line.rstrip(b"\n") for line in lines), Position(segment, end))
             if segment >= newest:
                 return self._held_batch()
-            self._cursor = Position(segment + 1, 0)
+            following = Position(segment + 1, 0)
+            self._cursor = following if self._cursor == self._ahead else self._cursor
+            self._ahead = following
 
     def _held_batch(self) -> Batch | None:
         self._in_hand = self._in_hand or self._overflow.take(BATCH_RECORDS)
@@ -170,13 +171,23 @@ class Spool:
 
     def acknowledge(self, batch: Batch) -> None:
         """Note that the web process has accepted the batch, so that it is never delivered again."""
+        if batch.end is not None and batch.end <= self._cursor:
+            return  # dropped meanwhile
         self._delivered += len(batch.lines)
         if batch.end is None:
             self._in_hand = []
             return
-        self._cursor = batch.end
+        self._cursor, self._ahead = batch.end, max(batch.end, self._ahead)
         self._cursor_file.write(batch.end)
         self._remove_delivered()
+
+    def pass_over(self, end: Position) -> None:
+        """Continue after a batch that is not acknowledged yet. `end`: that of the batch."""
+        self._ahead = end
+
+    def rewind(self) -> None:
+        """Continue with the first record that is not acknowledged."""
+        self._ahead = self._cursor
 
     def sync(self) -> None:
         """With `fsync`, write all records so far to the device. The caller need not be the traffic's thread."""
@@ -289,6 +300,7 @@ class Spool:
         lost = sum(1 for _ in self._lines_of(start)) if start.segment == segment else 0
         self._dropped += lost
         self._cursor = max(self._cursor, Position(segment + 1, 0))
+        self._ahead = max(self._ahead, self._cursor)
         self._path(segment).unlink(missing_ok=True)
         if lost:
             log.warning(
@@ -336,15 +348,3 @@ def _sync(file: int, *, close: bool = False) -> None:
     finally:
         if close:
             os.close(file)
-
-
-def _id_of(line: bytes) -> str:
-    try:
-        return str(json.loads(line)["id"])
-    except (ValueError, KeyError, TypeError):
-        return ""  # the web process will refuse this damaged line, so it goes to quarantine
-
-
-def body_of(lines: Sequence[bytes]) -> bytes:
-    """Return the JSON array of these lines, which are JSON already."""
-    return b"[" + b",".join(lines) + b"]"

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -30,6 +30,7 @@ USERS = ("postgres", "nobody")
 PORT = 5432
 """Only the name of the socket uses it."""
 START_S = 60.0
+_NONE: Mapping[str, str] = {}
 
 
 def programs() -> Path:
@@ -47,9 +48,15 @@ class PostgresServer:
     """A running server, made by `start`. It is a context manager."""
 
     def __init__(
-        self, folder: Path, bin_folder: Path, enter: Sequence[str] = (), addresses: str = ""
+        self,
+        folder: Path,
+        bin_folder: Path,
+        enter: Sequence[str] = (),
+        addresses: str = "",
+        settings: Mapping[str, str] = _NONE,
     ) -> None:
         self.folder = folder
+        self._settings = settings
         self._bin = bin_folder
         self._enter, self._addresses = enter, addresses
         self._data = folder / "data"
@@ -58,14 +65,16 @@ class PostgresServer:
         self._numbers = count(1)
 
     @classmethod
-    def start(cls, enter: Sequence[str] = (), addresses: str = "") -> PostgresServer:
-        """Make a cluster, start its server and wait until it answers.
+    def start(
+        cls, enter: Sequence[str] = (), addresses: str = "", settings: Mapping[str, str] = _NONE
+    ) -> PostgresServer:
+        """Make a cluster, start its server with these settings and wait until it answers.
 
         `enter`: a command that runs the server in another network namespace. There it also listens on these TCP
         addresses, for programs of the same machine.
         """
         bin_folder = programs()
-        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder, enter, addresses)
+        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder, enter, addresses, settings)
         try:
             server._make_cluster()
             server.run()
@@ -82,13 +91,13 @@ class PostgresServer:
 
     def run(self) -> None:
         """Start the server. It may have run before."""
-        settings = {
+        address = {
             "listen_addresses": self._addresses,
             "unix_socket_directories": str(self.folder),
             "port": str(PORT),
         }
         argv = [*self._enter, *self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
-        for name, value in settings.items():
+        for name, value in {**self._settings, **address}.items():
             argv += ["-c", f"{name}={value}"]
         self._process = spawn(argv, log_file=self.folder / "server.log")
         wait_until(self._answers, "PostgreSQL answers", timeout_s=START_S)

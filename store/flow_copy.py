@@ -18,31 +18,37 @@ from sqlalchemy.exc import DBAPIError
 from policy.entries import entries
 from policy.records import FlowRecord
 from store.order import lock_key
-from store.partitions import TAKEN_NUMBERS, make_needed
+from store.partitions import TAKEN_NUMBERS, make_needed, note_unbroken
 from store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)
 _LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
+_LOCK_WITHOUT_DEVICE = f"{_LOCK}, set_config('synchronous_commit', 'off', true)"
 _CLAIM_IDS = (
-    f"WITH taken AS MATERIALIZED ({TAKEN_NUMBERS}), claimed AS ("
+    f"WITH {TAKEN_NUMBERS}, claimed AS ("
     f"INSERT INTO {flow_ids.name} SELECT id, last - %(count)s + place FROM taken, "
     "unnest(CAST(%(ids)s AS text[])) WITH ORDINALITY AS given (id, place) ON CONFLICT DO NOTHING RETURNING 1) "
-    "SELECT last, made, (SELECT count(*) FROM claimed) AS new FROM taken"
+    "SELECT last, made, unbroken, (SELECT count(*) FROM claimed) AS new FROM taken"
 )
 _COPY = f"COPY {flows.name} (sequence, {', '.join(_NAMES)}, received_at) FROM STDIN"
 
 
-def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> list[FlowRecord]:
+def copy_new(
+    connection: Connection, records: Sequence[FlowRecord], received_at: float, on_device: bool
+) -> list[FlowRecord]:
     """Add the records whose ids are new, of several with one id the first, and return them.
 
-    From then on, the transaction is the only writer of flows. Raises DBAPIError.
+    From then on, the transaction is the only writer of flows. Without `on_device`, it ends before the device has it.
+    Raises DBAPIError.
     """
     firsts: dict[str, FlowRecord] = {}
     for record in records:
         firsts.setdefault(record.id, record)
-    last, made, new = _claim(connection, list(firsts))
+    last, made, is_unbroken, new = _claim(connection, list(firsts), on_device)
     make_needed(connection, last, made)
+    if not is_unbroken:
+        note_unbroken(connection)
     first = last - len(firsts) + 1
     numbered = list(enumerate(firsts.values(), first))
     if new < len(firsts):
@@ -54,16 +60,16 @@ def copy_new(connection: Connection, records: Sequence[FlowRecord], received_at:
     return [record for _, record in numbered]
 
 
-def _claim(connection: Connection, ids: list[str]) -> tuple[int, int | None, int]:
+def _claim(connection: Connection, ids: list[str], on_device: bool) -> tuple[int, int | None, bool, int]:
     """Take the lock of the writers, then the sequence numbers and ids. Returns what _CLAIM_IDS selects.
 
     Both statements go to the server at once, together with BEGIN. The second one sees what was written until the
     first one had the lock.
     """
     with _driver(connection, _CLAIM_IDS) as driver, driver.pipeline():
-        driver.execute(_LOCK, lock_key(flows.name))
+        driver.execute(_LOCK if on_device else _LOCK_WITHOUT_DEVICE, lock_key(flows.name))
         row = driver.execute(_CLAIM_IDS, {"ids": ids, "count": len(ids)}).fetchone()
-    return row[0], row[1], row[2]
+    return row[0], row[1], row[2], row[3]
 
 
 def _copy(connection: Connection, rows: Iterable[tuple[object, ...]]) -> None:

@@ -76,13 +76,18 @@ class Added:
     """In the order of the batch. The other records are in the store."""
 
 
-def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[Added]:
-    """Do `add_flows` for several batches in one transaction, which waits for the disk once."""
+def add_batches(
+    engine: Engine, batches: Sequence[Sequence[FlowRecord]], *, on_device: bool = True
+) -> list[Added]:
+    """Do `add_flows` for several batches in one transaction, which waits for the disk once.
+
+    Without `on_device`, it does not wait on PostgreSQL: a crash of the server may take the last such transactions.
+    """
     records = [record for batch in batches for record in batch]
     if not records:
         return [Added()] * len(batches)
     with engine.begin() as connection:
-        new = _insert(connection, records, time.time())
+        new = _insert(connection, records, time.time(), on_device)
         tally = Tally()
         if len(new) == len(records):
             added = [Added(len(batch)) for batch in batches]
@@ -142,11 +147,11 @@ def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[in
 
 
 def _insert(
-    connection: Connection, records: Sequence[FlowRecord], received_at: float
+    connection: Connection, records: Sequence[FlowRecord], received_at: float, on_device: bool
 ) -> Sequence[FlowRecord]:
     """Insert the records whose ids are new, and return them."""
     if connection.dialect.name == "postgresql":
-        return copy_new(connection, records, received_at)
+        return copy_new(connection, records, received_at, on_device)
     rows = [(*_fields_of(record), received_at) for record in records]
     accepted = insert_rows(connection, _INTO, rows, "DO NOTHING")
     return records if accepted == len(records) else _new_ones(connection, records, accepted)

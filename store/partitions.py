@@ -21,7 +21,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from store.connections import reading
 from store.order import one_after_another
-from store.schema import detached_flows, flow_ids, flows, postgresql_only
+from store.schema import detached_flows, flow_ids, flows, postgresql_only, unbroken
 
 PARTITION_RECORDS = 100_000
 """At 10,000 records a second, a partition fills in ten seconds. A store of a million records has eleven."""
@@ -38,15 +38,24 @@ _ENDS = (
 )
 _FIRST_END, _LAST_END = (text(_ENDS.format(end=end).replace(":", r"\:")) for end in ("min", "max"))
 TAKEN_NUMBERS = (
-    f"SELECT setval(numbers, nextval(numbers) + %(count)s - 1) AS last, ({_ENDS.format(end='max')}) AS made "
-    "FROM CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers"
+    f"state AS MATERIALIZED (SELECT ({_ENDS.format(end='max')}) AS made, "
+    f"EXISTS (SELECT FROM {unbroken.name}) AS unbroken, "
+    "CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers), "
+    "taken AS MATERIALIZED (SELECT made, unbroken, setval(numbers, "
+    "greatest(nextval(numbers), CASE WHEN unbroken THEN 0 ELSE made END) + %(count)s - 1) AS last FROM state)"
 )
-"""A query for the driver that takes `count` sequence numbers: the last of them, and `made` for `make_needed`."""
+"""Parts of a query for the driver. `taken` takes `count` sequence numbers and has the last of them, `made` for
+`make_needed`, and `unbroken`: whether the server has not crashed. After a crash, the numbers are those of a new
+partition, because readers may have seen any number of the partitions before, also of records that were lost.
+"""
 _LAST_NUMBER = text(
     "SELECT coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass)), 0)"
 )
 _BY_INDEX = text("SET LOCAL enable_seqscan = off")
 """The planner would read all ids to find 2,000 of them, because it does not know that their index is in memory."""
+_ENDS_ON_DEVICE = text("SET LOCAL synchronous_commit TO DEFAULT")
+"""Undoes the setting of store/flow_copy.py. Otherwise a crash could take a partition whose numbers readers know."""
+_UNBROKEN = text(f"INSERT INTO {unbroken.name} VALUES (1) ON CONFLICT DO NOTHING")
 _REMOVE_IDS = text(
     # If an id came again after its removal, it belongs to a record of a later partition.
     f"DELETE FROM {flow_ids.name} WHERE id = ANY(CAST(:ids AS text[])) AND sequence < :before"
@@ -55,8 +64,11 @@ _REMOVE_IDS = text(
 
 def prepare(connection: Connection) -> None:
     """Create the tables that only PostgreSQL has, and the first partitions."""
+    is_new = not inspect(connection).has_table(unbroken.name)
     for table in postgresql_only.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
+    if is_new:
+        note_unbroken(connection)
     _make_up_to(connection, 1 + PARTITION_RECORDS)
 
 
@@ -71,16 +83,22 @@ def make_ahead(engine: Engine) -> None:
 
 
 def make_needed(connection: Connection, last: int, made: int | None) -> None:
-    """Make the partitions that the numbers up to `last` lack.
+    """Make the partitions that the numbers up to `last` lack. The transaction then ends on the device.
 
     `made`: the number after those that had a partition when the caller's transaction took its numbers.
     """
     if made is None or last >= made:
+        connection.execute(_ENDS_ON_DEVICE)
         _make_up_to(connection, last)
 
 
+def note_unbroken(connection: Connection) -> None:
+    """Note that the numbers continue after all that a reader may have seen."""
+    connection.execute(_UNBROKEN)
+
+
 def _make_up_to(connection: Connection, number: int) -> None:
-    """Make the partitions that the numbers up to this one lack. Others that make some wait until the transaction ends."""
+    """Make the partitions that the numbers up to this one lack. Until the transaction ends, others wait with theirs."""
     one_after_another(connection, _MAKERS)
     end = connection.execute(_LAST_END).scalar() or 1
     while end <= number:

@@ -5,7 +5,7 @@ state only there.
 desired:  policies (versioned), networks (versioned), topologies, captures
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
           sanctions, alerts, enrolments, certificates, tokens, audit,
-          capture_files; on PostgreSQL flow_ids and detached_flows
+          capture_files; on PostgreSQL flow_ids, detached_flows and unbroken
 both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
@@ -202,6 +202,14 @@ detached_flows = Table(
 )
 """The partitions of flows that are being removed, by the number after their last one. The ids of the records before
 `next` are already gone."""
+
+unbroken = Table(
+    "unbroken",
+    postgresql_only,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    prefixes=["UNLOGGED"],
+)
+"""One row, until the server crashes: PostgreSQL then empties an unlogged table. See store/flow_copy.py."""
 
 events = Table(
     "events",

@@ -67,6 +67,14 @@ class ThresholdQuery(PortQuery):
     )
 
 
+class DeliveryQuery(BaseModel):
+    answer: Literal["durable", "visible"] = Field(
+        "durable",
+        description="when to answer: when the device has the records, or already when every reader sees them. Then the"
+        " answer has a receipt",
+    )
+
+
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="the value of `next` in the previous page")

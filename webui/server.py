@@ -30,6 +30,7 @@ from webui.alerts.settings import AlertSettings
 from webui.alerts.watch import AlertWatch
 from webui.app import create_app
 from webui.authority import Authority
+from webui.durable import Durable
 from webui.event_log import EventLog
 from webui.event_stream import MOST_STREAMS
 from webui.front import FrontWorker
@@ -209,6 +210,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
         if engine.dialect.name == "postgresql":
             StuckCopies(engine, found.stopping).start()
+        if engine.dialect.name == "postgresql" and self._settings.fsync:
+            found.ingestion.durable = Durable(engine, found.stopping)
+            found.ingestion.durable.start()
         _forget_garbage_so_far()
         return app
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from flask import Response, jsonify
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -27,7 +28,7 @@ from webui.fct_models import DeadlinesAnswer, FctAnswer
 from webui.flow_models import ConnectionsAnswer, FlowsAccepted, FlowsAnswer
 from webui.host_models import ActiveFlowsAnswer
 from webui.identity import own_records, refuse_conflict
-from webui.queries import ActiveFlowsQuery, FiguresQuery, FlowQuery, WindowQuery
+from webui.queries import ActiveFlowsQuery, DeliveryQuery, FiguresQuery, FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 
@@ -41,17 +42,20 @@ MAX_BINS = 5000
     responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
     openapi_extensions=request_body(flows_schema()),
 )
-def deliver_flows() -> Response:
+def deliver_flows(query: DeliveryQuery) -> Response:
     """Store a batch of records: all of them, or none if one is invalid.
 
     A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
     the others of its batch are stored.
+
+    Agents ask for the answer as soon as the records are visible. They keep the records until a later answer says that
+    the device has them. SQLite has them in either case.
     """
     with delivery():
-        return _delivered()
+        return _delivered(may_be_early=query.answer == "visible")
 
 
-def _delivered() -> Response:
+def _delivered(may_be_early: bool) -> Response:
     began, found = time.monotonic(), services()
     try:
         records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
@@ -59,12 +63,16 @@ def _delivered() -> Response:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))
         raise
-    added = found.ingestion.add(records)
+    taken = found.ingestion.take(records, may_be_early=may_be_early)
+    added = taken.added
     found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
     if added.conflicts:
         found.tally.count(REQUESTS_REFUSED, status="409")
         raise refuse_conflict(records, added.conflicts)
-    return jsonify(accepted=added.new, known=len(records) - added.new)
+    answer: dict[str, Any] = {"accepted": added.new, "known": len(records) - added.new}
+    if taken.receipt is not None and found.ingestion.durable is not None:
+        answer |= {"receipt": taken.receipt, "durable_to": found.ingestion.durable.reached}
+    return jsonify(answer)
 
 
 def _records(body: object) -> list[FlowRecord]:

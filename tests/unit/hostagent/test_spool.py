@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.spool import Batch, Spool, body_of
+from hostagent.records import body_of
+from hostagent.spool import Batch, Spool
 from policy.records import FlowRecord
 from tests.unit.hostagent.flows import record
 
