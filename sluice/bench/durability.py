@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of `fsync`: a delivery into the store, and a record into an agent's spool."""
+"""The cost of `fsync`: of the device alone, a delivery into the store, and a record into an agent's spool."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -23,6 +24,8 @@ BATCH = 200
 DELIVERIES = 200
 RECORDS_PER_S = 500
 SPOOL_S = 6.0
+DEVICE_S = 10.0
+WRITE_BYTES, WRITES_PER_S = 200_000, 40
 _RECORD = FlowRecord(
     "b/0", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "cubic", "tcp", "finished"
 )
@@ -34,6 +37,35 @@ class Cost:
 
     p50_us: float
     p99_us: float
+
+
+@dataclass(frozen=True)
+class Device:
+    """How long a write to the device took, in milliseconds."""
+
+    p50: float
+    p99: float
+    longest: float
+
+
+def measure_device(seconds: float = DEVICE_S) -> Device:
+    """Return the time of a write of WRITE_BYTES, as PostgreSQL's log writes for a delivery: into a file that has its
+    length already, WRITES_PER_S a second."""
+    took_ms: list[float] = []
+    with tempfile.TemporaryFile(prefix="sluice-bench-") as file:
+        file.write(bytes(WRITE_BYTES * round(seconds * WRITES_PER_S)))
+        os.fsync(file.fileno())
+        began = time.monotonic()
+        for number in range(round(seconds * WRITES_PER_S)):
+            time.sleep(
+                max(0.0, began + number / WRITES_PER_S - time.monotonic())
+            )  # the fixed rate is the point
+            at = time.perf_counter()
+            os.pwrite(file.fileno(), os.urandom(WRITE_BYTES), number * WRITE_BYTES)
+            os.fdatasync(file.fileno())
+            took_ms.append((time.perf_counter() - at) * 1000)
+    p50, p99 = np.percentile(took_ms, (50, 99))
+    return Device(float(p50), float(p99), max(took_ms))
 
 
 def measure_store(fsync: bool) -> Cost:

@@ -9,6 +9,9 @@ it was due. So if the server falls behind, every later delivery shows it.
 A controller with a few switches can run on the same store (sluice/bench/control.py), to see
 whether its loop keeps its pace.
 
+Before a run on PostgreSQL, it prints how long the device takes for a write by itself. A delivery that waits for the
+device cannot be faster.
+
     python -m sluice.bench.ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3
 """
 
@@ -23,9 +26,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -39,18 +41,17 @@ from runtime.http_client import UnixConnection
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.bench.control import Loop, measure_loop
-from sluice.bench.stores import STORES, store_url
+from sluice.bench.deliveries import ANSWERS, REQUEST_TIMEOUT_S, VISIBLE
+from sluice.bench.durability import measure_device
+from sluice.bench.stores import DEFAULTS, SERVERS, STORES, store_url
 from sluice.runs.process_input import service_argv
 from store.engine import open_store
 from store.flows import count_flows
 
 RATE_PER_S = 10_000
 SECONDS = 60.0
-AGENTS = 20
 DASHBOARDS = 20
-DELIVERIES_PER_S = 2
 READY_S = 60.0
-REQUEST_TIMEOUT_S = 30.0
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
 _PAGE = os.sysconf("SC_CLK_TCK")
@@ -80,6 +81,10 @@ class Ingestion:
     """Resident memory of all the server's processes at the end."""
     loop: Loop | None
     """Of the controller on the same store, if there is one."""
+    answer: str
+    """When the web process answered: one of ANSWERS."""
+    server: dict[str, str]
+    """The settings of PostgreSQL that are not its defaults."""
 
 
 def measure_ingestion(
@@ -89,22 +94,27 @@ def measure_ingestion(
     seconds: float = SECONDS,
     workers: int = 1,
     leaves: int = 0,
+    answer: str = VISIBLE,
+    server: Mapping[str, str] = DEFAULTS,
 ) -> Ingestion:
-    """Start all processes, measure, stop them. `leaves` is the size of the controller's fabric; 0
-    runs no controller."""
+    """Start all processes, measure, stop them.
+
+    `leaves` is the size of the controller's fabric; 0 runs no controller. `answer`: one of ANSWERS. `server`: the
+    settings of PostgreSQL.
+    """
     with (
         ThreadPoolExecutor(1) as pool,
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        store_url(store, Path(folder)) as url,
+        store_url(store, Path(folder), server) as url,
     ):
         with web_process(Path(folder), url, workers) as web:
-            watching = _helper(Path(folder), "watch", str(seconds + 2))
+            watching = _dashboards(Path(folder), seconds + 2)
             wait_until(
                 lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
             )
             before, began = _cpu_s(web), time.monotonic()
             loop = pool.submit(_loop, leaves, seconds, url)
-            agents = _helper(Path(folder), "deliver", str(seconds), str(rate_per_s))
+            agents = _agents(Path(folder), seconds, rate_per_s, answer)
             delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
             cpu = (_cpu_s(web) - before) / (time.monotonic() - began)
             watched = _answer(watching, Path(folder) / "watch.log", seconds)
@@ -129,6 +139,8 @@ def measure_ingestion(
         server_cpu=cpu,
         server_mib=memory,
         loop=paced,
+        answer=answer,
+        server=dict(server),
     )
 
 
@@ -164,9 +176,22 @@ def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _helper(folder: Path, role: str, *arguments: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "sluice.bench.ingest", role, str(folder), *arguments]
-    return spawn(argv, log_file=folder / f"{role}.log")
+def _agents(folder: Path, seconds: float, rate_per_s: float, answer: str) -> subprocess.Popen[bytes]:
+    argv = [
+        sys.executable,
+        "-m",
+        "sluice.bench.deliveries",
+        str(folder),
+        str(seconds),
+        str(rate_per_s),
+        answer,
+    ]
+    return spawn(argv, log_file=folder / "deliver.log")
+
+
+def _dashboards(folder: Path, seconds: float) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "sluice.bench.ingest", "watch", str(folder), str(seconds)]
+    return spawn(argv, log_file=folder / "watch.log")
 
 
 def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
@@ -194,85 +219,6 @@ def _cpu_s(process: subprocess.Popen[bytes]) -> float:
 def _memory_mib(process: subprocess.Popen[bytes]) -> float:
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in _tree(process))
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-# ── The agents' process ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-_RECORD = (
-    '{{"id":"bench/{agent}/{number}","src":"h{agent}","dst":"h2","bytes":{size},"size_class":"small",'
-    '"started_at":{at:.6f},"fct_us":{fct},"ideal_us":900.0,"deadline_us":{deadline},"met":{met},'
-    '"retransmissions":0,"congestion_control":"sluice_dctcp","scheme":"mlfq-adaptive","status":"finished",'
-    '"reason":"","source":"scheduled","src_port":null,"dst_port":null,"lasted_us":null,"timeouts":0,"srtt_us":812.5}}'
-)
-
-
-@dataclass
-class Agent:
-    """Delivers a batch whenever one is due."""
-
-    number: int
-    path: Path
-    batch: int
-    until: float
-    """End of the run, by the monotonic clock."""
-
-    def __post_init__(self) -> None:
-        self.latencies_ms: list[float] = []
-        self.accepted = self.refused = 0
-        self._sent = 0
-
-    def body(self) -> bytes:
-        at = time.time() - 0.3
-        records = [
-            _RECORD.format(
-                agent=self.number,
-                number=self._sent + i,
-                size=1000 + i,
-                at=at,
-                fct=1000.0 + 37 * i,
-                deadline="null" if i % 3 else "5000.0",
-                met="null" if i % 3 else str(i % 2 == 0).lower(),
-            )
-            for i in range(self.batch)
-        ]
-        self._sent += self.batch
-        return f"[{','.join(records)}]".encode()
-
-    def run(self) -> None:
-        connection = UnixConnection(self.path, REQUEST_TIMEOUT_S)
-        due = time.monotonic() + self.number / (AGENTS * DELIVERIES_PER_S)
-        while due < self.until:
-            body = self.body()
-            time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point of this benchmark
-            connection.request("POST", "/api/v1/flows", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            answer.read()
-            self.latencies_ms.append((time.monotonic() - due) * 1000)
-            if answer.status == 200:
-                self.accepted += self.batch
-            else:
-                self.refused += 1
-            due += 1 / DELIVERIES_PER_S
-
-
-def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
-    """Deliver until the end and print the results of all agents."""
-    began = time.monotonic()
-    batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
-    agents = [Agent(number, folder / "web.sock", batch, began + seconds) for number in range(AGENTS)]
-    threads = [threading.Thread(target=agent.run) for agent in agents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = {
-        "took_s": max(time.monotonic() - began, seconds),
-        "accepted": sum(agent.accepted for agent in agents),
-        "refused": sum(agent.refused for agent in agents),
-        "latencies_ms": [latency for agent in agents for latency in agent.latencies_ms],
-    }
-    print(json.dumps(found))
 
 
 # ── The dashboards' process ────────────────────────────────────────────────────────────────────────────────────────
@@ -304,9 +250,6 @@ def _listening(path: Path) -> socket.socket:
 
 
 def main(argv: list[str]) -> int:
-    if argv[:1] == ["deliver"]:
-        deliver(Path(argv[1]), float(argv[2]), float(argv[3]))
-        return 0
     if argv[:1] == ["watch"]:
         watch(Path(argv[1]), float(argv[2]))
         return 0
@@ -321,13 +264,29 @@ def main(argv: list[str]) -> int:
         default=0,
         help="leaves of the fabric of a controller on the same store; 0 runs no controller",
     )
+    parser.add_argument(
+        "--answer",
+        choices=ANSWERS,
+        default=VISIBLE,
+        help="whether a delivery waits until the device has its records",
+    )
+    parser.add_argument(
+        "--server",
+        choices=SERVERS,
+        default="defaults",
+        help="settings of PostgreSQL: its defaults, or those of docs/how-to/keep-a-store.md",
+    )
     options = parser.parse_args(argv)
+    if options.store == "postgresql":
+        print(json.dumps({"device_ms": asdict(measure_device())}), flush=True)
     found = measure_ingestion(
         options.store,
         rate_per_s=options.rate,
         seconds=options.seconds,
         workers=options.workers,
         leaves=options.leaves,
+        answer=options.answer,
+        server=SERVERS[options.server],
     )
     print(json.dumps(asdict(found), indent=2))
     return 0

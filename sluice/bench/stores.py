@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,15 +15,29 @@ LOG_SEGMENTS = 25
 """Files of 16 MB that the server's write-ahead log has before a measurement. A minute of flow records fills fewer."""
 
 
+DEFAULTS: Mapping[str, str] = {}
+SERVERS = {
+    "defaults": DEFAULTS,
+    "recommended": {
+        "min_wal_size": "1GB",
+        "max_wal_size": "4GB",
+        "wal_buffers": "64MB",
+        "wal_compression": "on",
+        "checkpoint_timeout": "15min",
+    },
+}
+"""Settings of PostgreSQL. docs/how-to/keep-a-store.md recommends the second ones."""
+
+
 @contextmanager
-def store_url(store: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of an empty store of one of STORES."""
+def store_url(store: str, folder: Path, server: Mapping[str, str] = DEFAULTS) -> Iterator[str]:
+    """Yield the URL of an empty store of one of STORES. `server`: the settings of PostgreSQL."""
     if store == "sqlite":
         yield f"sqlite:///{folder}/store.db"
         return
-    with PostgresServer.start() as server:
-        _use_log(server)
-        yield server.new_database()
+    with PostgresServer.start(server) as running:
+        _use_log(running)
+        yield running.new_database()
 
 
 def _use_log(server: PostgresServer) -> None:

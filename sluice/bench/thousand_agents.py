@@ -21,8 +21,9 @@ from policy.agents import heartbeat_document
 from policy.errors import SluiceError
 from runtime.http_client import HttpClient
 from runtime.process import spawn
+from sluice.bench.deliveries import REQUEST_TIMEOUT_S
 from sluice.bench.heartbeats import idle_heartbeat
-from sluice.bench.ingest import READY_S, REQUEST_TIMEOUT_S, web_process
+from sluice.bench.ingest import READY_S, web_process
 from sluice.bench.stores import store_url
 
 AGENTS = 1_000

@@ -20,8 +20,9 @@ from runtime.http_client import HttpClient, ServerAway
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.bench.control import INTERVAL_MS, cpu_seconds, measure_loop
+from sluice.bench.deliveries import PATH, Agent
 from sluice.bench.heartbeats import idle_heartbeat
-from sluice.bench.ingest import READY_S, Agent
+from sluice.bench.ingest import READY_S
 from sluice.bench.simulator import FABRICS, measure, scaled
 from sluice.runs.process_input import service_argv
 
@@ -72,7 +73,7 @@ def measure_web() -> WebUnits:
         for number in range(HEARTBEATS):
             _post(web, f"/api/v1/agents/h{number % AGENTS}", beat)
         beaten = cpu_s()
-        agent = Agent(0, Path(name) / "web.sock", BATCH, 0.0)
+        agent = Agent(0, Path(name) / "web.sock", PATH, BATCH, 0.0)
         for _ in range(BATCHES):
             _post(web, "/api/v1/flows", agent.body())
         kept = cpu_s()
