@@ -53,6 +53,8 @@ _LAST_NUMBER = text(
 )
 _BY_INDEX = text("SET LOCAL enable_seqscan = off")
 """The planner would read all ids to find 2,000 of them, because it does not know that their index is in memory."""
+_ONCE = "WITH (autovacuum_vacuum_insert_threshold = -1)"
+"""No record changes, and a partition goes as a whole. So a vacuum would read and write all of it for nothing."""
 _ENDS_ON_DEVICE = text("SET LOCAL synchronous_commit TO DEFAULT")
 """Undoes the setting of store/flow_copy.py. Otherwise a crash could take a partition whose numbers readers know."""
 _UNBROKEN = text(f"INSERT INTO {unbroken.name} VALUES (1) ON CONFLICT DO NOTHING")
@@ -109,7 +111,7 @@ def _make_up_to(connection: Connection, number: int) -> None:
 def _make(connection: Connection, first: int, end: int) -> None:
     # CREATE TABLE … PARTITION OF would wait for all readers, and ATTACH waits for none.
     name = partition_name(end)
-    connection.execute(text(f"CREATE TABLE {name} (LIKE flows INCLUDING DEFAULTS INCLUDING INDEXES)"))
+    connection.execute(text(f"CREATE TABLE {name} (LIKE flows INCLUDING DEFAULTS INCLUDING INDEXES) {_ONCE}"))
     attach(connection, name, str(first), end)
 
 

@@ -17,6 +17,7 @@ from store.failures import probe
 from store.partitions import make_ahead
 from store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from store.totals import Tally, flush
+from webui.courtesy import giving_way, pause
 from webui.event_log import EventLog
 from webui.ingestion import Ingestion
 
@@ -92,6 +93,8 @@ class Housekeeping(threading.Thread):
 
     def _forget_some(self) -> int:
         age_s = ages.age_s(self._engine)
+        with giving_way():
+            pause()
         if self._engine.dialect.name == "postgresql":
             return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
         with self._ingestion.alone():

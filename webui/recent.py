@@ -10,9 +10,16 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+import numpy as np
 from sqlalchemy import Engine
 
-from store.flow_columns import MOST_COLUMNS, FlowColumns, flow_columns, flow_columns_after
+from store.flow_columns import (
+    LATEST_RECORD_S,
+    MOST_COLUMNS,
+    FlowColumns,
+    flow_columns,
+    flow_columns_after,
+)
 from webui.courtesy import pause
 
 SPAN_S = 960.0
@@ -29,7 +36,7 @@ class _Chunk:
 class RecentFlows:
     """Reads the new records at each call; older flows come from the store itself.
 
-    It holds and returns at most MOST_COLUMNS flows, however many arrive.
+    It returns at most MOST_COLUMNS flows, and holds one chunk more at most, however many arrive.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,12 +53,14 @@ class RecentFlows:
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from
+            # The store would not give more either. And 500,000 flows in every turn of the alerts would cost seconds.
+            covered |= self._held >= MOST_COLUMNS and until + LATEST_RECORD_S >= time.time()
             chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
         if not covered:
             return flow_columns(self._engine, at, until)
         pause()
         # Most chunks lie in the window as a whole, so the others are cut first.
-        parts = [_between(columns, at, until) for columns in chunks]
+        parts = _newest([_between(columns, at, until) for columns in chunks])
         return FlowColumns.joined([FlowColumns.from_rows([]), *parts])
 
     def _catch_up(self) -> None:
@@ -70,8 +79,19 @@ class RecentFlows:
             self._covered_from = max(self._covered_from, gone.read_at)
 
     def _too_many(self) -> bool:
-        """Whether to drop the oldest chunk. The last chunk always stays."""
-        return self._held > MOST_COLUMNS and len(self._chunks) > 1
+        """Whether to drop the oldest chunk: the others have enough flows."""
+        return self._held - len(self._chunks[0].columns) >= MOST_COLUMNS
+
+
+def _newest(parts: list[FlowColumns]) -> list[FlowColumns]:
+    """Return the parts with the last MOST_COLUMNS flows. In each part, the newest comes first."""
+    excess = sum(map(len, parts)) - MOST_COLUMNS
+    if excess <= 0:
+        return parts
+    first, *others = parts
+    if len(first) <= excess:
+        return _newest(others)
+    return [first.where(np.arange(len(first) - excess)), *others]
 
 
 def _between(columns: FlowColumns, at: float, until: float) -> FlowColumns:

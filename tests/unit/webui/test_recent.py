@@ -95,4 +95,22 @@ def test_since__holds_no_more_than_so_many_however_many_come(
         add(engine, turn * 10, 10)
         recent.since(time.time() - 0.001)
         assert sum(len(chunk.columns) for chunk in recent._chunks) == recent._held <= 60
-    assert len(recent.since(time.time() - 60)) == 120, "what is not in the memory comes from the store"
+
+
+def test_since__a_full_memory_gives_the_newest_flows_and_asks_the_store_only_for_the_past(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_module, "MOST_COLUMNS", 45)
+    recent = RecentFlows(engine)
+    began = time.time() - 1000
+    for turn in range(12):
+        add(engine, turn * 10, 10, started_at=began + turn)
+        recent.since(time.time() - 0.001)
+    asked: list[float] = []
+    monkeypatch.setattr(recent_module, "flow_columns", lambda _, at, until: asked.append(until))
+    held = recent.since(began - 60)
+    assert len(held) == 45
+    assert set(held.at // 1) == {(began + turn + 0.002) // 1 for turn in range(7, 12)}
+    assert not asked
+    recent.since(began - 60, began + 60)
+    assert asked == [began + 60]
