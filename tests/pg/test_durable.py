@@ -37,19 +37,21 @@ class Forgetful(PostgresServer):
 
     def run(self) -> None:
         super().run()
-        self._writer.suspend()
+        wait_until(self._writers, "the process that writes the log runs", timeout_s=PATIENCE_S)
+        for writer in self._writers():
+            writer.suspend()
 
     def end(self, *, crash: bool = False) -> None:
-        if self._process is not None:
-            self._writer.kill() if crash else self._writer.resume()
+        for writer in self._writers():
+            writer.kill() if crash else writer.resume()
         super().end(crash=crash)
 
-    @property
-    def _writer(self) -> psutil.Process:
-        """The process that writes the log in the background."""
-        assert self._process is not None
+    def _writers(self) -> list[psutil.Process]:
+        """The process that writes the log in the background, if it runs."""
+        if self._process is None:
+            return []
         children = psutil.Process(self._process.pid).children()
-        return next(child for child in children if "walwriter" in " ".join(child.cmdline()))
+        return [child for child in children if "walwriter" in " ".join(child.cmdline())]
 
 
 @pytest.fixture(scope="module")

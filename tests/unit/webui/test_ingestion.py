@@ -15,6 +15,7 @@ from runtime.wait import wait_until
 from store.flows import Added, add_batches, all_flows
 from tests.unit.webui.records import record
 from webui import ingestion as ingestion_module
+from webui.durable import Durable
 from webui.ingestion import Ingestion
 
 
@@ -136,3 +137,30 @@ def test_alone__on_postgresql_a_delivery_waits_for_no_other_task(engine: Engine)
         assert done.is_alive() == (engine.dialect.name == "sqlite")
     done.join(20)
     assert len(all_flows(engine)) == 1
+
+
+def test_take__a_receipt_has_the_epoch_in_which_its_transaction_began(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingestion, durable = Ingestion(engine), Durable(engine, threading.Event())
+    ingestion.durable = durable
+    durable._begin_epoch()
+    before = durable.epoch
+
+    def crash(*given: Any, **named: Any) -> list[Added]:
+        durable._end_epoch()
+        durable._begin_epoch()
+        return add_batches(*given, **named)
+
+    assert ingestion.take(batch("a", 1), may_be_early=True).receipt == f"{before}.1"
+    monkeypatch.setattr(ingestion_module, "add_batches", crash)
+    assert ingestion.take(batch("b", 1), may_be_early=True).receipt == f"{before}.0"
+
+
+def test_take__has_no_receipt_if_someone_waits_for_the_device_or_there_is_no_epoch(engine: Engine) -> None:
+    ingestion, durable = Ingestion(engine), Durable(engine, threading.Event())
+    assert ingestion.take(batch("a", 1), may_be_early=True).receipt is None
+    ingestion.durable = durable
+    assert ingestion.take(batch("b", 1), may_be_early=True).receipt is None
+    durable._begin_epoch()
+    assert ingestion.take(batch("c", 1), may_be_early=False).receipt is None
