@@ -95,7 +95,7 @@ class Agent:
         )
         web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
-        self._courier = Courier(self._spool, web.post)
+        self._courier = Courier(self._spool, web.post, early=settings.fsync)
         self._loop = Loop()
         self._sender = Sender(self._loop, settings.schedule.persistent)
         self._journal = Journal(settings.run_dir)
@@ -121,7 +121,7 @@ class Agent:
         self._reporter = Reporter(
             settings.name,
             web,
-            Couriers(self._courier, Courier(self._watch.spool, web.post)),
+            Couriers(self._courier, Courier(self._watch.spool, web.post, early=settings.fsync)),
             self._status,
             self._apply,
             self._loop.stop,

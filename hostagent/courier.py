@@ -60,9 +60,11 @@ class Courier:
     are delivered again.
     """
 
-    def __init__(self, spool: Spool, post: Post) -> None:
+    def __init__(self, spool: Spool, post: Post, *, early: bool = False) -> None:
+        """`early`: the web process may answer early, because the spool is on a device itself."""
         self._spool = spool
         self._post = post
+        self._early = early
         self._waiting: deque[tuple[Batch, Receipt]] = deque()
         """Batches that the device may not have yet, the oldest first. All receipts have one epoch."""
         self._for_good = 0
@@ -75,7 +77,7 @@ class Courier:
         batch = self._spool.next_batch() if len(self._waiting) < MOST_WAITING else None
         if batch is None:
             return bool(self._waiting) and self._asked()
-        if self._for_good or batch.end is None:
+        if not self._early or self._for_good or batch.end is None:
             self._for_good = max(0, self._for_good - 1)
             self._deliver(batch.lines)
             self._spool.acknowledge(batch)

@@ -22,7 +22,6 @@ SERVERS = {
         "min_wal_size": "1GB",
         "max_wal_size": "4GB",
         "wal_buffers": "64MB",
-        "wal_compression": "on",
         "checkpoint_timeout": "15min",
     },
 }

@@ -238,7 +238,7 @@ def test_agents_deliver_through_crashes_of_the_server__every_record_is_kept_once
     server = Server(tmp_path, forgetful.new_database())
     server.start()
     spools = [Spool(tmp_path / f"spool{i}", segment_bytes=4000) for i in range(3)]
-    couriers = [Courier(spool, HttpClient(f"unix:{server.socket_path}").post) for spool in spools]
+    couriers = [Courier(spool, HttpClient(f"unix:{server.socket_path}").post, early=True) for spool in spools]
     number = repeated = 0
 
     def turn() -> None:

@@ -80,7 +80,7 @@ def deliver_all(courier: Courier) -> None:
 
 
 def test_records_stay_in_the_spool_until_the_device_has_them(web: Web, spool: Spool, tmp_path: Path) -> None:
-    ids, courier = append(spool, 0, 9), Courier(spool, web.post)
+    ids, courier = append(spool, 0, 9), Courier(spool, web.post, early=True)
     deliver_all(courier)
     assert set().union(*web.deliveries) == ids
     assert spool.depth == 9
@@ -94,7 +94,7 @@ def test_records_stay_in_the_spool_until_the_device_has_them(web: Web, spool: Sp
 
 def test_each_answer_says_what_the_device_has(web: Web, spool: Spool) -> None:
     append(spool, 0, 2)
-    courier = Courier(spool, web.post)
+    courier = Courier(spool, web.post, early=True)
     assert courier.deliver()
     web.settle()
     append(spool, 2, 2)
@@ -104,7 +104,7 @@ def test_each_answer_says_what_the_device_has(web: Web, spool: Spool) -> None:
 
 @pytest.mark.parametrize("more", [0, 3])
 def test_what_a_crash_took_is_delivered_again_in_order(web: Web, spool: Spool, more: int) -> None:
-    courier = Courier(spool, web.post)
+    courier = Courier(spool, web.post, early=True)
     ids = append(spool, 0, 2)
     assert courier.deliver()
     web.settle()
@@ -121,7 +121,7 @@ def test_what_a_crash_took_is_delivered_again_in_order(web: Web, spool: Spool, m
 
 
 def test_a_web_process_without_receipts_does_not_confirm_those_of_another(web: Web, spool: Spool) -> None:
-    courier = Courier(spool, web.post)
+    courier = Courier(spool, web.post, early=True)
     ids = append(spool, 0, 4)
     deliver_all(courier)
     web.crash()
@@ -135,7 +135,7 @@ def test_a_web_process_without_receipts_does_not_confirm_those_of_another(web: W
 def test_a_wrong_record_amid_those_that_wait_goes_to_quarantine(
     web: Web, spool: Spool, tmp_path: Path
 ) -> None:
-    courier = Courier(spool, web.post)
+    courier = Courier(spool, web.post, early=True)
     ids = append(spool, 0, 9)
     web.wrong = "run/6"
     deliver_all(courier)
@@ -149,7 +149,7 @@ def test_a_wrong_record_amid_those_that_wait_goes_to_quarantine(
 
 def test_no_more_than_so_many_batches_wait(web: Web, spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courier_module, "MOST_WAITING", 3)
-    ids, courier = append(spool, 0, 20), Courier(spool, web.post)
+    ids, courier = append(spool, 0, 20), Courier(spool, web.post, early=True)
     deliver_all(courier)
     assert sum(map(len, web.deliveries)) == 6
     while spool.depth:
@@ -160,13 +160,16 @@ def test_no_more_than_so_many_batches_wait(web: Web, spool: Spool, monkeypatch: 
 
 def test_another_form_of_receipt_is_an_outage(web: Web, spool: Spool) -> None:
     append(spool, 0, 1)
-    courier = Courier(spool, lambda path, body: Answer(200, b'{"receipt": "seven"}'))
+    courier = Courier(spool, lambda path, body: Answer(200, b'{"receipt": "seven"}'), early=True)
     with pytest.raises(ServerAway, match=r"EPOCH\.NUMBER"):
         courier.deliver()
     assert spool.depth == 1
 
 
-def test_agents_ask_for_an_early_answer(web: Web, spool: Spool) -> None:
+@pytest.mark.parametrize(("early", "path"), [(True, EARLY), (False, PATH)])
+def test_only_a_spool_on_a_device_allows_an_early_answer(
+    web: Web, spool: Spool, early: bool, path: str
+) -> None:
     paths: list[str] = []
 
     def post(path: str, body: bytes) -> Answer:
@@ -174,5 +177,5 @@ def test_agents_ask_for_an_early_answer(web: Web, spool: Spool) -> None:
         return web.post(path, body)
 
     append(spool, 0, 1)
-    assert Courier(spool, post).deliver()
-    assert paths == [EARLY]
+    assert Courier(spool, post, early=early).deliver()
+    assert paths == [path]
