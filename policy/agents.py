@@ -181,7 +181,9 @@ class HostHeartbeat:
     hook: bool = entry(Flag(), "Whether programs can declare flows by setsockopt().")
     hook_problem: str = entry(_REASON, "Why they cannot; empty if they can.")
     tagger: bool = entry(Flag(), "Whether packets leave with a tag.")
-    spool_depth: int = entry(_COUNT, "Flow records that wait for delivery, or until the database's device has them.")
+    spool_depth: int = entry(
+        _COUNT, "Flow records that wait for delivery, or until the database's device has them."
+    )
     records_refused: int = entry(_COUNT, "Flow records that the web process refused.")
     watch: WatchStatus = entry(TableOf(WatchStatus), "Status of the flow watch.")
     flows_started: int = entry(_COUNT, "Flows of the schedule that have started.")
