@@ -140,11 +140,11 @@ def test_after_a_crash_no_number_comes_again_so_a_reader_misses_nothing(
     columns, last = flow_columns_after(store, seen, 0.0)
     assert len(columns) == 2
     assert last > seen
-    add_flows(store, batch(1, first=7))
-    assert last_sequence(store) == last + 1, "it goes on from there"
     before = kept(store)
+    add_batches(store, [batch(1, first=7)], on_device=False)
+    assert last_sequence(store) == last + 1, "it goes on from there"
     crash(forgetful, store)
-    assert kept(store) == before, "the partition of the new numbers was on the device"
+    assert kept(store)[: len(before)] == before, "the first transaction of the new numbers was on the device"
 
 
 def test_an_orderly_restart_of_the_server_skips_no_number(forgetful: PostgresServer, store: Engine) -> None:
