@@ -34,7 +34,7 @@ def store_url(store: str, folder: Path, server: Mapping[str, str] = DEFAULTS) ->
     if store == "sqlite":
         yield f"sqlite:///{folder}/store.db"
         return
-    with PostgresServer.start(server) as running:
+    with PostgresServer.start(settings=server) as running:
         _use_log(running)
         yield running.new_database()
 
