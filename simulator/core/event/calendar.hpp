@@ -48,7 +48,7 @@ class Calendar
 	// `near`: nearly every event is added at most this long before its time.
 	explicit Calendar(Time near)
 	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)),
-	      horizon_(static_cast<Time>((SLOTS - 1) << shift_)), slots_(SLOTS)
+	      horizon_(static_cast<Time>((SLOTS - 1) << shift_))
 	{
 	}
 
@@ -186,14 +186,14 @@ class Calendar
 		return far.at < near.at || (far.at == near.at && !goes_before(near, far.order));
 	}
 
-	void push_far(Event *event, std::uint64_t order)
+	[[gnu::noinline]] void push_far(Event *event, std::uint64_t order)
 	{
 		far_.push_back({event->at, order, event});
 		std::push_heap(far_.begin(), far_.end());
 		far_at_ = far_.front().at;
 	}
 
-	Event *take_far()
+	[[gnu::noinline]] Event *take_far()
 	{
 		Event *event = far_.front().event;
 
@@ -222,8 +222,7 @@ class Calendar
 		}
 		slot.at = NEVER;
 		occupied_[number / 64] &= ~(1ULL << number % 64);
-		if (!occupied_[number / 64])
-			summary_ &= ~(1ULL << number / 64);
+		summary_ &= ~(static_cast<std::uint64_t>(!occupied_[number / 64]) << number / 64);
 		return first;
 	}
 
@@ -235,9 +234,9 @@ class Calendar
 		std::uint64_t here = occupied_[word] >> from % 64;
 
 		if (here)
-			return from + std::countr_zero(here);
+			return from + lowest_bit(here);
 		word = first_from((word + 1) % 64);
-		return word * 64 + std::countr_zero(occupied_[word]);
+		return word * 64 + lowest_bit(occupied_[word]);
 	}
 
 	// The first word with an event, from `word` on and round the ring.
@@ -245,7 +244,13 @@ class Calendar
 	{
 		std::uint64_t here = summary_ >> word;
 
-		return here ? word + std::countr_zero(here) : std::countr_zero(summary_);
+		return here ? word + lowest_bit(here) : lowest_bit(summary_);
+	}
+
+	// At least one bit must be set. std::countr_zero would also have to answer for none.
+	static unsigned lowest_bit(std::uint64_t bits)
+	{
+		return static_cast<unsigned>(__builtin_ctzll(bits));
 	}
 
 	unsigned shift_;
@@ -253,7 +258,7 @@ class Calendar
 	Time now_ = 0;
 	Time far_at_ = NEVER;	    // of the first event in `far_`
 	std::uint64_t summary_ = 0; // a bit for each word of `occupied_`
-	std::vector<Slot> slots_;
+	std::array<Slot, SLOTS> slots_ = {};
 	std::array<std::uint64_t, SLOTS / 64> occupied_ = {}; // a bit for each slot
 	std::vector<Far> far_;
 	std::uint64_t order_ = UINT32_MAX; // above every rank

@@ -49,7 +49,7 @@ class alignas(64) Port : public Event
 
 	// Takes a packet that leaves by this port: the packet waits, departs at once, or is
 	// dropped. It came through a port of the group `from`.
-	void accept(Packet *packet, std::uint8_t from = 0)
+	[[gnu::always_inline]] void accept(Packet *packet, std::uint8_t from = 0)
 	{
 		if (is_plain_)
 			accept_plain(packet, from);
@@ -104,7 +104,7 @@ class alignas(64) Port : public Event
 	}
 
 	// Sends what may leave by now, and awaits the next event.
-	void after_arrival()
+	[[gnu::always_inline]] void after_arrival()
 	{
 		if (!is_plain_)
 			after_any_arrival();
