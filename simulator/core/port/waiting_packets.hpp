@@ -73,7 +73,7 @@ class WaitingPackets
 
 		while (!empty())
 			changed.push(pop(now), now);
-		strict_ = std::move(changed.strict_);
+		strict_ = changed.strict_;
 		other_ = std::move(changed.other_);
 	}
 
