@@ -74,8 +74,8 @@ struct alignas(64) PortKind {
 	      admits_by_rank(of_ports.drop_order == DropOrder::Urgency), ranks_matter(sl_ranks_matter(&by_rank)),
 	      has_phantom(of_ports.marking.phantom_rate_bps),
 	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes),
-	      is_plain(!burst && !counts_queues && !grants_rates && !tells_hosts && !admits_by_rank && !ranks_matter &&
-		       !has_phantom && !has_ramp),
+	      is_plain(!burst && !counts_queues && !grants_rates && !tells_hosts && !admits_by_rank &&
+		       !ranks_matter && !has_phantom && !has_ramp),
 	      marking(of_ports.marking), settings(of_ports)
 	{
 		marking.rate_bps = of_ports.bps;
