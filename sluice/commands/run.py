@@ -10,7 +10,7 @@ from pathlib import Path
 from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
 from policy.scenario import Scenario
-from simulator.division import divide
+from simulator.division import divide, gains_by_parts
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
     more = keeping if arguments.on == TESTBED else {}
     check_length(predicted_s(document, arguments.on), arguments.yes)
     if arguments.on == SIMULATOR:
-        _say_if_whole(scenario)
+        _say_how_it_runs(scenario)
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
     with progress_file(arguments.out, **names) as file, progress_bar(scenario.name) as show:
 
@@ -80,11 +80,18 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _say_if_whole(scenario: Scenario) -> None:
-    """Say why one thread runs the scenario although it asks for several."""
-    obstacle = divide(scenario, build_topology(scenario)).obstacle
+def _say_how_it_runs(scenario: Scenario) -> None:
+    """Say why one thread runs the scenario although it asks for several, or that parts would make it faster."""
+    topology = build_topology(scenario)
+    obstacle = divide(scenario, topology).obstacle
     if obstacle:
         print(f"threads: {obstacle}, so one thread runs the whole network", file=sys.stderr)
+    elif scenario.simulator.threads is None and gains_by_parts(scenario, topology):
+        print(
+            f"threads: with {len(topology.hosts):,} hosts, --threads 1 takes about a fifth less CPU time, "
+            "with events of one time in another order",
+            file=sys.stderr,
+        )
 
 
 def _check_free(out: Path, replace: bool) -> None:

@@ -19,6 +19,7 @@ import pytest
 import simulator.network
 import simulator.run
 from simulator import _fabric as core
+from simulator.division import gains_by_parts
 from simulator.layout import near_ps
 from simulator.run import Simulation
 from simulator.taps import Columns, Taps, ThresholdsMoved
@@ -301,3 +302,15 @@ def test_run__says_in_one_line_why_one_thread_runs_it(
     assert cli.main([*words, str(tmp_path / "two"), "--threads", "2"]) == 0
     assert "threads: no link delay is long enough" in capsys.readouterr().err
     assert read_flows(tmp_path / "whole") == read_flows(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("leaves", "scheme", "expected"),
+    [(16, "dctcp", True), (15, "dctcp", False), (16, "d3", False)],
+)
+def test_gains_by_parts__of_a_large_network_that_can_be_divided(
+    leaves: int, scheme: str, expected: bool
+) -> None:
+    fabric = {**RACKS, "leaves": leaves, "spines": 4, "hosts_per_leaf": 16}
+    large, _ = scenario_with(DOCUMENT, fabric=fabric, scheme={"name": scheme})
+    assert gains_by_parts(large, build_topology(large)) is expected

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,8 @@ class Calendar
       public:
 	// `near`: nearly every event is added at most this long before its time.
 	explicit Calendar(Time near)
-	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS),
-	      occupied_(SLOTS / 64, 0)
+	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)),
+	      horizon_(static_cast<Time>((SLOTS - 1) << shift_))
 	{
 	}
 
@@ -59,7 +60,7 @@ class Calendar
 	// `event->at` must not be in the past.
 	void add(Event *event)
 	{
-		if (slot_number(event->at) - slot_number(now_) < SLOTS)
+		if (event->at - now_ < horizon_)
 			insert(event);
 		else
 			push_far(event, ++order_);
@@ -68,7 +69,7 @@ class Calendar
 	// The same for an event that comes before others of its time.
 	void add_ranked(RankedEvent *event)
 	{
-		if (slot_number(event->at) - slot_number(now_) < SLOTS)
+		if (event->at - now_ < horizon_)
 			insert_ranked(event);
 		else
 			push_far(event, event->rank);
@@ -79,7 +80,7 @@ class Calendar
 	{
 		Time near = summary_ ? slots_[first_occupied()].at : NEVER;
 
-		return far_.empty() ? near : std::min(near, far_.front().at);
+		return std::min(near, far_at_);
 	}
 
 	// Moves the clock on to a time before the next event.
@@ -92,14 +93,16 @@ class Calendar
 	// to the limit.
 	Event *take(Time limit)
 	{
-		Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
+		if (!summary_)
+			return far_.empty() || far_at_ > limit ? rest_until(limit) : take_far();
+		std::uint64_t number = first_occupied();
+		Slot &slot = slots_[number];
 
-		if (!far_.empty() && (!first || far_goes_before(*first)))
-			return far_.front().at > limit ? rest_until(limit) : take_far();
-		if (!first || first->at > limit)
+		if (slot.at >= far_at_ && far_goes_before(*slot.first))
+			return far_at_ > limit ? rest_until(limit) : take_far();
+		if (slot.at > limit)
 			return rest_until(limit);
-		remove_head(first);
-		return first;
+		return take_first(slot, number);
 	}
 
       private:
@@ -128,19 +131,25 @@ class Calendar
 
 	void insert(Event *event)
 	{
-		std::uint64_t slot = slot_number(event->at) % SLOTS;
-		Event **place = &slots_[slot].first;
+		std::uint64_t number = slot_number(event->at) % SLOTS;
+		Slot &slot = slots_[number];
 
-		if (slots_[slot].at <= event->at)
-			do
-				place = &(*place)->next;
-			while (*place && (*place)->at <= event->at);
-		else
-			slots_[slot].at = event->at;
-		event->next = *place;
-		*place = event;
-		occupied_[slot / 64] |= 1ULL << slot % 64;
-		summary_ |= 1ULL << slot / 64;
+		if (slot.at <= event->at)
+			return insert_behind(slot.first, event);
+		event->next = slot.first;
+		slot.first = event;
+		slot.at = event->at;
+		occupied_[number / 64] |= 1ULL << number % 64;
+		summary_ |= 1ULL << number / 64;
+	}
+
+	// Behind the event, and behind those of its own time or an earlier one that follow it.
+	static void insert_behind(Event *before, Event *event)
+	{
+		while (before->next && before->next->at <= event->at)
+			before = before->next;
+		event->next = before->next;
+		before->next = event;
 	}
 
 	void insert_ranked(RankedEvent *event)
@@ -177,19 +186,21 @@ class Calendar
 		return far.at < near.at || (far.at == near.at && !goes_before(near, far.order));
 	}
 
-	void push_far(Event *event, std::uint64_t order)
+	[[gnu::noinline]] void push_far(Event *event, std::uint64_t order)
 	{
 		far_.push_back({event->at, order, event});
 		std::push_heap(far_.begin(), far_.end());
+		far_at_ = far_.front().at;
 	}
 
-	Event *take_far()
+	[[gnu::noinline]] Event *take_far()
 	{
 		Event *event = far_.front().event;
 
 		now_ = event->at;
 		std::pop_heap(far_.begin(), far_.end());
 		far_.pop_back();
+		far_at_ = far_.empty() ? NEVER : far_.front().at;
 		return event;
 	}
 
@@ -199,18 +210,20 @@ class Calendar
 		return nullptr;
 	}
 
-	void remove_head(Event *first)
+	Event *take_first(Slot &slot, std::uint64_t number)
 	{
-		std::uint64_t slot = slot_number(first->at) % SLOTS;
+		Event *first = slot.first;
 
-		now_ = first->at;
-		slots_[slot].first = first->next;
-		slots_[slot].at = first->next ? first->next->at : NEVER;
-		if (!first->next) {
-			occupied_[slot / 64] &= ~(1ULL << slot % 64);
-			if (!occupied_[slot / 64])
-				summary_ &= ~(1ULL << slot / 64);
+		now_ = slot.at;
+		slot.first = first->next;
+		if (slot.first) {
+			slot.at = slot.first->at;
+			return first;
 		}
+		slot.at = NEVER;
+		occupied_[number / 64] &= ~(1ULL << number % 64);
+		summary_ &= ~(static_cast<std::uint64_t>(!occupied_[number / 64]) << number / 64);
+		return first;
 	}
 
 	// The first slot with an event, from the clock's slot on and round the ring. At least one
@@ -221,9 +234,9 @@ class Calendar
 		std::uint64_t here = occupied_[word] >> from % 64;
 
 		if (here)
-			return from + std::countr_zero(here);
+			return from + lowest_bit(here);
 		word = first_from((word + 1) % 64);
-		return word * 64 + std::countr_zero(occupied_[word]);
+		return word * 64 + lowest_bit(occupied_[word]);
 	}
 
 	// The first word with an event, from `word` on and round the ring.
@@ -231,14 +244,22 @@ class Calendar
 	{
 		std::uint64_t here = summary_ >> word;
 
-		return here ? word + std::countr_zero(here) : std::countr_zero(summary_);
+		return here ? word + lowest_bit(here) : lowest_bit(summary_);
+	}
+
+	// At least one bit must be set. std::countr_zero would also have to answer for none.
+	static unsigned lowest_bit(std::uint64_t bits)
+	{
+		return static_cast<unsigned>(__builtin_ctzll(bits));
 	}
 
 	unsigned shift_;
+	Time horizon_; // an event that is added less than this before its time has a slot of its own
 	Time now_ = 0;
-	std::vector<Slot> slots_;
-	std::vector<std::uint64_t> occupied_; // a bit for each slot
-	std::uint64_t summary_ = 0;	      // a bit for each word of `occupied_`
+	Time far_at_ = NEVER;	    // of the first event in `far_`
+	std::uint64_t summary_ = 0; // a bit for each word of `occupied_`
+	std::array<Slot, SLOTS> slots_ = {};
+	std::array<std::uint64_t, SLOTS / 64> occupied_ = {}; // a bit for each slot
 	std::vector<Far> far_;
 	std::uint64_t order_ = UINT32_MAX; // above every rank
 };

@@ -50,6 +50,48 @@ void Part::schedule_start()
 	world.calendar.add(&start_);
 }
 
+// The port that a packet meets next is often in no near cache. So it is fetched while the port that the
+// packet comes from awaits its next arrival. At 144 hosts this saves 4 to 10 % of
+// the CPU time; at 16 hosts, whose ports are all near, it costs 3 %.
+[[gnu::always_inline]] inline void Part::handle_arrival(Port &port)
+{
+	Packet *packet = port.take_arrival();
+
+	if (!packet)
+		return port.after_arrival();
+	world.totals.hops++;
+	if (port.leads_to_host()) {
+		port.after_arrival();
+		if (const Packet *next = port.next_arrival())
+			static_cast<const Flow *>(next->flow)->prefetch(next->kind);
+		return deliver(packet);
+	}
+	Port &target = network_.routing.next(*packet, port.peer());
+
+	target.prefetch();
+	port.after_arrival();
+	target.accept(packet, port.ingress_group());
+}
+
+// As handle_arrival. The port that the packet comes from is another part's.
+[[gnu::always_inline]] inline void Part::handle_crossing(Crossing &crossing)
+{
+	Packet *packet = crossing.take_arrival();
+
+	world.totals.hops++;
+	if (crossing.leads_to_host()) {
+		crossing.after_arrival(world.calendar);
+		if (const Packet *next = crossing.next_arrival())
+			static_cast<const Flow *>(next->flow)->prefetch(next->kind);
+		return deliver(packet);
+	}
+	Port &target = network_.routing.next(*packet, crossing.peer());
+
+	target.prefetch();
+	crossing.after_arrival(world.calendar);
+	target.accept(packet, crossing.ingress_group());
+}
+
 // In the loops of `run` and `run_window`.
 [[gnu::always_inline]] inline void Part::handle(Event *event)
 {
@@ -153,48 +195,6 @@ Time Part::post(Time limit, bool turn)
 		return !outlet.is_watched;
 	});
 	return arrival;
-}
-
-// The port that a packet meets next is often in no near cache. So it is fetched while the port that the
-// packet comes from awaits its next arrival. At 144 hosts this saves 4 to 10 % of
-// the CPU time; at 16 hosts, whose ports are all near, it costs 3 %.
-void Part::handle_arrival(Port &port)
-{
-	Packet *packet = port.take_arrival();
-
-	if (!packet)
-		return port.after_arrival();
-	world.totals.hops++;
-	if (port.leads_to_host()) {
-		port.after_arrival();
-		if (const Packet *next = port.next_arrival())
-			static_cast<const Flow *>(next->flow)->prefetch(next->kind);
-		return deliver(packet);
-	}
-	Port &target = network_.routing.next(*packet, port.peer());
-
-	target.prefetch();
-	port.after_arrival();
-	target.accept(packet, port.ingress_group());
-}
-
-// As handle_arrival. The port that the packet comes from is another part's.
-void Part::handle_crossing(Crossing &crossing)
-{
-	Packet *packet = crossing.take_arrival();
-
-	world.totals.hops++;
-	if (crossing.leads_to_host()) {
-		crossing.after_arrival(world.calendar);
-		if (const Packet *next = crossing.next_arrival())
-			static_cast<const Flow *>(next->flow)->prefetch(next->kind);
-		return deliver(packet);
-	}
-	Port &target = network_.routing.next(*packet, crossing.peer());
-
-	target.prefetch();
-	crossing.after_arrival(world.calendar);
-	target.accept(packet, crossing.ingress_group());
 }
 
 void Part::on_timer(TimerEvent *event)

@@ -22,11 +22,10 @@ class PacketList
 
 	void push(Packet *packet, Time = 0)
 	{
+		Packet **end = head_ ? &tail_->next : &head_; // by no branch, because none could be foreseen
+
 		packet->next = nullptr;
-		if (head_)
-			tail_->next = packet;
-		else
-			head_ = packet;
+		*end = packet;
 		tail_ = packet;
 	}
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port/discipline.hpp"
 
+#include <functional>
+
 #include "packet/packet_list.hpp"
 #include "port/flow_queues.hpp"
 #include "port/priorities.hpp"
@@ -13,13 +15,50 @@ namespace sluice
 namespace
 {
 
+// Priorities behind the interface.
+template <class Scheduler, class Queue> class PriorityQueueing final : public Queueing
+{
+      public:
+	PriorityQueueing(const Scheduler &scheduler, const Queue &queue) : priorities_(scheduler, queue)
+	{
+	}
+
+	void push(Packet *packet, Time now) override
+	{
+		priorities_.push(packet, now);
+	}
+
+	Packet *pop(Time now) override
+	{
+		return priorities_.pop(now);
+	}
+
+	bool empty() const override
+	{
+		return priorities_.empty();
+	}
+
+	Packet *least_urgent(Packet *arriving, Time now) override
+	{
+		return priorities_.least_urgent(arriving, now);
+	}
+
+	void visit(const std::function<void(const Packet &)> &visit) const override
+	{
+		priorities_.visit(visit);
+	}
+
+      private:
+	Priorities<Scheduler, Queue> priorities_;
+};
+
 template <class Scheduler>
 std::unique_ptr<Queueing> priorities(const Discipline &discipline, const Scheduler &scheduler)
 {
 	if (discipline.flow_queues)
-		return std::make_unique<Priorities<Scheduler, FlowQueues>>(scheduler,
-									   FlowQueues(discipline.sub_queues));
-	return std::make_unique<Priorities<Scheduler, PacketList>>(scheduler, PacketList());
+		return std::make_unique<PriorityQueueing<Scheduler, FlowQueues>>(scheduler,
+										 FlowQueues(discipline.sub_queues));
+	return std::make_unique<PriorityQueueing<Scheduler, PacketList>>(scheduler, PacketList());
 }
 
 } // namespace

@@ -26,8 +26,9 @@ bool reserves_rates(const Packet &packet)
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
     : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
-      kind_(&kind), queue_of_(std::move(queue_of)), waiting_(std::move(queueing))
+      kind_(&kind), queue_of_(queue_of->data()), waiting_(std::move(queueing)), queue_map_(std::move(queue_of))
 {
+	is_plain_ = kind.is_plain && waiting_.is_strict();
 	make_counters();
 }
 
@@ -38,6 +39,7 @@ void Port::adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing)
 	catch_up(now);
 	waiting_.change(std::move(queueing), now);
 	kind_ = &kind;
+	is_plain_ = kind.is_plain && waiting_.is_strict();
 	make_counters();
 	rank_bytes_ = {};
 	if (kind.ranks_matter)
@@ -57,13 +59,13 @@ void Port::make_counters()
 		allocator_ = std::make_unique<RateAllocator>();
 }
 
-void Port::accept(Packet *packet, std::uint8_t from)
+void Port::accept_any(Packet *packet, std::uint8_t from)
 {
 	const PortKind &kind = *kind_;
 	const Time now = kind.world.now();
 
 	catch_up(now);
-	packet->queue = (*queue_of_)[packet->tag];
+	packet->queue = queue_of_[packet->tag];
 	if (kind.counts_tags)
 		count(*packet, from);
 	if (kind.grants_rates && packet->kind == PacketKind::RateRequest)
@@ -75,8 +77,7 @@ void Port::accept(Packet *packet, std::uint8_t from)
 	backlog_bytes_ += packet->frame_bytes;
 	if (kind.ranks_matter)
 		rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
-	if (backlog_bytes_ > statistics_.most_bytes)
-		statistics_.most_bytes = backlog_bytes_;
+	most_bytes_ = std::max(most_bytes_, backlog_bytes_);
 	waiting_.push(packet, now);
 	if (busy_until_ <= now)
 		send_next(now);
@@ -90,8 +91,8 @@ void Port::send_next(Time now)
 	Packet *packet = waiting_.pop(now);
 
 	take_off(*packet);
-	statistics_.packets++;
-	statistics_.bytes += packet->frame_bytes;
+	sent_packets_++;
+	sent_bytes_ += packet->frame_bytes;
 	if (kind.counts_queues)
 		count_sent(*packet);
 	if (kind.tells_hosts && packet->kind == PacketKind::Data && packet->flow->host_queue)
@@ -104,27 +105,12 @@ void Port::send_next(Time now)
 	link_.push(packet, arrives_at);
 }
 
-// The first packet enters an empty link.
-void Port::begin_link(Time arrives_at)
-{
-	if (!awaits_tokens_)
-		await(arrives_at);
-	else if (is_outlet_)
-		kind_->world.sending.push_back(static_cast<std::uint32_t>(at));
-}
-
 // The packet no longer waits.
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
 	if (kind_->ranks_matter)
 		rank_bytes_[rank_of(packet)] -= packet.frame_bytes;
-}
-
-void Port::await(Time when)
-{
-	at = when;
-	kind_->world.calendar.add(this);
 }
 
 // Packets wait for tokens, and no arrival will make the port look.
@@ -140,7 +126,7 @@ bool Port::has_arrival() const
 	return !kind_->burst || (!link_.empty() && link_.first().arrives_at <= kind_->world.now());
 }
 
-void Port::after_arrival()
+void Port::after_any_arrival()
 {
 	if (kind_->burst)
 		return after_emulated_arrival();
@@ -207,7 +193,7 @@ bool Port::make_room(Packet *arriving, Time now)
 
 void Port::drop(Packet *packet)
 {
-	statistics_.dropped++;
+	dropped_++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].dropped++;
 	kind_->world.lose(packet);
@@ -261,7 +247,7 @@ void Port::mark(Packet *packet)
 	if (!packet->ect)
 		return;
 	packet->ce = true;
-	statistics_.marked++;
+	marked_++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].marked++;
 }

@@ -9,8 +9,12 @@
 // No event marks the moment when a port has sent a packet. The port catches up with its departures when
 // someone reads it: when a packet arrives, and when the link runs empty. The outcome is the same,
 // because the next packet to leave depends only on the packets that have arrived by then.
+//
+// Nearly all ports are plain (PortKind::is_plain): a real link, strict priorities, marks by one threshold. What
+// these do with a packet is written out here, without the questions that only other ports need to ask.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -45,7 +49,13 @@ class alignas(64) Port : public Event
 
 	// Takes a packet that leaves by this port: the packet waits, departs at once, or is
 	// dropped. It came through a port of the group `from`.
-	void accept(Packet *packet, std::uint8_t from = 0);
+	[[gnu::always_inline]] void accept(Packet *packet, std::uint8_t from = 0)
+	{
+		if (is_plain_)
+			accept_plain(packet, from);
+		else
+			accept_any(packet, from);
+	}
 
 	// Sends every packet whose turn has come by now.
 	void catch_up()
@@ -90,11 +100,19 @@ class alignas(64) Port : public Event
 	// event was for tokens instead. `after_arrival` follows.
 	Packet *take_arrival()
 	{
-		return has_arrival() ? link_.pop() : nullptr;
+		return is_plain_ || has_arrival() ? link_.pop() : nullptr;
 	}
 
 	// Sends what may leave by now, and awaits the next event.
-	void after_arrival();
+	[[gnu::always_inline]] void after_arrival()
+	{
+		if (!is_plain_)
+			after_any_arrival();
+		else if (link_.empty())
+			catch_up_plain(kind_->world.now());
+		else
+			await(link_.first().arrives_at);
+	}
 
 	// The packet that will arrive after it, if it is on the link already.
 	const Packet *next_arrival() const
@@ -105,7 +123,7 @@ class alignas(64) Port : public Event
 	// A packet will be accepted soon: fetches from memory what this needs.
 	void prefetch() const
 	{
-		for (unsigned line = 0; line < 4; line++)
+		for (unsigned line = 0; line < 2; line++)
 			__builtin_prefetch(reinterpret_cast<const char *>(this) + 64 * line, 1);
 	}
 
@@ -132,7 +150,8 @@ class alignas(64) Port : public Event
 
 	void set_queue_of(SharedQueueMap queue_of)
 	{
-		queue_of_ = std::move(queue_of);
+		queue_map_ = std::move(queue_of);
+		queue_of_ = queue_map_->data();
 	}
 
 	// Works by these settings from now on. Packets that wait stay, in the queue that they have, in
@@ -154,9 +173,9 @@ class alignas(64) Port : public Event
 		return backlog_bytes_;
 	}
 
-	const PortStatistics &statistics() const
+	PortStatistics statistics() const
 	{
-		return statistics_;
+		return {sent_packets_, sent_bytes_, most_bytes_, marked_, dropped_};
 	}
 
 	const TagCounters *counters() const
@@ -192,10 +211,19 @@ class alignas(64) Port : public Event
       private:
 	void catch_up(Time now)
 	{
-		while (backlog_bytes_ && busy_until_ <= now)
-			send_next(busy_until_);
+		if (is_plain_)
+			catch_up_plain(now);
+		else
+			while (backlog_bytes_ && busy_until_ <= now)
+				send_next(busy_until_);
 	}
 
+	void accept_plain(Packet *packet, std::uint8_t from);
+	void queue_plain(Packet *packet, Time now);
+	void catch_up_plain(Time now);
+	void depart_plain(Packet *packet, Time start);
+	void accept_any(Packet *packet, std::uint8_t from);
+	void after_any_arrival();
 	bool make_room(Packet *arriving, Time now);
 	bool has_room(Packet *arriving, Time now);
 	bool has_room_at_rank(Packet *arriving, Time now);
@@ -212,9 +240,22 @@ class alignas(64) Port : public Event
 	void take_off(const Packet &packet);
 	bool has_arrival() const;
 	void after_emulated_arrival();
-	void begin_link(Time arrives_at);
-	void await(Time when);
 	void await_tokens();
+
+	// The first packet enters an empty link.
+	void begin_link(Time arrives_at)
+	{
+		if (!awaits_tokens_)
+			await(arrives_at);
+		else if (is_outlet_)
+			kind_->world.sending.push_back(static_cast<std::uint32_t>(at));
+	}
+
+	void await(Time when)
+	{
+		at = when;
+		kind_->world.calendar.add(this);
+	}
 
 	// The backlog that marks and buffer go by: all that waits, and what an emulated link has
 	// sent on credit.
@@ -235,10 +276,11 @@ class alignas(64) Port : public Event
 
 	sl_ahead ahead(std::uint64_t credit_bytes) const;
 
-	// By cache line: first what an arrival reads, together with the event; then what a
-	// departure reads; then the rest.
+	// By cache line: first what an arrival reads, together with the event; then what a departure
+	// reads, up to the most urgent queue; then the other queues, and the rest.
 	std::uint16_t peer_;
 	bool peer_is_host_;
+	bool is_plain_ = false;
 	bool awaits_tokens_ = false;
 	std::uint8_t ingress_group_ = 0;
 	bool is_outlet_ = false;
@@ -247,11 +289,13 @@ class alignas(64) Port : public Event
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
 	const PortKind *kind_;
 
-	SharedQueueMap queue_of_;
-	PortStatistics statistics_;
-
+	const std::uint8_t *queue_of_; // of `queue_map_`
+	std::uint64_t sent_packets_ = 0, sent_bytes_ = 0;
+	std::uint64_t most_bytes_ = 0; // the largest backlog so far
 	WaitingPackets waiting_;
+	std::uint64_t marked_ = 0, dropped_ = 0;
 
+	SharedQueueMap queue_map_;
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
@@ -259,5 +303,61 @@ class alignas(64) Port : public Event
 	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {}; // only if ranks matter
 	EndCounters end_counters_;
 };
+
+inline void Port::accept_plain(Packet *packet, std::uint8_t from)
+{
+	const PortKind &kind = *kind_;
+	const Time now = kind.world.now();
+
+	catch_up_plain(now);
+	if (kind.counts_tags)
+		count(*packet, from);
+	if (busy_until_ > now)
+		return queue_plain(packet, now);
+	if (packet->frame_bytes > kind.buffer_bytes && !make_room(packet, now))
+		return;
+	most_bytes_ = std::max<std::uint64_t>(most_bytes_, packet->frame_bytes);
+	depart_plain(packet, now);
+}
+
+// The link is busy, so the packet waits.
+inline void Port::queue_plain(Packet *packet, Time now)
+{
+	const PortKind &kind = *kind_;
+
+	packet->queue = queue_of_[packet->tag];
+	if (backlog_bytes_ + packet->frame_bytes > kind.buffer_bytes && !make_room(packet, now))
+		return;
+	// No law marks at a backlog of K or less.
+	if (backlog_bytes_ > kind.marking.mark_bytes && packet->ect &&
+	    marks_backlog(kind.marking, backlog_bytes_, false))
+		mark(packet);
+	backlog_bytes_ += packet->frame_bytes;
+	most_bytes_ = std::max(most_bytes_, backlog_bytes_);
+	waiting_.push_strict(packet, now);
+}
+
+inline void Port::catch_up_plain(Time now)
+{
+	while (backlog_bytes_ && busy_until_ <= now) {
+		Packet *packet = waiting_.pop_strict(busy_until_);
+
+		backlog_bytes_ -= packet->frame_bytes;
+		depart_plain(packet, busy_until_);
+	}
+}
+
+// The packet enters the link, which is free from `start` on.
+inline void Port::depart_plain(Packet *packet, Time start)
+{
+	const PortKind &kind = *kind_;
+
+	sent_packets_++;
+	sent_bytes_ += packet->frame_bytes;
+	busy_until_ = start + kind.rate.time_of(packet->frame_bytes);
+	if (link_.empty())
+		begin_link(busy_until_ + kind.delay);
+	link_.push(packet, busy_until_ + kind.delay);
+}
 
 } // namespace sluice

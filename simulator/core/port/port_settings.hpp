@@ -73,8 +73,10 @@ struct alignas(64) PortKind {
 	      grants_rates(of_ports.grants_rates), tells_hosts(of_ports.tells_hosts),
 	      admits_by_rank(of_ports.drop_order == DropOrder::Urgency), ranks_matter(sl_ranks_matter(&by_rank)),
 	      has_phantom(of_ports.marking.phantom_rate_bps),
-	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes), marking(of_ports.marking),
-	      settings(of_ports)
+	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes),
+	      is_plain(!burst && !counts_queues && !grants_rates && !tells_hosts && !admits_by_rank &&
+		       !ranks_matter && !has_phantom && !has_ramp),
+	      marking(of_ports.marking), settings(of_ports)
 	{
 		marking.rate_bps = of_ports.bps;
 	}
@@ -91,6 +93,7 @@ struct alignas(64) PortKind {
 	const bool ranks_matter;   // marks or drops go by what waits at each rank
 	const bool has_phantom;	   // marks go by a phantom queue
 	const bool has_ramp;	   // marks are drawn
+	const bool is_plain;	   // nothing of the above but counters by tag, and a real link
 	sl_vq_settings marking;
 	const PortSettings settings;
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Up to eight priorities. `Scheduler` chooses one of them (priority_schedulers.hpp); `Queue`
-// holds the packets of one (PacketList or FlowQueues).
+// holds the packets of one (PacketList or FlowQueues). Strict priorities are a part of each port, so no
+// function here is virtual; discipline.cpp makes a Queueing of other ones.
 #pragma once
 
 #include <array>
 #include <bit>
-#include <functional>
 #include <utility>
 
 #include "packet/packet.hpp"
@@ -14,7 +14,7 @@
 namespace sluice
 {
 
-template <class Scheduler, class Queue> class Priorities final : public Queueing
+template <class Scheduler, class Queue> class Priorities
 {
       public:
 	Priorities(Scheduler scheduler, const Queue &queue) : scheduler_(std::move(scheduler))
@@ -22,13 +22,13 @@ template <class Scheduler, class Queue> class Priorities final : public Queueing
 		queues_.fill(queue);
 	}
 
-	void push(Packet *packet, Time now) override
+	void push(Packet *packet, Time now)
 	{
 		queues_[packet->queue].push(packet, now);
 		waiting_ |= 1U << packet->queue;
 	}
 
-	Packet *pop(Time now) override
+	Packet *pop(Time now)
 	{
 		unsigned chosen = scheduler_.choose(waiting_, now);
 		Packet *packet = queues_[chosen].pop(now);
@@ -39,12 +39,12 @@ template <class Scheduler, class Queue> class Priorities final : public Queueing
 		return packet;
 	}
 
-	bool empty() const override
+	bool empty() const
 	{
 		return !waiting_;
 	}
 
-	Packet *least_urgent(Packet *arriving, Time now) override
+	Packet *least_urgent(Packet *arriving, Time now)
 	{
 		unsigned lowest = std::bit_width(waiting_) - 1;
 
@@ -57,7 +57,7 @@ template <class Scheduler, class Queue> class Priorities final : public Queueing
 		return packet;
 	}
 
-	void visit(const std::function<void(const Packet &)> &visit) const override
+	template <class Visit> void visit(Visit &&visit) const
 	{
 		for (const Queue &queue : queues_)
 			queue.visit(visit);
@@ -66,7 +66,7 @@ template <class Scheduler, class Queue> class Priorities final : public Queueing
       private:
 	unsigned waiting_ = 0; // a bit for each priority; shares a cache line with the highest
 	std::array<Queue, MAX_QUEUES> queues_;
-	Scheduler scheduler_;
+	[[no_unique_address]] Scheduler scheduler_;
 };
 
 } // namespace sluice

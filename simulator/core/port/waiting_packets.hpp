@@ -39,14 +39,30 @@ class WaitingPackets
 		return other_ ? other_->pop(now) : strict_.pop(now);
 	}
 
+	// The packets of strict priorities alone: `is_strict` must be true.
+	void push_strict(Packet *packet, Time now)
+	{
+		strict_.push(packet, now);
+	}
+
+	Packet *pop_strict(Time now)
+	{
+		return strict_.pop(now);
+	}
+
+	bool is_strict() const
+	{
+		return !other_;
+	}
+
 	Packet *displaced(Packet *arriving)
 	{
-		return queueing().displaced(arriving);
+		return other_ ? other_->displaced(arriving) : arriving;
 	}
 
 	Packet *least_urgent(Packet *arriving, Time now)
 	{
-		return queueing().least_urgent(arriving, now);
+		return other_ ? other_->least_urgent(arriving, now) : strict_.least_urgent(arriving, now);
 	}
 
 	// Goes over to another discipline. The packets wait on, in the order in which they would
@@ -55,9 +71,9 @@ class WaitingPackets
 	{
 		WaitingPackets changed(std::move(other));
 
-		while (!queueing().empty())
+		while (!empty())
 			changed.push(pop(now), now);
-		strict_ = std::move(changed.strict_);
+		strict_ = changed.strict_;
 		other_ = std::move(changed.other_);
 	}
 
@@ -70,9 +86,9 @@ class WaitingPackets
 	}
 
       private:
-	Queueing &queueing()
+	bool empty() const
 	{
-		return other_ ? *other_ : static_cast<Queueing &>(strict_);
+		return other_ ? other_->empty() : strict_.empty();
 	}
 
 	std::unique_ptr<Queueing> other_; // before the queues, whose last is rarely read

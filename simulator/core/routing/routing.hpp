@@ -88,7 +88,8 @@ class Routing
 						    std::to_string(packet.destination) +
 						    ": call set_route for every switch and host");
 		if (per_packet_)
-			return group.turn = group.turn + 1 < group.count ? group.turn + 1 : 0;
+			return group.turn = static_cast<std::uint16_t>((group.turn + 1) *
+								       (group.turn + 1 < group.count)); // no branch
 		return hash(packet.path, at) * group.count >> 32;
 	}
 
