@@ -116,8 +116,8 @@ class TcpVariant:
     )
     keep: str = entry(
         Choice(("nothing", "threshold")),
-        "What the next flow of a persistent connection keeps. threshold: alpha and what counts for it, and the threshold of"
-        " slow start; ns-2.",
+        "What the next flow of a persistent connection keeps. threshold: alpha and what counts for it, and the"
+        " threshold of slow start; ns-2.",
         default="nothing",
     )
     timeout: str = entry(

@@ -2,8 +2,8 @@
 """DCTCP on our simulator against DCTCP on the ns-2 of PIAS's authors, by flow size.
 
 The scenario is pias-144 at load 0.8, with the flows of the authors' scripts. The first run has our simulator as it
-is, which is Linux. The next ones, one for each seed, have all settings as in ns-2. The seed decides when the connections warm up. Each of the others puts one of them back, to show what it
-changes, or has other flows.
+is, which is Linux. The next ones, one for each seed, have all settings as in ns-2. The seed decides when the
+connections warm up. Each of the others puts one setting back, to show what it changes, or has other flows.
 """
 
 from __future__ import annotations
