@@ -11,6 +11,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from sluice.sweep.points import points
 
 PAYLOAD_BYTES, HEADER_BYTES = 1460, 40
 LOAD = 0.8
+HERE = Path(__file__).parent
 NS2: Mapping[str, Any] = {
     "first_alpha": 1 / 16,
     "cut": "at-once",

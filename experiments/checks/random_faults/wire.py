@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from os_ken.ofproto import ofproto_v1_3 as ofp
+
 from controller.openflow import Frame, MessageType, Role
 
-BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
-"""ONF's experimenter types."""
-COMMIT_REQUEST, COMMIT_REPLY = 4, 5
+BUNDLE_CONTROL, BUNDLE_ADD = ofp.ONF_ET_BUNDLE_CONTROL, ofp.ONF_ET_BUNDLE_ADD_MESSAGE
+COMMIT_REQUEST, COMMIT_REPLY = ofp.ONF_BCT_COMMIT_REQUEST, ofp.ONF_BCT_COMMIT_REPLY
 CHANGES = (MessageType.FLOW_MOD, MessageType.GROUP_MOD, MessageType.METER_MOD)
-DENIALS = {(1, 10): "slave", (11, 0): "stale"}
+DENIALS = {
+    (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE): "slave",
+    (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE): "stale",
+}
 """Type and code of the errors by which a switch refuses a controller that is not its newest master."""
 
 
