@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from sluice.bench.results import Result
@@ -43,6 +45,7 @@ def simulator_results() -> Iterator[Result]:
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
     yield from _one_thread_results(1e9 / first.hops_per_s, f"{least} hosts, without threads")
     yield from _threads_results()
+    yield from _busy_results()
 
 
 def _one_thread_results(baseline: float, baseline_name: str) -> Iterator[Result]:
@@ -64,3 +67,16 @@ def _threads_results() -> Iterator[Result]:
             wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
             of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
             yield Result(of, wall_s, "s", plain, "without threads")
+
+
+def _busy_results() -> Iterator[Result]:
+    """Wall-clock time on two threads over that on one, beside processes that burn a core each."""
+    for busy in (1, 2):
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+        try:
+            one, two = (measure(on_threads(pias(), threads)).wall_s for threads in (1, 2))
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        yield Result(f"simulator, threads = 2 beside {busy} busy", two, "s", one, "threads = 1")

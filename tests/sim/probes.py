@@ -10,11 +10,12 @@ from pathlib import Path
 CORE = Path(__file__).parents[2] / "simulator" / "core"
 
 
-def compiled(source: Path, folder: Path) -> ctypes.CDLL:
-    """Compile C++ that belongs to a test into a library, with the checks for undefined behaviour."""
+def compiled(source: Path, folder: Path, *before: Path) -> ctypes.CDLL:
+    """Compile C++ that belongs to a test into a library, with the checks for undefined behaviour. Headers come from
+    `before` if they are there."""
     library = folder / source.with_suffix(".so").name
     flags = [
-        f"-I{CORE}",
+        *(f"-I{root}" for root in (*before, CORE)),
         "-std=c++20",
         "-O1",
         "-Wall",

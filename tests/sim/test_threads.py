@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import subprocess
@@ -28,6 +29,7 @@ from sluice.runs.bundle import read_flows
 from sluice.runs.files import scenario_with
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
+from tests.sim.probes import compiled
 from topologies import build_topology
 
 LINKS = {
@@ -234,6 +236,47 @@ def test_an_error_in_a_thread_ends_the_run() -> None:
     net.flow(0, 1, 1000)
     with pytest.raises(ValueError, match="switch 0 has no route to host 1"):
         net.run(MS)
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The windows, with parts that do next to nothing."""
+    here = Path(__file__).parent
+    library = compiled(here / "windows.cpp", tmp_path_factory.mktemp("windows"), here / "fake")
+    library.run_windows.argtypes = [ctypes.c_uint, ctypes.c_int64, ctypes.c_int64]
+    return library
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_windows__a_stage_begins_when_the_earlier_ones_have_ended(windows: ctypes.CDLL, threads: int) -> None:
+    assert windows.run_windows(threads, 3000, 10**6) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_windows__an_error_after_the_last_part_of_a_window_ends_the_run(
+    windows: ctypes.CDLL, threads: int
+) -> None:
+    for fails_at in range(1, 60):
+        assert windows.run_windows(threads, 10**6, fails_at) == 1
+
+
+IDLE = """
+import os, subprocess, sys
+from tests.sim.test_threads import digest
+
+other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+try:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    flows = {"sizes": "web-search", "pattern": "all-to-all", "load": 0.8, "flows": 8}
+    assert digest(2, workload=flows) == digest(1, workload=flows)
+finally:
+    other.kill()
+"""
+
+
+def test_threads_end_at_idle_priority_beside_a_busy_process() -> None:
+    """Threads that only wait must leave the core to those which others wait for."""
+    subprocess.run([sys.executable, "-c", IDLE], check=True)
 
 
 @pytest.mark.parametrize("settings", [{"control": "d3"}, {"control": "datcp"}, {"keeps_threshold": True}])

@@ -2,6 +2,7 @@
 #include "fabric/windows.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <system_error>
 
@@ -10,17 +11,35 @@
 namespace sluice
 {
 
-Windows::Windows(Network &network, const Parts &parts, Time lookahead, unsigned threads, bool &turn)
-    : barrier_(threads), network_(network), parts_(parts), lookahead_(lookahead), outcomes_(threads), turn_(turn)
+namespace
 {
-	std::vector<std::size_t> parts_of_stage;
 
-	for (const auto &part : parts) {
-		while (stages_.size() <= part->stage)
-			stages_.emplace_back(threads);
-		parts_of_stage.resize(stages_.size());
-		std::size_t place = parts_of_stage[part->stage]++;
-		stages_[part->stage][place % threads].parts.push_back(part.get());
+// About as long as it takes to wake a thread.
+constexpr unsigned SPINS = 200;
+
+void pause()
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	asm volatile("yield");
+#endif
+}
+
+} // namespace
+
+Windows::Windows(Network &network, const Parts &parts, Time lookahead, unsigned threads, bool &turn)
+    : network_(network), parts_(parts), lookahead_(lookahead), outcomes_(threads), turn_(turn)
+{
+	std::map<std::uint16_t, std::vector<Part *>> by_stage;
+
+	for (const auto &part : parts)
+		by_stage[part->stage].push_back(part.get());
+	for (const auto &[number, of_stage] : by_stage) {
+		Stage &stage = stages_.emplace_back(std::vector<Share>(threads), of_stage.size());
+
+		for (std::size_t i = 0; i < of_stage.size(); i++)
+			stage.shares[i % threads].parts.push_back(of_stage[i]);
 	}
 }
 
@@ -34,7 +53,7 @@ bool Windows::run(Time until, std::uint64_t events)
 	for (const auto &part : parts_)
 		next = std::min(next, part->prepare(turn_));
 	begin_window(next);
-	release(Start::Runs);
+	open(0);
 	work(0);
 	for (std::thread &other : others)
 		other.join();
@@ -46,22 +65,19 @@ bool Windows::run(Time until, std::uint64_t events)
 	return reached_;
 }
 
-// Threads that wait until they are released.
+// Threads that wait until a stage is open.
 std::vector<std::thread> Windows::start_others()
 {
 	std::vector<std::thread> others;
 
 	try {
 		for (unsigned thread = 1; thread < outcomes_.size(); thread++)
-			others.emplace_back([this, thread] {
-				start_.wait(Start::Waits);
-				if (start_ == Start::Runs)
-					work(thread);
-			});
+			others.emplace_back([this, thread] { work(thread); });
 	} catch (const std::system_error &error) {
 		std::string found = std::to_string(others.size() + 1) + " of " + std::to_string(outcomes_.size());
 
-		release(Start::Fails);
+		stops_ = true;
+		open(0);
 		for (std::thread &other : others)
 			other.join();
 		throw ThreadsLacking("the system gives only " + found + " threads: " + error.what());
@@ -69,39 +85,35 @@ std::vector<std::thread> Windows::start_others()
 	return others;
 }
 
-void Windows::release(Start start)
-{
-	start_ = start;
-	start_.notify_all();
-}
-
+// Round 0 is before the first stage.
 void Windows::work(unsigned thread)
 {
-	outcomes_[thread] = {};
-	for (std::size_t stage = 0; !stops_; stage = (stage + 1) % stages_.size()) {
-		run_parts(stages_[stage], thread);
-		barrier_.arrive([this, stage] { end_stage(stage); });
+	for (;;) {
+		unsigned round = round_.load(std::memory_order_acquire);
+
+		if (over_.load(std::memory_order_relaxed))
+			return;
+		if (round)
+			run_parts((round - 1) % stages_.size(), thread);
+		wait(round);
 	}
 }
 
-// The thread's own parts first, so that they stay in its cache.
-void Windows::run_parts(std::vector<Share> &shares, unsigned thread)
+void Windows::run_parts(unsigned stage, unsigned thread)
 {
+	std::vector<Share> &shares = stages_[stage].shares;
 	const auto threads = static_cast<unsigned>(shares.size());
-	WindowOutcome &outcome = outcomes_[thread];
 
-	try {
-		for (unsigned i = 0; i < threads; i++) {
-			Share &share = shares[(thread + i) % threads];
-			std::size_t place = share.begun.fetch_add(1, std::memory_order_relaxed);
+	for (unsigned i = 0; i < threads; i++) {
+		Share &share = shares[(thread + i) % threads];
+		std::size_t place = share.begun.fetch_add(1, std::memory_order_acquire);
 
-			while (place < share.parts.size()) {
-				run_part(*share.parts[place], outcome);
-				place = share.begun.fetch_add(1, std::memory_order_relaxed);
-			}
+		while (place < share.parts.size()) {
+			run_part(*share.parts[place], outcomes_[thread]);
+			if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+				return end_stage(stage, outcomes_[thread]);
+			place = share.begun.fetch_add(1, std::memory_order_acquire);
 		}
-	} catch (...) {
-		outcome.error = std::current_exception();
 	}
 }
 
@@ -109,20 +121,52 @@ void Windows::run_part(Part &part, WindowOutcome &outcome) const
 {
 	std::uint64_t before = part.world.totals.events;
 
-	outcome.next = std::min(outcome.next, part.run_window(limit_, turn_));
-	outcome.events += part.world.totals.events - before;
-	outcome.has_report |= part.has_report();
+	try {
+		outcome.next = std::min(outcome.next, part.run_window(limit_, turn_));
+		outcome.events += part.world.totals.events - before;
+		outcome.has_report |= part.has_report();
+	} catch (...) {
+		outcome.error = std::current_exception();
+	}
 }
 
-// One thread, while the others wait.
-void Windows::end_stage(std::size_t stage)
+// One thread.
+void Windows::end_stage(unsigned stage, WindowOutcome &own)
 {
-	for (Share &share : stages_[stage])
-		share.begun.store(0, std::memory_order_relaxed);
-	for (const WindowOutcome &outcome : outcomes_)
-		stops_ |= outcome.error != nullptr;
-	if (stage + 1 == stages_.size() && !stops_)
-		end_window();
+	try {
+		for (const WindowOutcome &outcome : outcomes_)
+			stops_ |= outcome.error != nullptr;
+		if (stage + 1 == stages_.size() && !stops_)
+			end_window();
+	} catch (...) {
+		own.error = std::current_exception();
+		stops_ = true;
+	}
+	open((stage + 1) % stages_.size());
+}
+
+void Windows::open(unsigned stage)
+{
+	if (stops_) {
+		over_.store(true, std::memory_order_relaxed);
+	} else {
+		unfinished_.store(stages_[stage].parts, std::memory_order_relaxed);
+		for (Share &share : stages_[stage].shares)
+			share.begun.store(0, std::memory_order_release);
+	}
+	round_.fetch_add(1, std::memory_order_release);
+	round_.notify_all();
+}
+
+// A thread that waits for long gives its core away. Nobody waits for it meanwhile: others do its work.
+void Windows::wait(unsigned round) const
+{
+	for (unsigned i = 0; i < SPINS; i++) {
+		if (round_.load(std::memory_order_acquire) != round)
+			return;
+		pause();
+	}
+	round_.wait(round, std::memory_order_acquire);
 }
 
 void Windows::end_window()

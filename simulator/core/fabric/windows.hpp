@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "event/time.hpp"
-#include "fabric/barrier.hpp"
 #include "fabric/network.hpp"
 #include "fabric/part.hpp"
 
@@ -50,7 +49,13 @@ class Windows
 	// The parts of one thread in one stage.
 	struct alignas(64) Share {
 		std::vector<Part *> parts;
-		std::atomic<std::size_t> begun = 0; // by this thread, or by one that had nothing left to do
+		std::atomic<std::size_t> begun =
+			SIZE_MAX / 2; // by this thread, or by one that had nothing left to do
+	};
+
+	struct Stage {
+		std::vector<Share> shares; // one for each thread
+		std::size_t parts = 0;
 	};
 
 	// What one thread leaves for the end of a window.
@@ -61,28 +66,28 @@ class Windows
 		std::exception_ptr error = nullptr;
 	};
 
-	enum class Start : std::uint8_t { Waits, Runs, Fails };
-
 	std::vector<std::thread> start_others();
-	void release(Start start);
 	void work(unsigned thread);
-	void run_parts(std::vector<Share> &shares, unsigned thread);
+	void run_parts(unsigned stage, unsigned thread);
 	void run_part(Part &part, WindowOutcome &outcome) const;
-	void end_stage(std::size_t stage);
+	void end_stage(unsigned stage, WindowOutcome &outcome);
 	void end_window();
 	void begin_window(Time next);
+	void open(unsigned stage);
+	void wait(unsigned round) const;
 
-	Barrier barrier_;
 	Network &network_;
 	const Parts &parts_;
 	const Time lookahead_;
-	std::vector<std::vector<Share>> stages_; // in each stage one share for each thread
-	std::vector<WindowOutcome> outcomes_;	 // one for each thread
+	std::vector<Stage> stages_;
+	std::vector<WindowOutcome> outcomes_; // one for each thread
 	bool &turn_;
 	Time until_ = 0, limit_ = 0, ended_ = 0;
 	std::uint64_t events_left_ = 0;
-	std::atomic<Start> start_ = Start::Waits;
 	bool stops_ = false, reached_ = false;
+	alignas(64) std::atomic<std::size_t> unfinished_ = 0; // parts of the stage
+	alignas(64) std::atomic<unsigned> round_ = 0;	      // stages that have begun, all windows counted
+	std::atomic<bool> over_ = false;
 };
 
 } // namespace sluice
