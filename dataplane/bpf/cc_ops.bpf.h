@@ -183,17 +183,6 @@ void BPF_PROG(cc_init, struct sock *sk)
 	bpf_sk_storage_get(&sluice_flow_1, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-SEC("struct_ops/cc_ssthresh")
-__u32 BPF_PROG(cc_ssthresh, struct sock *sk)
-{
-	struct cc *ca = cc_state(sk);
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
-
-	if (flow)
-		flow->state.cuts++;
-	return cc_cut(sk, &ca->sender, ca->penalty_q20);
-}
-
 SEC("struct_ops/cc_undo_cwnd")
 __u32 BPF_PROG(cc_undo_cwnd, struct sock *sk)
 {
@@ -216,18 +205,38 @@ static __always_inline int has_window_ended(const struct tcp_sock *tp, struct cc
 	       sl_window_ended(&ca->sender.window, tp->snd_una, tp->snd_nxt, tp->delivered, tp->delivered_ce, sum);
 }
 
+static __always_inline void end_window(struct sock *sk, struct cc *ca)
+{
+	struct sl_window_sum sum;
+
+	if (has_window_ended(tcp_sk(sk), ca, &sum))
+		window_ended(sk, ca, &sum);
+}
+
+/* The kernel asks before it calls cc_cong_control. If this ACK ends a window, the cut already takes its alpha. */
+SEC("struct_ops/cc_ssthresh")
+__u32 BPF_PROG(cc_ssthresh, struct sock *sk)
+{
+	struct cc *ca = cc_state(sk);
+	struct socket_flow *flow;
+
+	if (ca->sender.started)
+		end_window(sk, ca);
+	flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	if (flow)
+		flow->state.cuts++;
+	return cc_cut(sk, &ca->sender, ca->penalty_q20);
+}
+
 /* Takes only the socket, because the other arguments differ between kernel versions. */
 SEC("struct_ops/cc_cong_control")
 void BPF_PROG(cc_cong_control, struct sock *sk)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct cc *ca = cc_state(sk);
-	struct sl_window_sum sum;
 
 	if (!ca->sender.started)
 		begin(sk, ca);
-	if (has_window_ended(tp, ca, &sum))
-		window_ended(sk, ca, &sum);
+	end_window(sk, ca);
 	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound, ca->growth);
 }
 

@@ -87,13 +87,10 @@ void Connection::on_ack(const Packet &ack)
 	sample_round_trip(rtt);
 	window_.watch_slow_start(progress, rtt, rtt_);
 	window_.on_delivered(delivery, ack.ce);
-	if (settings_.tcp.alpha_by_acks)
-		end_window(progress);
+	end_window(progress); // first, so that a cut takes the new alpha, as Linux's in_ack_event before its ssthresh
 	LossRecovery::Outcome outcome = recovery_.assess(ack, delivery, now);
 
 	announces_reduction_ |= outcome.cut_for_marks;
-	if (!settings_.tcp.alpha_by_acks)
-		end_window(progress);
 	if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)

@@ -70,7 +70,7 @@ sl_window_record Window::observed(const sl_window_sum &sum, std::uint64_t acked_
 	w.alpha_q20 = sl_dctcp_alpha(last_.alpha_q20, sum.acked, sum.marked);
 	w.urgency_q16 = SL_UCP_ONE_Q16;
 	w.phase = last_.phase;
-	w.cuts = last_.cuts;
+	w.cuts = cuts_;
 	w.cut_from = cwnd_before_cut_;
 	w.cut_to = target_;
 	w.cut_penalty_q20 = last_.penalty_q20;
@@ -110,7 +110,7 @@ void Window::begin_cut()
 	delivered_at_cut_ = delivered_before_;
 	sent_since_cut_ = 0;
 	control_->on_cut();
-	last_.cuts++;
+	cuts_++;
 	if (settings_.tcp.cuts_at_once)
 		cwnd_ = bounded(target_);
 }

@@ -166,6 +166,7 @@ class Window
 	std::uint32_t target_ = 0;
 	std::uint32_t delivered_at_cut_ = 0;
 	std::uint32_t sent_since_cut_ = 0;
+	std::uint32_t cuts_ = 0;
 	bool cut_for_marks_ = false; // the last cut
 
 	sl_window_record last_ = {};
