@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from policy.errors import EnvironmentLacking
+from policy.errors import EnvironmentLacking, SluiceError
 from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_batches
+from policy.scenario_tables import TcpVariant
 from policy.units import PS_PER_MS, PS_PER_S
 from policy.workload import FlowBatch
 from simulator import _fabric
@@ -63,6 +64,16 @@ class Simulation:
 
     def run(self) -> None:
         """Run until the last flow ends, or until the grace period after the last start ends."""
+        try:
+            self._run_all()
+        except _fabric.FlowTooLong as too_long:
+            payload_bytes = (self.scenario.simulator.tcp or TcpVariant()).payload_bytes
+            raise SluiceError(
+                f"workload: {too_long} of simulator.tcp.payload = {payload_bytes}B; set smaller flows, an earlier "
+                "end of an endless flow, or a larger payload"
+            ) from None
+
+    def _run_all(self) -> None:
         rng = np.random.default_rng(self.scenario.seed)
         batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)

@@ -134,6 +134,15 @@ def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links: Sequence[Lin
 
 
 @anywhere
+def test_a_delayed_acknowledgement_waits_from_the_first_packet_on(links: Sequence[Link]) -> None:
+    """Two packets of three leave at once, and an ACK would answer four. It does not wait for longer because the second
+    one has come: tcp_send_delayed_ack keeps the earlier time."""
+    delay = 40 * US
+    expected = round_trip(links) + delay + one_way(links)
+    assert run(links, 3 * PAYLOAD, initial_window=2, packets_per_ack=4, ack_delay_ps=delay) == expected
+
+
+@anywhere
 @pytest.mark.parametrize("packets", [1, 10, 150])
 def test_a_handshake_goes_before(links: Sequence[Link], packets: int) -> None:
     """SYN and SYN-ACK add 2 sum(A_i + d_i)."""

@@ -7,7 +7,7 @@ import pytest
 
 from simulator import _fabric as core
 from tests.sim import kit
-from tests.sim.kit import FRAME, MS, PAYLOAD, US, Link, serialisation
+from tests.sim.kit import FRAME, GBIT, MS, PAYLOAD, US, Link, serialisation
 
 OVERHEAD = 832
 """Bytes of a packet's memory beyond its payload: `ss -tm` of a connection whose data waits, on Linux 6.18."""
@@ -115,3 +115,28 @@ def test_a_host_sends_all_that_waits_though_packets_are_lost() -> None:
     assert net.finish()["outcome"].tolist() == [kit.FINISHED] * 2
     assert net.port(net.towards[2]).dropped > 0
     net.assert_nothing_left()
+
+
+def test_a_packet_that_its_own_host_drops_waits_there_no_longer() -> None:
+    """The first window has ten packets, and the port of the host room for three."""
+    narrow = Link(100 * MBIT, 50 * US, buffer_bytes=3 * FRAME, more={"tells_hosts": True})
+    net = kit.single(2, transport(), up=narrow, down=FAR)
+    net.flow(0, 1, 100 * PAYLOAD)
+    assert net.finish()["outcome"].tolist() == [kit.FINISHED]
+    assert net.port(0).dropped > 0
+    net.assert_nothing_left()
+
+
+def test_a_port_that_tells_its_host_nothing_holds_no_connection_back() -> None:
+    fct = []
+    for up in (Link(GBIT, 50 * US), host(GBIT)):
+        net = kit.single(2, transport(), up=up, down=FAR)
+        net.flow(0, 1, 5000 * PAYLOAD)
+        fct += net.finish()["fct_ps"].tolist()
+    assert fct[0] == fct[1]
+
+
+def test_change_port__leaves_what_a_port_tells_its_host() -> None:
+    net = kit.single(2, transport(), up=host(100 * MBIT), down=FAR)
+    with pytest.raises(ValueError, match="tells_hosts must be those of add_port"):
+        net.fabric.change_port(0, Link(100 * MBIT, 50 * US).settings(), core.Discipline())

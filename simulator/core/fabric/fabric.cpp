@@ -25,6 +25,19 @@ std::uint64_t seed_of(std::uint64_t seed, std::size_t part)
 	return part ? Random(Random(seed).next() ^ part).next() : seed;
 }
 
+// A frame has at most 16 bits of bytes, and each counts as a packet.
+void check_segment(const TransportSettings &transport)
+{
+	constexpr std::uint32_t SACK_BLOCKS_BYTES = 24;
+	const std::uint64_t payload = transport.segment.payload_bytes, header = transport.segment.header_bytes;
+
+	if (!payload || !header || header + payload > UINT16_MAX ||
+	    header + transport.tcp.sack_option_bytes + SACK_BLOCKS_BYTES > UINT16_MAX)
+		throw std::invalid_argument(
+			"TransportSettings: payload_bytes and header_bytes must be above 0; a frame "
+			"of both, or of header_bytes, sack_option_bytes and 24, has at most 65,535");
+}
+
 void check_divided(const TransportSettings &transport)
 {
 	if (transport.control == Control::datcp || transport.control == Control::d3 ||
@@ -45,6 +58,7 @@ Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSetti
 		throw std::invalid_argument(
 			"Fabric: near_ps must have a time for each of 1 to 65,535 parts, stages must be empty or "
 			"have a stage for each, and threads must be at least 1");
+	check_segment(transport);
 	if (is_divided_)
 		check_divided(transport);
 	for (std::size_t part = 0; part < near.size(); part++)
@@ -64,10 +78,12 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 {
 	auto is_part = [this](std::uint16_t number) { return number < parts_.size(); };
 
-	if (!settings.bps || peer >= (peer_is_host ? hosts_ : switches_) || !is_part(part) ||
-	    !std::all_of(far_parts.begin(), far_parts.end(), is_part))
-		throw std::invalid_argument("add_port: settings.bps must be above 0, peer a host or switch of the "
-					    "fabric, and part and far_parts below the number of parts");
+	if (!settings.bps || settings.burst_bytes > settings.bps || peer >= (peer_is_host ? hosts_ : switches_) ||
+	    !is_part(part) || !std::all_of(far_parts.begin(), far_parts.end(), is_part))
+		throw std::invalid_argument(
+			"add_port: settings.bps must be above 0, burst_bytes at most what the link "
+			"carries in 8 s, peer a host or switch of the fabric, and part and far_parts below the "
+			"number of parts");
 	auto number = static_cast<std::uint32_t>(network_.ports.size());
 
 	network_.ports.push_back(std::make_unique<Port>(parts_[part]->kind_of(settings), peer, peer_is_host,
@@ -104,7 +120,7 @@ void Fabric::change_port(std::uint32_t number, const PortSettings &settings, con
 
 	if (settings.of_link() != changed.settings().of_link())
 		throw std::invalid_argument(
-			"change_port: bps, delay_ps, burst_bytes and mark_by must be those of add_port");
+			"change_port: bps, delay_ps, burst_bytes and tells_hosts must be those of add_port");
 	changed.adopt(parts_[part_of_port_[number]]->kind_of(settings), make_queueing(discipline, settings.bps));
 }
 
@@ -112,6 +128,7 @@ void Fabric::change_transport(const TransportSettings &transport)
 {
 	if (transport.segment.payload_bytes != network_.transports.front().segment.payload_bytes)
 		throw std::invalid_argument("change_transport: payload_bytes must stay as it is");
+	check_segment(transport);
 	if (is_divided_)
 		check_divided(transport);
 	network_.transports.push_back(with_timeout_policy(transport));
@@ -125,6 +142,8 @@ void Fabric::add_flow(const FlowSpec &spec)
 	if (spec.until && (is_divided_ || spec.until <= spec.start))
 		throw std::invalid_argument("add_flows: until_ps must be 0 or later than start_ps, and always 0 in a "
 					    "network of several parts");
+	if (!spec.until && packets_of(spec.bytes, network_.transports.back().segment.payload_bytes) > MOST_PACKETS)
+		throw FlowTooLong(spec);
 	parts_[network_.part_of_host.at(spec.source)]->add_flow(spec);
 }
 

@@ -9,10 +9,10 @@
 namespace sluice
 {
 
-// Rounded up to a picosecond. Frames up to 1 MB.
-constexpr Time serialisation(std::uint64_t frame_bytes, std::uint64_t bps)
+// Rounded up to a picosecond. `Product`: 64 bits are enough for frames up to 1 MB.
+template <class Product = std::uint64_t> constexpr Time serialisation(std::uint64_t frame_bytes, std::uint64_t bps)
 {
-	return static_cast<Time>((frame_bytes * 8 * SECOND + bps - 1) / bps);
+	return static_cast<Time>((static_cast<Product>(frame_bytes) * 8 * SECOND + bps - 1) / bps);
 }
 
 // The rate of one link. At nearly all rates a byte takes whole picoseconds, so that a product

@@ -28,10 +28,12 @@ struct alignas(64) Packet {
 	std::uint32_t number = 0;	 // in the flow, from 0; ACK: of the answered packet
 	std::uint32_t next_expected = 0; // ACK: all packets before this one have arrived
 	std::uint32_t remaining = 0;	 // packets that the flow has left (pFabric's priority)
-	std::uint32_t arrival = 0;	 // running number at a shortest-first port
 	std::uint32_t path = 0;		 // the hash by which switches choose among equal-cost links
 	Time sent_at = 0;		 // ACK: when the packet that it answers was sent
-	Time arrives_at = 0;		 // at the end of the link
+	union {
+		Time arrives_at = 0;   // on a link: at its end
+		std::uint64_t arrival; // at a shortest-first port: running number
+	};
 	CarriedFlow *flow = nullptr;
 };
 static_assert(sizeof(Packet) == 64);

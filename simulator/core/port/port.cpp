@@ -95,14 +95,20 @@ void Port::send_next(Time now)
 	sent_bytes_ += packet->frame_bytes;
 	if (kind.counts_queues)
 		count_sent(*packet);
-	if (kind.tells_hosts && packet->kind == PacketKind::Data && packet->flow->host_queue)
-		packet->flow->host_queue->remove(packet->number);
+	tell_host(*packet);
 	busy_until_ = std::max(busy_until_, now - kind.burst) + kind.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind.burst ? now : busy_until_) + kind.delay;
 
 	if (link_.empty())
 		begin_link(arrives_at);
 	link_.push(packet, arrives_at);
+}
+
+// The packet leaves its host, or is lost there.
+void Port::tell_host(const Packet &packet) const
+{
+	if (tells(packet))
+		packet.flow->host_queue->remove(packet.number);
 }
 
 // The packet no longer waits.
@@ -196,6 +202,7 @@ void Port::drop(Packet *packet)
 	dropped_++;
 	if (kind_->counts_queues)
 		(*queue_counters_)[packet->queue].dropped++;
+	tell_host(*packet);
 	kind_->world.lose(packet);
 }
 

@@ -78,6 +78,12 @@ class alignas(64) Port : public Event
 		return link_.take_all();
 	}
 
+	// A connection learns when the packet leaves its host.
+	bool tells(const Packet &packet) const
+	{
+		return kind_->tells_hosts && packet.kind == PacketKind::Data && packet.flow->host_queue;
+	}
+
 	// When the next packet departs that waits here; NEVER if none waits.
 	Time next_departure() const
 	{
@@ -237,6 +243,7 @@ class alignas(64) Port : public Event
 	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
+	void tell_host(const Packet &packet) const;
 	void take_off(const Packet &packet);
 	bool has_arrival() const;
 	void after_emulated_arrival();

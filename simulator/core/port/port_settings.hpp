@@ -39,10 +39,10 @@ struct PortSettings {
 				last_mark_bytes, drop_order, count_tags, count_queues, grants_rates, tells_hosts);
 	}
 
-	// What belongs to the link itself.
+	// What belongs to the link itself, and to what its host knows of it.
 	auto of_link() const
 	{
-		return std::tie(bps, delay, burst_bytes);
+		return std::tie(bps, delay, burst_bytes, tells_hosts);
 	}
 
 	sl_by_rank by_rank() const
@@ -68,11 +68,11 @@ struct PortSettings {
 struct alignas(64) PortKind {
 	PortKind(World &of_world, const PortSettings &of_ports)
 	    : world(of_world), rate(of_ports.bps), delay(of_ports.delay),
-	      burst(serialisation(of_ports.burst_bytes, of_ports.bps)), buffer_bytes(of_ports.buffer_bytes),
-	      by_rank(of_ports.by_rank()), counts_tags(of_ports.count_tags), counts_queues(of_ports.count_queues),
-	      grants_rates(of_ports.grants_rates), tells_hosts(of_ports.tells_hosts),
-	      admits_by_rank(of_ports.drop_order == DropOrder::Urgency), ranks_matter(sl_ranks_matter(&by_rank)),
-	      has_phantom(of_ports.marking.phantom_rate_bps),
+	      burst(serialisation<unsigned __int128>(of_ports.burst_bytes, of_ports.bps)),
+	      buffer_bytes(of_ports.buffer_bytes), by_rank(of_ports.by_rank()), counts_tags(of_ports.count_tags),
+	      counts_queues(of_ports.count_queues), grants_rates(of_ports.grants_rates),
+	      tells_hosts(of_ports.tells_hosts), admits_by_rank(of_ports.drop_order == DropOrder::Urgency),
+	      ranks_matter(sl_ranks_matter(&by_rank)), has_phantom(of_ports.marking.phantom_rate_bps),
 	      has_ramp(of_ports.marking.mark_max_bytes > of_ports.marking.mark_bytes),
 	      is_plain(!burst && !counts_queues && !grants_rates && !tells_hosts && !admits_by_rank &&
 		       !ranks_matter && !has_phantom && !has_ramp),

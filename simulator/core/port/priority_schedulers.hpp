@@ -77,9 +77,10 @@ class Shares
 		Time filled_at = 0;
 	};
 
+	// At most eleven days, which no run lasts.
 	Time cost(unsigned i, std::uint64_t bytes) const
 	{
-		return static_cast<Time>(classes_[i].ps_per_byte * static_cast<double>(bytes));
+		return static_cast<Time>(std::min(classes_[i].ps_per_byte * static_cast<double>(bytes), 1e18));
 	}
 
 	static void fill(Class &c, Time now)

@@ -66,7 +66,7 @@ class ShortestFirst final : public Queueing
 	}
 
       private:
-	using Rank = std::pair<std::uint32_t, std::uint32_t>; // packets left, arrival
+	using Rank = std::pair<std::uint32_t, std::uint64_t>; // packets left, arrival
 
 	// The packets of one flow that are of one kind.
 	struct Lane {
@@ -88,7 +88,7 @@ class ShortestFirst final : public Queueing
 			packets.erase(std::find(packets.begin(), packets.end(), packet));
 			if (packet->arrival != least.second)
 				return;
-			least = {UINT32_MAX, UINT32_MAX};
+			least = {UINT32_MAX, UINT64_MAX};
 			for (const Packet *other : packets)
 				least = std::min(least, Rank{other->remaining, other->arrival});
 		}
@@ -120,7 +120,7 @@ class ShortestFirst final : public Queueing
 	}
 
 	std::vector<Lane> lanes_;
-	std::uint32_t arrivals_ = 0;
+	std::uint64_t arrivals_ = 0;
 };
 
 } // namespace sluice

@@ -220,6 +220,7 @@ void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uin
 void bind_fabric(nb::module_ &m)
 {
 	const nb::exception<ThreadsLacking> lacking(m, "ThreadsLacking");
+	const nb::exception<FlowTooLong> too_long(m, "FlowTooLong", PyExc_ValueError);
 	nb::class_<Fabric>(m, "Fabric")
 		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, const std::vector<Time> &,
 			      std::uint64_t, bool, unsigned, const std::vector<std::uint16_t> &>(),

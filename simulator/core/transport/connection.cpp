@@ -15,16 +15,16 @@ namespace
 {
 
 // An endless flow has more packets than it can send.
-std::uint32_t packets_of(const FlowSpec &spec, std::uint32_t payload_bytes)
+std::uint32_t total_packets(const FlowSpec &spec, std::uint32_t payload_bytes)
 {
-	return spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + payload_bytes - 1) / payload_bytes);
+	return spec.until ? UINT32_MAX : static_cast<std::uint32_t>(packets_of(spec.bytes, payload_bytes));
 }
 
 } // namespace
 
 Connection::Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port),
-      total_(packets_of(flow.spec, settings.segment.payload_bytes)),
+      total_(total_packets(flow.spec, settings.segment.payload_bytes)),
       window_(settings, make_congestion_control(settings.control, flow.spec)), timeout_(settings.timeout),
       recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
       timer_(world.timers, EventKind::Retransmission, flow)
@@ -171,6 +171,8 @@ void Connection::send(std::uint32_t number, bool again)
 	packet->frame_bytes = static_cast<std::uint16_t>(payload_of(number) + settings_.segment.header_bytes);
 	packet->ect = settings_.ack.echo != Echo::None;
 	packet->last = number == total_ - 1;
+	if (packet->last && flow_.spec.until)
+		throw FlowTooLong(flow_.spec);
 	packet->remaining = total_ - board().una();
 	packet->window_reduced = announces_reduction_ && !again;
 	announces_reduction_ &= again;
@@ -216,7 +218,7 @@ void Connection::transmit(Packet *packet)
 	packet->sent_at = now();
 	packet->path = flow_.path_hash();
 	flow_.packets_under_way++;
-	if (flow_.host_queue && packet->kind == PacketKind::Data)
+	if (port_.tells(*packet))
 		flow_.host_queue->add(packet->number);
 	world_.totals.sent++;
 	port_.accept(packet);

@@ -2,11 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "event/time.hpp"
 
 namespace sluice
 {
+
+// Packets of a flow have 32-bit numbers. One number more means that there is no last packet.
+constexpr std::uint64_t MOST_PACKETS = UINT32_MAX - 1;
+
+constexpr std::uint64_t packets_of(std::uint64_t bytes, std::uint32_t payload_bytes)
+{
+	return bytes / payload_bytes + (bytes % payload_bytes != 0);
+}
 
 // A flow as the scenario orders it.
 struct FlowSpec {
@@ -28,6 +38,16 @@ struct FlowSpec {
 	bool is_timed(Time now, bool forgets_late) const
 	{
 		return deadline && !(forgets_late && now >= deadline);
+	}
+};
+
+class FlowTooLong : public std::invalid_argument
+{
+      public:
+	explicit FlowTooLong(const FlowSpec &flow)
+	    : std::invalid_argument("flow " + std::to_string(flow.id) + " has more than " +
+				    std::to_string(MOST_PACKETS) + " packets")
+	{
 	}
 };
 

@@ -115,10 +115,11 @@ bool Receiver::may_wait(const Packet &packet, bool in_order, bool echo_changed) 
 
 void Receiver::wait(const Packet &packet)
 {
-	if (!waiting_++)
+	if (!waiting_++) {
 		first_sent_at_ = packet.sent_at;
+		timer_.set(world_.now() + settings_.ack.delay);
+	}
 	last_number_ = packet.number;
-	timer_.set(world_.now() + settings_.ack.delay);
 }
 
 void Receiver::on_timer()

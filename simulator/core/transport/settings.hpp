@@ -46,7 +46,7 @@ struct RecoverySettings {
 struct AckSettings {
 	Echo echo = Echo::Exact;
 	std::uint32_t packets_per_ack = 1;
-	Time delay = 500 * MICROSECOND; // how long an ACK waits for a further packet
+	Time delay = 500 * MICROSECOND; // how long the first packet without an ACK waits for further ones
 };
 
 // Where implementations of TCP differ. The defaults are Linux's, the others ns-2's (FullTcp with the patch of pFabric and
