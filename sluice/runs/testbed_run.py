@@ -56,10 +56,10 @@ def run_on_testbed(
     _clear(out)
     web = WebSettings(event_log=event_log, fsync=store is not None)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
-        watch = RunWatch.of(stack.testbed)
+        watch = RunWatch(stack.testbed)
         background = stack.start_background()
         start_at = stack.start_agents(flows)
-        losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
+        tcp_before = tcp_counters(stack.testbed)
         interruption = ""
         with watch:
             try:
@@ -70,9 +70,8 @@ def run_on_testbed(
                 )
             stack.reserve.release()  # the last measurements need some room, too
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
-        reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         stack.stop_agents()
-        reasons += fallback_reasons(stack)
+        reasons = [*watch.reasons(), *stack.host_delays.reasons(), *fallback_reasons(stack)]
         records = complete(_records(stack), flows, scenario, start_at)
         summary = write_bundle(
             out,
@@ -81,7 +80,7 @@ def run_on_testbed(
                 **machine_meta(scenario.seed),
                 "run_id": run_id,
                 "start_at": start_at,
-                "cpu": watch.summary(),
+                "cpu": watch.summary() | stack.host_delays.summary(),
                 "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
                 "background_bps": background_bps,
             },
@@ -143,15 +142,6 @@ class _RecordedFigures:
 def _records(stack: Stack) -> list[FlowRecord]:
     """Return the records of the schedule's flows, with the endless ones."""
     return stack.records() + stack.records(BACKGROUND)
-
-
-def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Return where packets were lost outside the emulated queues, as reasons against validity."""
-    return [
-        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
-        for place in after
-        if after[place] > before.get(place, 0)
-    ]
 
 
 def fallback_reasons(stack: Stack) -> list[str]:
