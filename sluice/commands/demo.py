@@ -330,6 +330,7 @@ def _write_bundle(
         return bundle.finish(
             meta=meta | ({"cpu": watch.summary() | stack.host_delays.summary()} if watch else {}),
             validity_reasons=[*watch.reasons(), *stack.host_delays.reasons()] if watch else [],
+            remarks=watch.remarks() if watch else [],
             watched=stack.records(WATCHED),
         )
 

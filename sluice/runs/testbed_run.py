@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,13 @@ def run_on_testbed(
     report: Report = lambda progress: None,
     store: str | None = None,
     event_log: Path | None = None,
+    beside: Callable[[Stack], AbstractContextManager[object]] = lambda stack: nullcontext(),
 ) -> dict[str, Any]:
     """Run a scenario on real switches and real TCP and write its bundle. Returns the summary.
 
     `store` is the URL of a store that outlives the run. `event_log` is a file that gets each event
-    as a line of JSON. An interrupted run writes a bundle that says so, and raises Interrupted.
+    as a line of JSON. `beside` is open while flows run: an experiment can disturb the run there.
+    An interrupted run writes a bundle that says so, and raises Interrupted.
     """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
@@ -61,7 +63,7 @@ def run_on_testbed(
         start_at = stack.start_agents(flows)
         tcp_before = tcp_counters(stack.testbed)
         interruption = ""
-        with watch:
+        with watch, beside(stack):
             try:
                 follow(stack, flows, start_at, report)
             except KeyboardInterrupt as signal:
@@ -88,6 +90,7 @@ def run_on_testbed(
             thresholds=stack.thresholds(),
             samples=stack.samples(),
             validity_reasons=[interruption, *reasons] if interruption else reasons,
+            remarks=watch.remarks(),
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
             interrupted=bool(interruption),

@@ -30,6 +30,8 @@ from runtime.machine_load import Ticks, machine_ticks
 from topologies.testbed import PortService, Testbed
 
 SWITCH = "ovs-vswitchd"
+BUSY = 0.9
+"""A remark says that the CPU was busier."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class RunWatch:
         """Return why the run is not valid; empty if it is valid."""
         return [] if self._after is None else reasons_between(self._before, self._after)
 
+    def remarks(self) -> list[str]:
+        """Return what a reader should know although it is no reason against the run."""
+        return [] if self._after is None else remarks_between(self._before, self._after)
+
     def summary(self) -> dict[str, Any]:
         """Return mean CPU shares, the worst port and the forwarding delays, for meta.json."""
         return {} if self._after is None else summary_between(self._before, self._after)
@@ -98,6 +104,12 @@ def reasons_between(before: Reading, after: Reading) -> list[str]:
         if share > LATE_LIMIT
     ]
     return found + loss_reasons(before.losses, after.losses)
+
+
+def remarks_between(before: Reading, after: Reading) -> list[str]:
+    """Return a remark on a busy machine."""
+    busy = summary_between(before, after)["machine_cpu_mean"]
+    return [f"the CPU was {busy:.0%} busy"] if busy > BUSY else []
 
 
 def summary_between(before: Reading, after: Reading) -> dict[str, Any]:

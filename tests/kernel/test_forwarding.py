@@ -75,7 +75,7 @@ def test_packets_that_the_switch_holds_are_late(switch: Switch, ip: Ip) -> None:
 def test_packets_that_pass_at_once_are_early(switch: Switch) -> None:
     program, sender, capture = switch
     program.follow_arrivals("west")
-    match, action = "protocol all matchall", "action mirred egress redirect dev east"
+    match, action = "protocol all u32 match u32 0 0", "action mirred egress redirect dev east"
     run(f"tc filter add dev west ingress {match} {action}".split())
     for number in range(PACKETS):
         sender.send(frame(ipv4(0, number.to_bytes(4, "big"))))

@@ -16,6 +16,7 @@ from sluice.runs.validity import (
     Reading,
     lateness,
     loss_reasons,
+    remarks_between,
     reasons_between,
     summary_between,
 )
@@ -48,6 +49,8 @@ def delays(early: int, late: int) -> tuple[int, ...]:
 def test_reasons__a_busy_machine_that_forwards_in_time_is_valid() -> None:
     before, after = reading(), reading(10.0, busy=2000, forwarding=delays(98, 2))
     assert reasons_between(before, after) == []
+    assert remarks_between(before, after) == ["the CPU was 100% busy"]
+    assert remarks_between(before, reading(10.0, busy=1000)) == []
     figures = summary_between(before, after)
     assert (figures["machine_cpu_mean"], figures["switch_cpu_mean"]) == (1.0, 0.5)
     assert figures["forwarded_late"] == 0.02
