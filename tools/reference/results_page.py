@@ -80,9 +80,9 @@ _REASONS = (
 )
 
 _NOT_BUSY = """\
-A busy CPU is no reason, but a remark (`valid.remarks`). `meta.json` has the CPU shares and all distributions in `cpu`. The experiment
-[`validity`](../measurements/soundness.md#the-verdict) disturbs runs. It shows that the limits separate runs that agree
-with a quiet one from runs that do not."""
+A busy CPU is no reason, but a remark (`valid.remarks`). `meta.json` has the CPU shares and all distributions in `cpu`.
+The experiment [`validity`](../measurements/soundness.md#the-verdict) disturbs runs. It shows that the limits separate
+runs that agree with a quiet one from runs that do not."""
 
 _READ = """\
 import pyarrow.compute as pc

@@ -16,8 +16,8 @@ from sluice.runs.validity import (
     Reading,
     lateness,
     loss_reasons,
-    remarks_between,
     reasons_between,
+    remarks_between,
     summary_between,
 )
 from tests.kit.heartbeats import host_heartbeat
