@@ -17,7 +17,7 @@ from runtime.command import run
 from tests.kernel.capture import Capture
 from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, connect
-from tests.kernel.port_frames import MACS, Ip, frame, ipv4, ipv6, received
+from tests.kernel.port_frames import Ip, frame, ipv4, ipv6, received
 
 RATE_BPS = 100_000
 FRAME_S = 1514 * 8 / RATE_BPS
@@ -50,18 +50,17 @@ def switch(namespaces: list[Namespace]) -> Iterator[Switch]:
 def test_packets_that_the_switch_holds_are_late(switch: Switch, ip: Ip) -> None:
     program, sender, capture = switch
     program.follow_arrivals("west")
-    frames = [frame(ip(0, number.to_bytes(4, "big"))) for number in range(PACKETS)]
+    frames = [frame(ip(0, number.to_bytes(8, "big"))) for number in range(PACKETS)]
     with (
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003)) as west,
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as east,
     ):
         west.bind(("west", 0x0003))
         east.bind(("east", 0))
+        held = []
         for data in frames:
             sender.send(data)
-        held: list[bytes] = []
-        while len(held) < PACKETS:
-            held += [data for data in [west.recv(2000)] if data.startswith(MACS)]
+            held.append(next(got for got in iter(lambda: west.recv(2000), b"") if got == data))
         time.sleep(2 * FRAME_S)
         for data in held:
             east.send(data)
@@ -75,10 +74,10 @@ def test_packets_that_the_switch_holds_are_late(switch: Switch, ip: Ip) -> None:
 def test_packets_that_pass_at_once_are_early(switch: Switch) -> None:
     program, sender, capture = switch
     program.follow_arrivals("west")
-    match, action = "protocol all u32 match u32 0 0", "action mirred egress redirect dev east"
+    match, action = "prio 50000 protocol all u32 match u32 0 0", "action mirred egress redirect dev east"
     run(f"tc filter add dev west ingress {match} {action}".split())
     for number in range(PACKETS):
-        sender.send(frame(ipv4(0, number.to_bytes(4, "big"))))
+        sender.send(frame(ipv4(0, number.to_bytes(8, "big"))))
     received(capture, PACKETS)
     counts = program.forwarding()
     assert sum(counts) > PACKETS / 64
@@ -90,6 +89,6 @@ def test_packets_that_arrived_elsewhere_do_not_count(switch: Switch) -> None:
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as east:
         east.bind(("east", 0))
         for number in range(PACKETS):
-            east.send(frame(ipv4(0, number.to_bytes(4, "big"))))
+            east.send(frame(ipv4(0, number.to_bytes(8, "big"))))
     received(capture, PACKETS)
     assert sum(program.forwarding()) == 0
