@@ -24,6 +24,7 @@ from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attache
 from dataplane.port_settings import PortSettings
 from policy.agents import QueueCounters
 from policy.errors import SluiceError
+from policy.validity import DELAYS, NO_DELAYS
 
 _STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
 """Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""
@@ -31,6 +32,7 @@ _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
+_FORWARDING = f"={DELAYS}Q"
 _PORT_QUEUE = struct.Struct("=II")
 _DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
 """Times, counts, the port's network namespace, unused bytes."""
@@ -96,6 +98,18 @@ class PortProgram:
         if settings.sub_queues:
             self.follow_departures()
         self._object.map("settings").update(self._indices[ifname], settings.pack())
+
+    def follow_arrivals(self, ifname: str) -> None:
+        """Measure from now on how long packets that arrive at this interface take through the switch. Idempotent."""
+        attach_clsact(ifname, self._object.program("sluice_arrival"), "ingress")
+
+    def forwarding(self) -> tuple[int, ...]:
+        """Return the forwarding delays of sampled packets at all ports, by policy.validity.delay_class.
+
+        The unit is the time of a full frame at the egress port. Only packets that arrived at an interface of
+        `follow_arrivals` count.
+        """
+        return self._object.map("forwarding").lookup_sum(0, _FORWARDING) or NO_DELAYS
 
     def follow_departures(self) -> None:
         """Count departures from the flow queues from now on. Idempotent.
@@ -171,6 +185,7 @@ class PortProgram:
         """Detach the program and forget the port. Idempotent, even if the interface is gone."""
         if self.is_attached(ifname):
             detach_clsact(ifname)
+            detach_clsact(ifname, "ingress")
         self.forget(ifname)
 
     def release(self, ifname: str) -> None:

@@ -54,6 +54,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "hostile": "checks.hostile.run",
     "hostile_ends": "checks.hostile.ends",
     "http_sizes": "checks.http_sizes.run",
+    "validity": "checks.validity.run",
     "live_switch": "checks.live_switch.run",
     "perimeter": "checks.perimeter.run",
     "fabrics": "checks.fabrics.run",

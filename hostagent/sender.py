@@ -32,7 +32,8 @@ from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header,
 from policy.host_state import RunningFlow
 from policy.records import FlowRecord
 from policy.schedule import ScheduledFlow
-from policy.units import NS_PER_MS
+from policy.units import NS_PER_MS, NS_PER_US
+from policy.validity import DELAYS, delay_class
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4
@@ -75,6 +76,8 @@ class Sender:
         """Connections that carry a flow, by the flow's sequence number."""
         self.refused_controls = 0
         """Connections that use the namespace's default, because their congestion control was not registered."""
+        self.answer_delays = [0] * DELAYS
+        """Flows by the time from the arrival of the last byte to the receiver's notice, in units of their ideal FCT."""
         self.undeclared = 0
         """Flows that needed a declaration, but no agent had the hook attached, or it did not reach the control."""
 
@@ -277,6 +280,8 @@ class OutgoingConnection:
 
     def _finish(self, active: ActiveFlow, notice: Notice) -> None:
         info = tcp.tcp_info(self._sock)
+        answer_us = (notice.answered_ns - notice.arrived_ns) / NS_PER_US
+        self._sender.answer_delays[delay_class(answer_us, active.flow.ideal_us)] += 1
         arrived_ns, clock_error_ns = self._sender.clocks.arrival(self.address, self._started_ns, notice)
         record = finished(
             active.initial_record,

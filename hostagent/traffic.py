@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hostagent.journal import Journal, resume
 from hostagent.loop import Loop
@@ -15,6 +15,7 @@ from hostagent.spool import Spool
 from policy.records import FINISHED, FlowRecord
 from policy.schedule import Schedule
 from policy.units import NS_PER_S
+from policy.validity import DELAYS, delay_class
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ class TrafficStatistics:
     """Retransmission timeouts."""
     start_lag_max_us: float = 0.0
     """The largest delay of a flow's start against the schedule."""
+    start_delays: list[int] = field(default_factory=lambda: [0] * DELAYS)
+    """Flows by the delay of their start, in units of their ideal FCT."""
 
 
 class Traffic:
@@ -111,6 +114,7 @@ class Traffic:
         flow, transport = self._schedule.flows[sequence], self.transport
         lag_us = (time.monotonic_ns() - self._due_ns(flow.start_s)) / 1000
         self.statistics.start_lag_max_us = max(self.statistics.start_lag_max_us, lag_us)
+        self.statistics.start_delays[delay_class(lag_us, flow.ideal_us)] += 1
         initial = unfinished(
             flow,
             RESTARTED,

@@ -25,7 +25,7 @@ from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.queue_map import host_queue_map
 from policy.tags import TAG_COUNT
 from policy.units import NS_PER_MS
-from policy.validity import MachineStatus
+from policy.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 
 MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""
@@ -230,6 +230,16 @@ class HostHeartbeat:
         _REASON, "Why the link has no such queues although the agent should make them.", default=""
     )
     disk_problem: str = entry(_REASON, "Why the disk takes no flow records; empty if it does.", default="")
+    start_delays: tuple[int, ...] = entry(
+        DELAY_COUNTS,
+        "Flows of the schedule by the delay of their start, in units of their ideal FCT: below 1/8, 1/4, 1/2, 1, 2 …",
+        default=NO_DELAYS,
+    )
+    answer_delays: tuple[int, ...] = entry(
+        DELAY_COUNTS,
+        "The same by the time from the last byte's arrival until the receiver has answered.",
+        default=NO_DELAYS,
+    )
     running: tuple[RunningFlow, ...] = entry(
         ListOf(TableOf(RunningFlow), longest=MAX_RUNNING),
         "Flows of the schedule that are under way, those that began first.",
@@ -275,6 +285,12 @@ class PortHeartbeat:
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
     problems: tuple[str, ...] = entry(
         ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
+    )
+    forwarding: tuple[int, ...] = entry(
+        DELAY_COUNTS,
+        "Sampled packets by the time that the switch took to forward them, in units of a full frame's time at the port:"
+        " below 1/8, 1/4, 1/2, 1, 2 … Only an emulated network measures it.",
+        default=NO_DELAYS,
     )
     machine: MachineStatus | None = entry(
         TableOf(MachineStatus),

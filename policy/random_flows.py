@@ -66,6 +66,7 @@ class RandomFlows:
             src=src,
             dst=dst,
             size_bytes=scaled_bytes(sizes, self._workload.scale),
+            deadlines=self._workload.deadlines,
             deadline_us=deadline_us,
             size_known=size_known,
             ideal=self._ideal,
@@ -125,6 +126,7 @@ class TraceFlows:
             size_bytes=scaled_bytes(
                 self._workload.trace.size_bytes[: self._workload.flows][part], self._workload.scale
             ),
+            deadlines=self._workload.deadlines,
             deadline_us=deadline_us,
             size_known=size_known,
             ideal=self._ideal,

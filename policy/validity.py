@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When figures show the network and not the machine: the limits for CPU, late ports and lost packets, and the reasons.
+"""When figures show the network and not the machine: limits for what the machine did to packets, and the reasons.
 
-`sluice run` judges a whole run by them, and the web process the last seconds of a live network.
+`sluice run` judges a whole run by them, and the web process the last seconds of a live network. A busy CPU is no
+reason: it is a cause, and the limits are about its consequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from policy import names
 from policy.entries import entry
-from policy.kinds import MapOf, Number, Text, Whole
+from policy.kinds import ListOf, MapOf, Number, Text, Whole
 
-CPU_LIMIT = 0.97
-"""Share of all cores' time. Above it, processes wait for the CPU, and the FCT measures that wait."""
+DELAYS = 16
+DELAYS_IN_UNIT = 8
+"""Delays are counted by their ratio to a unit: class 0 is below 1/8, class i from 2^(i-1)/8 on (as in bpf/port.h)."""
+FORWARDED_LATE_LIMIT = 0.02
+"""Greatest share of packets that the switch forwards later than after a full frame's time at the egress port."""
+HOST_LATE_LIMIT = 0.05
+"""Greatest share of flows that a host starts, or whose end it notes, later than after the flow's ideal FCT."""
 LATE_LIMIT = 0.05
 """Limit of a port's lateness as a share of its sending time. Flows through the port take longer by
 at least this share."""
@@ -22,13 +28,38 @@ LEAST_BUSY_S = 1.0
 """A port that sent for less time than this is not judged."""
 MOST_PLACES = 64
 
-CPU, LATE, LOST, CLOCK = "cpu", "late", "lost", "clock"
+FORWARDED, LATE, LOST, CLOCK = "forwarded", "late", "lost", "clock"
 
 REMEDY = "lower the rates or the load"
 
 _PLACE = Text(
     r"[A-Za-z ]{1,100} [^\x00-\x20\x7f]{1,20}", what="a place that ends with the name of an interface"
 )
+
+
+DELAY_COUNTS = ListOf(Whole(0, 2**63 - 1), shortest=DELAYS, longest=DELAYS)
+NO_DELAYS = (0,) * DELAYS
+
+
+def delay_class(delay: float, unit: float) -> int:
+    """Return the class of a delay among DELAYS. Both have the same unit of time."""
+    return min(int(max(0.0, DELAYS_IN_UNIT * delay / unit)).bit_length(), DELAYS - 1)
+
+
+def share_late(counts: Sequence[int]) -> float:
+    """Return the share of the delays of at least one unit; 0 without delays."""
+    return sum(counts[DELAYS_IN_UNIT.bit_length() :]) / max(1, sum(counts))
+
+
+def delays_between(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
+    """Return the counts since `before`, or all of `after` if its process has counted from zero."""
+    since = tuple(b - a for a, b in zip(before, after, strict=True))
+    return tuple(after) if min(since) < 0 else since
+
+
+def total_delays(many: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the sum of several counts."""
+    return tuple(map(sum, zip(NO_DELAYS, *many, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -47,6 +78,11 @@ class MachineStatus:
         "Place: packets lost there, outside the emulated queues.",
         default={},
     )
+    forwarded_late: float = entry(
+        Number(0, 1),
+        "Share of the packets that the switch forwarded later than after a full frame's time. 0 if no one measures it.",
+        default=0.0,
+    )
 
 
 @dataclass(frozen=True)
@@ -54,7 +90,7 @@ class Flaw:
     """A reason why figures are not valid."""
 
     kind: str
-    """CPU, LATE, LOST or CLOCK."""
+    """FORWARDED, LATE, LOST or CLOCK."""
     where: str
     problem: str
     remedy: str
@@ -63,13 +99,8 @@ class Flaw:
 def flaws(status: MachineStatus, where: str) -> Iterator[Flaw]:
     """Yield why the figures of the last seconds are not valid. `where` names the machine's agent."""
     lately = f"in the last {status.window_s:.0f} s"
-    if status.cpu_busy > CPU_LIMIT:
-        yield Flaw(
-            CPU,
-            where,
-            f"the CPU was {status.cpu_busy:.0%} busy {lately}, so flows waited for it",
-            REMEDY,
-        )
+    if status.forwarded_late > FORWARDED_LATE_LIMIT:
+        yield Flaw(FORWARDED, where, forwarded_late(status.forwarded_late, lately), REMEDY)
     for port, share in status.late.items():
         if share > LATE_LIMIT:
             yield Flaw(
@@ -82,3 +113,8 @@ def flaws(status: MachineStatus, where: str) -> Iterator[Flaw]:
         yield Flaw(
             LOST, place, f"{packets} packets were lost outside the emulated queues {lately}: {place}", REMEDY
         )
+
+
+def forwarded_late(share: float, when: str) -> str:
+    """Return the sentence about packets that the switch forwarded late."""
+    return f"the switch forwarded {share:.1%} of the packets {when} later than after a full frame's time"

@@ -83,18 +83,20 @@ class FlowBatch:
         deadline_us: Array,
         size_known: npt.NDArray[np.bool_],
         ideal: IdealTimes,
+        deadlines: Deadlines | None = None,
     ) -> FlowBatch:
-        """Return flows whose programs declare at most a deadline and the size."""
+        """Return flows whose programs declare at most a deadline and the size. `deadline_us` is as drawn."""
         nothing = np.full(len(start_s), np.nan)
+        ideal_us = ideal.of(src, dst, size_bytes)
         return cls(
             first=first,
             start_s=start_s,
             src=src.astype(np.uint16),
             dst=dst.astype(np.uint16),
             bytes=size_bytes,
-            deadline_us=deadline_us,
+            deadline_us=deadlines.for_ideal(deadline_us, ideal_us) if deadlines else deadline_us,
             size_known=size_known,
-            ideal_us=ideal.of(src, dst, size_bytes),
+            ideal_us=ideal_us,
             elapsed_us=nothing,
             until_s=nothing,
             importance=nothing,
@@ -116,6 +118,11 @@ class Deadlines:
     min_us: float = entry(_TIME_US, "Least deadline.", key="min", default=5_000.0)
     max_us: float = entry(_TIME_US, "Greatest deadline (uniform).", key="max", default=25_000.0)
     mean_us: float = entry(_TIME_US, "Mean deadline (exponential).", key="mean", default=15_000.0)
+    slack: float = entry(
+        Number(0, 1000),
+        "No deadline is shorter than this multiple of the flow's ideal FCT. 0: sizes do not matter.",
+        default=0.0,
+    )
 
     def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
         """Return microseconds; nan without a deadline. `chance` decides which flows have one,
@@ -126,6 +133,10 @@ class Deadlines:
         else:
             deadline_us = self.min_us + (self.max_us - self.min_us) * time.random(count)
         return np.where(given, deadline_us, np.nan)
+
+    def for_ideal(self, deadline_us: Array, ideal_us: Array) -> Array:
+        """Return the drawn deadlines (nan without one), none below `slack` times the flow's ideal FCT."""
+        return np.where(np.isnan(deadline_us), np.nan, np.maximum(deadline_us, self.slack * ideal_us))
 
 
 @dataclass(frozen=True)

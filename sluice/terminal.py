@@ -157,9 +157,11 @@ def print_summary(summary: Mapping[str, Any], title: str) -> None:
 
 
 def print_validity(summary: Mapping[str, Any]) -> None:
-    """Print why a run is not valid, if it is not."""
+    """Print why a run is not valid, if it is not, and what else was remarkable."""
     for reason in summary.get("valid", {}).get("reasons", []):
         console.print(f"[bold red]not valid:[/] {reason}")
+    for remark in summary.get("valid", {}).get("remarks", []):
+        console.print(f"remark: {remark}")
 
 
 def print_checks(checks: Iterable[Any]) -> int:

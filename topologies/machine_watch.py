@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well this machine served its ports in the last seconds: CPU, lateness of ports, packets lost outside the queues.
+"""How well this machine served its ports in the last seconds: late packets, late ports, losses outside the queues.
 
 The port agent reports it, so that the live page can say when its figures show the machine and not the network.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from policy.agents import QueueCounters
 from policy.graph import Port
 from policy.units import BITS_PER_BYTE, NS_PER_S
-from policy.validity import LATE_LIMIT, LEAST_BUSY_S, MOST_PLACES, MachineStatus
+from policy.validity import LATE_LIMIT, LEAST_BUSY_S, MOST_PLACES, MachineStatus, delays_between, share_late
 from runtime.command import CommandFailed, run
 from runtime.machine_load import Ticks, machine_ticks
 from topologies import losses
@@ -40,6 +40,7 @@ class _Reading:
     busy_s: Mapping[str, float]
     """Port → transmission time at its rate of all that it sent."""
     late_s: Mapping[str, float]
+    forwarding: Sequence[int]
     lost: Mapping[str, int]
 
 
@@ -74,17 +75,27 @@ class MachineWatch:
             log.debug("losses cannot be read: %s", error)
 
     def look(
-        self, ports: Collection[Port], counters: Counters, late_ns: Mapping[str, int]
+        self,
+        ports: Collection[Port],
+        counters: Counters,
+        late_ns: Mapping[str, int],
+        forwarding: Sequence[int],
     ) -> MachineStatus | None:
         """Take a reading, and return the figures of the last seconds; None while the time is too short."""
-        now = self._reading(ports, counters, late_ns)
+        now = self._reading(ports, counters, late_ns, forwarding)
         self._readings.append(now)
         while len(self._readings) > 2 and self._readings[1].at_s <= now.at_s - WINDOW_S:
             self._readings.popleft()
         first = self._readings[0]
         return status_between(first, now) if now.at_s - first.at_s >= LEAST_WINDOW_S else None
 
-    def _reading(self, ports: Collection[Port], counters: Counters, late_ns: Mapping[str, int]) -> _Reading:
+    def _reading(
+        self,
+        ports: Collection[Port],
+        counters: Counters,
+        late_ns: Mapping[str, int],
+        forwarding: Sequence[int],
+    ) -> _Reading:
         rates_bps = {port.id: port.rate_bps for port in ports}
         busy_s = {
             port: BITS_PER_BYTE * sum(queue.bytes for queue in queues) / rates_bps[port]
@@ -92,7 +103,7 @@ class MachineWatch:
             if rates_bps.get(port)
         }
         late_s = {port: late / NS_PER_S for port, late in late_ns.items()}
-        return _Reading(self._clock(), self._ticks(), busy_s, late_s, self._lost or {})
+        return _Reading(self._clock(), self._ticks(), busy_s, late_s, forwarding, self._lost or {})
 
 
 def status_between(first: _Reading, now: _Reading) -> MachineStatus:
@@ -101,7 +112,10 @@ def status_between(first: _Reading, now: _Reading) -> MachineStatus:
     late = {port: round(share, 4) for port in now.busy_s if (share := _late(first, now, port)) > LATE_LIMIT}
     lost = {place: now.lost[place] - first.lost.get(place, 0) for place in now.lost}
     growing = [(place, count) for place, count in lost.items() if count > 0 and place in first.lost]
-    return MachineStatus(round(now.at_s - first.at_s, 1), round(busy, 3), late, dict(growing[:MOST_PLACES]))
+    forwarded_late = round(share_late(delays_between(first.forwarding, now.forwarding)), 4)
+    return MachineStatus(
+        round(now.at_s - first.at_s, 1), round(busy, 3), late, dict(growing[:MOST_PLACES]), forwarded_late
+    )
 
 
 def _late(first: _Reading, now: _Reading, port: str) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 
 from policy.errors import EnvironmentLacking
 from runtime.command import CommandFailed, run
+from runtime.priority import SWITCH_NICE, Priority, raised
 from runtime.wait import patient
 
 log = logging.getLogger(__name__)
@@ -22,10 +23,6 @@ KERNEL_FAMILY = "ovs_datapath"
 
 LIFE_S = round(patient(6))
 """A process that gives no answer for so many seconds hangs."""
-_REALTIME = ["chrt", "--rr", "1"]
-_NICE = ["nice", "-n", "-10"]
-
-
 SWITCH_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_TOP_PAD_": str(4 << 20)}
 """For ovs-vswitchd: the C library keeps freed memory.
 
@@ -76,39 +73,19 @@ def database_argv(folder: Path) -> list[str]:
     ]
 
 
-def _before_others() -> list[str]:
-    """Return the prefix that runs a command before ordinary processes.
+def switch_argv(folder: Path, priority: Priority) -> list[str]:
+    """Return the command of ovs-vswitchd, which runs before ordinary processes if this place allows it.
 
-    One thread of ovs-vswitchd moves every packet, and a hardware switch never waits for a CPU. Next to two busy
-    processes (10 KB flows, 50 Mb/s), the p99 FCT is 37 ms above the ideal with nice. In real time it is 0.4 ms.
+    One thread of it moves every packet, and a hardware switch never waits for a CPU. Next to two busy processes
+    (10 KB flows, 50 Mb/s), the p99 FCT is 37 ms above the ideal with nice. In real time it is 0.4 ms.
     """
-    if realtime_allowed():
-        return _REALTIME
-    log.warning(
-        "real-time scheduling is not allowed here (needs CAP_SYS_NICE): a busy machine will delay flows"
-    )
-    return _NICE
-
-
-def realtime_allowed() -> bool:
-    """Return whether this process may run in real time. Its scheduling stays as it is."""
-    before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    except PermissionError:
-        return False
-    os.sched_setscheduler(0, before, parameters)
-    return True
-
-
-def switch_argv(folder: Path) -> list[str]:
-    return [
-        *_before_others(),
+    argv = [
         "ovs-vswitchd",
         f"unix:{folder}/db.sock",
         f"--unixctl={folder}/ovs-vswitchd.ctl",
         "-vconsole:warn",
     ]
+    return raised(argv, priority, SWITCH_NICE)
 
 
 def life_argv(folder: Path, name: str) -> list[str]:

@@ -66,6 +66,8 @@ class PortAgent:
     shares_stand: bool = False
     """Open vSwitch has the shares of the behaviour."""
     behaviour_file_ns: int = 0
+    emulated: bool = False
+    """Whether this machine emulates the network. Then the agent also measures how long the switch takes."""
     unqueued: frozenset[str] = frozenset()
     """Interfaces without queues of Sluice. There, the program only takes the priority tag off."""
     classes_made: Callable[[Port], None] = lambda port: None
@@ -102,6 +104,8 @@ class PortAgent:
         if self.program.is_attached(port.interface):
             return
         self.program.attach(port.interface, self.desired(port))
+        if self.emulated:
+            self.program.follow_arrivals(port.interface)
         self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
 
     def _share_out(self) -> None:
@@ -179,12 +183,14 @@ class PortAgent:
         ports = [port for port in self.graph.ports if port.interface in self.attached]
         counters = {port.id: self.program.counters(port.interface) for port in ports}
         late_ns = {port.id: self.program.late_ns(port.interface) for port in ports}
+        forwarding = self.program.forwarding()
         return replace(
             self.state(),
             at=time.monotonic(),
             ports=counters,
             late_ns=late_ns,
-            machine=self.machine.look(ports, counters, late_ns) if self.machine else None,
+            forwarding=forwarding,
+            machine=self.machine.look(ports, counters, late_ns, forwarding) if self.machine else None,
         )
 
     def judged_interfaces(self) -> frozenset[str]:

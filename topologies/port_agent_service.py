@@ -73,7 +73,8 @@ def run(options: PortAgentOptions) -> int:
             return _run_on_network(options, program)
         settings, network = load_start(options.testbed)
         tool = partial(ovs.tool, folder=settings.ovs_dir)
-        serve(PortAgent(settings, network, program, tool, last_behaviour(settings)), Notifier())
+        agent = PortAgent(settings, network, program, tool, last_behaviour(settings), emulated=True)
+        serve(agent, Notifier())
     return 0
 
 

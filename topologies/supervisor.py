@@ -22,7 +22,9 @@ from types import FrameType
 from typing import Any
 
 from policy.graph import Topology
+from runtime import priority
 from runtime.command import CommandFailed
+from runtime.priority import Priority
 from runtime.process import reap_orphans, spawn
 from runtime.wait import wait_until
 from runtime.watchdog import Watchdog, socket_path
@@ -82,6 +84,7 @@ class Inside:
     services: list[Service] = field(default_factory=list)
     hosts: dict[str, int] = field(default_factory=dict)
     datapath_type: str = "netdev"
+    priority: Priority = Priority.ORDINARY
     known_sockets: frozenset[str] = frozenset()
     unsaid: str = ""
     """The state that the status file lacks because the disk did not take it; empty if it has the newest."""
@@ -97,7 +100,8 @@ class Inside:
         self._add(DATABASE, ovs.database_argv(folder), lambda: ovs.database_answers(folder))
         self.service(DATABASE).hangs = Probe(ovs.life_argv(folder, DATABASE)).hangs
         self.ovs(commands.ovs_settings().argv)
-        self._add(SWITCH, ovs.switch_argv(folder), lambda: ovs.switch_answers(folder))
+        self.priority = priority.allowed()
+        self._add(SWITCH, ovs.switch_argv(folder, self.priority), lambda: ovs.switch_answers(folder))
         self.service(SWITCH).hangs = Probe(ovs.life_argv(folder, SWITCH)).hangs
         self.hosts = emulation.start(self.graph, self.settings, self.datapath_type, self.ovs)
         self.service(SWITCH).after = self._prepare_switches
@@ -180,7 +184,7 @@ class Inside:
     def enlarge_new_sockets(self) -> None:
         process = self.service(SWITCH).process
         assert process is not None
-        # `chrt` executes ovs-vswitchd, so both have one process id.
+        # The command that raises ovs-vswitchd executes it, so both have one process id.
         self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
 
     def supervise(self) -> None:
@@ -229,6 +233,7 @@ class Inside:
             "state": state,
             "error": error,
             "datapath": self.datapath_type,
+            "priority": self.priority,
             "hosts": self.hosts,
             "services": {s.name: s.process.pid for s in self.services if s.process},
             "restarts": {s.name: s.restarts for s in self.services},

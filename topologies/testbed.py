@@ -30,6 +30,7 @@ from policy.graph import Topology
 from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.units import BITS_PER_BYTE, NS_PER_S
 from runtime.command import run
+from runtime.priority import Priority
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import losses, ovs, processes
@@ -155,11 +156,24 @@ class Testbed:
         return str(self._status()["datapath"])
 
     @property
+    def priority(self) -> Priority:
+        """What runs the switch before other processes."""
+        return Priority(self._status()["priority"])
+
+    @property
     def pids(self) -> dict[str, int]:
         """Process ids of the running ovsdb-server, ovs-vswitchd and port-agent, in this PID namespace."""
         inner = self._status()["services"]
         outer = processes.translate(self._init_pid, set(inner.values()))
         return {name: outer[pid] for name, pid in inner.items() if pid in outer}
+
+    def switch_cpu_s(self) -> float:
+        """Return the CPU time of the thread that forwards the packets; 0 if it has ended."""
+        pid = self.pids.get("ovs-vswitchd", 0)
+        try:
+            return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / NS_PER_S
+        except FileNotFoundError:
+            return 0.0
 
     @property
     def restarts(self) -> Mapping[str, int]:
@@ -228,11 +242,10 @@ class Testbed:
 
         The port agent looks ten times a second whether a report is wanted, so this takes about a tenth of a second.
         """
-        return self._next_port_report().ports[port_id]
+        return self.port_report().ports[port_id]
 
-    def port_service(self) -> dict[str, PortService]:
-        """Return the service of each port by id, since its program was attached. Waits as `port_counters` does."""
-        report = self._next_port_report()
+    def port_service(self, report: PortHeartbeat) -> dict[str, PortService]:
+        """Return the service of each port by id, since its program was attached."""
         return {
             port.id: PortService(
                 busy_s=BITS_PER_BYTE * sum(queue.bytes for queue in report.ports[port.id]) / port.rate_bps,
@@ -242,7 +255,8 @@ class Testbed:
             if port.id in report.ports
         }
 
-    def _next_port_report(self) -> PortHeartbeat:
+    def port_report(self) -> PortHeartbeat:
+        """Return the port agent's report, not older than this call. Waits as `port_counters` does."""
         called_at = time.monotonic()
         self.settings.report_wanted_file.touch()
 

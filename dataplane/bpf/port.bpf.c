@@ -16,6 +16,8 @@
  *      reads the mark and serves its classes in turn. The second program, at a tracepoint, counts
  *      the packets that leave. The law catches up with these counts when the next packet comes.
  *   4. Count, per queue.
+ *   5. Note how long the switch took to forward the packet. An emulated port also has a program at
+ *      clsact ingress, sluice_arrival, which notes when each sampled packet arrived.
  *
  * One load of the program serves all ports of a switch, because the maps have the ifindex as their
  * key. A port without settings only gets its classes. The CPUs that send to a port share its
@@ -40,6 +42,12 @@
  */
 #define NOT_IP_PART 64
 #define NOT_IP_BURST_BYTES 8000
+
+/* Of the packets, one in so many is followed through the switch. */
+#define SAMPLE_OF 16
+#define GOLDEN_RATIO 2654435761U
+#define FRAME_BITS (1514ULL * 8)
+#define NS_PER_S 1000000000ULL
 
 #define BULK_MAX 64 /* most packets that leave a qdisc at once */
 
@@ -94,6 +102,27 @@ struct {
 	__type(key, struct port_queue);
 	__type(value, struct departures);
 } departures SEC(".maps");
+
+/* A packet on its way through the switch: the first 16 bytes of its transport header, and its IP id or source. */
+struct passage {
+	__be32 transport[4];
+	__u32 id;
+};
+
+/* When each sampled packet arrived. One that the switch does not forward is forgotten by age. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct passage);
+	__type(value, __u64);
+} arrivals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct delays);
+} forwarding SEC(".maps");
 
 /* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 if there is none. */
 static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
@@ -269,6 +298,53 @@ static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_d
 	return at < PORT_SUB_QUEUES ? (PORT_FLOW_MAJOR + queue) << 16 | (at + 1) : 0;
 }
 
+/* Fill the key of an IP packet. Returns whether it belongs to the sample: one packet of SAMPLE_OF, at every port. */
+static __always_inline int sampled(struct __sk_buff *skb, struct passage *key)
+{
+	int ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
+	__u32 offset = ipv4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u32 id_offset = ipv4 ? offsetof(struct iphdr, id) & ~3U : offsetof(struct ipv6hdr, saddr) + 12;
+
+	if (!is_ip(skb) || bpf_skb_load_bytes(skb, ETH_HLEN + offset, key->transport, sizeof(key->transport)) ||
+	    bpf_skb_load_bytes(skb, ETH_HLEN + id_offset, &key->id, sizeof(key->id)))
+		return 0;
+	return (bpf_ntohl(key->transport[1]) + bpf_ntohl(key->transport[2]) + bpf_ntohl(key->id)) * GOLDEN_RATIO <
+	       ~0U / SAMPLE_OF;
+}
+
+/* Clsact ingress of an emulated port. */
+SEC("tc")
+int sluice_arrival(struct __sk_buff *skb)
+{
+	struct passage key = {};
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (sampled(skb, &key))
+		bpf_map_update_elem(&arrivals, &key, &now_ns, BPF_ANY);
+	return TC_ACT_UNSPEC;
+}
+
+/* Count how long the switch took, in eighths of the time of a full frame at this port. */
+static __always_inline void count_forwarding(struct __sk_buff *skb, __u64 rate_bps)
+{
+	struct passage key = {};
+	__u32 zero = 0, i;
+	struct delays *all;
+	__u64 *arrived_ns, eighths;
+
+	if (!rate_bps || !sampled(skb, &key))
+		return;
+	arrived_ns = bpf_map_lookup_elem(&arrivals, &key);
+	all = bpf_map_lookup_elem(&forwarding, &zero);
+	if (!arrived_ns || !all)
+		return;
+	eighths = (bpf_ktime_get_ns() - *arrived_ns) / (FRAME_BITS * NS_PER_S / DELAYS_IN_UNIT / rate_bps + 1);
+	bpf_map_delete_elem(&arrivals, &key);
+	for (i = 0; i < DELAYS - 1 && eighths >> i; i++)
+		;
+	all->counts[i]++;
+}
+
 SEC("tc")
 int sluice_port(struct __sk_buff *skb)
 {
@@ -283,6 +359,8 @@ int sluice_port(struct __sk_buff *skb)
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
+	if (set)
+		count_forwarding(skb, set->marking.rate_bps);
 	if (set)
 		verdict = arrive(skb, set, &queue, htb_bytes, waiting);
 	skb->priority = HTB_MAJOR | (queue + 1);

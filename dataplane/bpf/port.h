@@ -39,6 +39,17 @@ struct port_counters {
 	struct queue_counters queues[PORT_QUEUES];
 };
 
+/*
+ * Map "forwarding": per CPU, one entry. How long the switch took to forward sampled packets, in units
+ * of the time of a full frame at the packet's port. counts[0]: less than an eighth of the unit;
+ * counts[i]: from 2^(i-1) eighths on; the last one: all above.
+ */
+#define DELAYS 16
+#define DELAYS_IN_UNIT 8
+struct delays {
+	__u64 counts[DELAYS];
+};
+
 /* Key of the maps "flow_queues" and "departures". */
 struct port_queue {
 	__u32 port; /* ifindex */

@@ -19,6 +19,7 @@ from policy.fabrics import SIMULATOR, TESTBED, missing
 from policy.graph import Topology
 from policy.records import SCHEDULED, WATCHED
 from policy.scenario import Scenario
+from policy.units import format_rate, rate_bps
 from runtime.settings.kinds import is_loopback
 from simulator import build
 from simulator.limits import check_scenario
@@ -33,10 +34,11 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
+from sluice.runs import fit
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
-from sluice.runs.files import scenario_from_file
+from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
@@ -76,6 +78,13 @@ def parser() -> argparse.ArgumentParser:
         type=seconds,
         default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
         help="length in seconds (or SLUICE_DEMO_SECONDS); default: until Ctrl-C",
+    )
+    made.add_argument(
+        "--rate",
+        type=demo_rate,
+        metavar="RATE",
+        help="rate of all links of the default demonstration on the testbed, for example 5Mbit; default: what this"
+        " machine can forward, which takes some seconds to measure",
     )
     made.add_argument(
         "--tour",
@@ -135,6 +144,8 @@ class Demo:
     web: WebSettings | None = None
     tour_s: float | None = None
     """Length of each stage of a tour; None: no tour."""
+    rate_bps: int | None = None
+    """Rate of all links of the default demonstration; None: the scenario's rates."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -144,6 +155,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.tour and arguments.duration is not None:
         raise SluiceError("--tour ends by itself: omit --duration, and set --tour-seconds for each scheme")
     scenario, document, on = chosen(arguments.on, arguments.scenario)
+    rate = None
+    if on == TESTBED and arguments.scenario is None:
+        rate = arguments.rate or fitting_rate()
+        scenario, document = scenario_with(document, **fit.at_rate(document, rate))
+    elif arguments.rate is not None:
+        raise FieldError(
+            "--rate", "is for the default demonstration on the testbed: set host_rate in the scenario"
+        )
     return run_demo(
         Demo(
             scenario,
@@ -162,8 +181,28 @@ def execute(arguments: argparse.Namespace) -> int:
                 fsync=arguments.store is not None,
             ),
             tour_s=arguments.tour_seconds if arguments.tour else None,
+            rate_bps=rate,
         )
     )
+
+
+def demo_rate(text: str) -> int:
+    """Return bit/s. Raises ArgumentTypeError."""
+    try:
+        found = rate_bps("--rate", text)
+    except FieldError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not fit.RATES_BPS[0] <= found <= fit.RATES_BPS[-1]:
+        raise argparse.ArgumentTypeError(f"must be from 1Mbit to 10Mbit, not {text}")
+    return found
+
+
+def fitting_rate() -> int:
+    """Measure what this machine forwards, and say which rate fits."""
+    console.print("measuring what this machine forwards …")
+    found = fit.measure()
+    console.print(f"links of {format_rate(found.rate_bps())}: {found}", highlight=False, soft_wrap=True)
+    return found.rate_bps()
 
 
 def chosen(on: str, path: Path | None) -> tuple[Scenario, dict[str, Any], str]:
@@ -206,7 +245,7 @@ def run_demo(demo: Demo) -> int:
     with _started(demo, topology) as stack:
         _print_where(stack, demo.listen)
         stages: list[Stage] = []
-        watch = None if isinstance(stack, SimulatedStack) else RunWatch.of(stack.testbed)
+        watch = None if isinstance(stack, SimulatedStack) else RunWatch(stack.testbed)
         try:
             with watch or nullcontext():
                 try:
@@ -289,8 +328,9 @@ def _write_bundle(
         bundle.add_thresholds(map(vars, stack.thresholds()))
         bundle.add_queues(map(vars, stack.samples()))
         return bundle.finish(
-            meta=meta | ({"cpu": watch.summary()} if watch else {}),
-            validity_reasons=watch.reasons() if watch else [],
+            meta=meta | ({"cpu": watch.summary() | stack.host_delays.summary()} if watch else {}),
+            validity_reasons=[*watch.reasons(), *stack.host_delays.reasons()] if watch else [],
+            remarks=watch.remarks() if watch else [],
             watched=stack.records(WATCHED),
         )
 
@@ -299,7 +339,8 @@ def _command(demo: Demo) -> list[str]:
     """Return the command that repeats the demonstration, without its scenario and its folder."""
     tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
     ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
-    return ["sluice", "demo", "--on", demo.on, *tour, *ends]
+    rate = [] if demo.rate_bps is None else ["--rate", f"{demo.rate_bps}bit"]
+    return ["sluice", "demo", "--on", demo.on, *rate, *tour, *ends]
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

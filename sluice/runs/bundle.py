@@ -220,13 +220,18 @@ class BundleWriter:
         self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
 
     def finish(
-        self, *, meta: Mapping[str, Any], validity_reasons: Sequence[str], watched: Sequence[FlowRecord] = ()
+        self,
+        *,
+        meta: Mapping[str, Any],
+        validity_reasons: Sequence[str],
+        remarks: Sequence[str] = (),
+        watched: Sequence[FlowRecord] = (),
     ) -> dict[str, Any]:
         """Write the remaining rows and return the summary."""
         self._close()
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
-        valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
+        valid = {"ok": not validity_reasons, "reasons": list(validity_reasons), "remarks": list(remarks)}
         figures = summarise(read_figures(self._out))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
         if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
@@ -245,6 +250,7 @@ def write_bundle(
     thresholds: Sequence[ThresholdChange],
     samples: Sequence[PortSample],
     validity_reasons: Sequence[str],
+    remarks: Sequence[str] = (),
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
     watched: Sequence[FlowRecord] = (),
     interrupted: bool = False,
@@ -259,7 +265,7 @@ def write_bundle(
         if flow_samples is not None:
             bundle.add_samples(flow_samples)
         meta = {**meta, INTERRUPTED: interrupted}
-        return bundle.finish(meta=meta, validity_reasons=validity_reasons, watched=watched)
+        return bundle.finish(meta=meta, validity_reasons=validity_reasons, remarks=remarks, watched=watched)
 
 
 def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:

@@ -41,6 +41,7 @@ from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
 from sluice.runs.reserve import Reserve
 from sluice.runs.services import Process, Services
+from sluice.runs.validity import HostDelays
 from store import desired, observed
 from store import flows as flow_store
 from store.ages import age_s
@@ -82,6 +83,8 @@ class Stack:
     services: Services = field(init=False)
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
+    host_delays: HostDelays = field(default_factory=HostDelays)
+    """Of the agents that have ended."""
     _kernel: list[Provided] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -341,7 +344,10 @@ class Stack:
 
     def stop_agents(self) -> None:
         """Stop the agents. Each records its active flows as unfinished and delivers its records."""
+        ending = {service.name.removeprefix("agent-") for service in self.services.running}
         self.services.stop("agent-")
+        beats = observed.host_heartbeats(self.engine) if ending else {}
+        self.host_delays.add(beat for name, beat in beats.items() if name in ending)
 
     def stop(self) -> None:
         """Stop all processes. Stopping twice changes nothing."""

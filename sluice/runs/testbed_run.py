@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,13 @@ def run_on_testbed(
     report: Report = lambda progress: None,
     store: str | None = None,
     event_log: Path | None = None,
+    beside: Callable[[Stack], AbstractContextManager[object]] = lambda stack: nullcontext(),
 ) -> dict[str, Any]:
     """Run a scenario on real switches and real TCP and write its bundle. Returns the summary.
 
     `store` is the URL of a store that outlives the run. `event_log` is a file that gets each event
-    as a line of JSON. An interrupted run writes a bundle that says so, and raises Interrupted.
+    as a line of JSON. `beside` is open while flows run: an experiment can disturb the run there.
+    An interrupted run writes a bundle that says so, and raises Interrupted.
     """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
@@ -56,12 +58,12 @@ def run_on_testbed(
     _clear(out)
     web = WebSettings(event_log=event_log, fsync=store is not None)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
-        watch = RunWatch.of(stack.testbed)
+        watch = RunWatch(stack.testbed)
         background = stack.start_background()
         start_at = stack.start_agents(flows)
-        losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
+        tcp_before = tcp_counters(stack.testbed)
         interruption = ""
-        with watch:
+        with watch, beside(stack):
             try:
                 follow(stack, flows, start_at, report)
             except KeyboardInterrupt as signal:
@@ -70,9 +72,8 @@ def run_on_testbed(
                 )
             stack.reserve.release()  # the last measurements need some room, too
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
-        reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         stack.stop_agents()
-        reasons += fallback_reasons(stack)
+        reasons = [*watch.reasons(), *stack.host_delays.reasons(), *fallback_reasons(stack)]
         records = complete(_records(stack), flows, scenario, start_at)
         summary = write_bundle(
             out,
@@ -81,7 +82,7 @@ def run_on_testbed(
                 **machine_meta(scenario.seed),
                 "run_id": run_id,
                 "start_at": start_at,
-                "cpu": watch.summary(),
+                "cpu": watch.summary() | stack.host_delays.summary(),
                 "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
                 "background_bps": background_bps,
             },
@@ -89,6 +90,7 @@ def run_on_testbed(
             thresholds=stack.thresholds(),
             samples=stack.samples(),
             validity_reasons=[interruption, *reasons] if interruption else reasons,
+            remarks=watch.remarks(),
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
             interrupted=bool(interruption),
@@ -143,15 +145,6 @@ class _RecordedFigures:
 def _records(stack: Stack) -> list[FlowRecord]:
     """Return the records of the schedule's flows, with the endless ones."""
     return stack.records() + stack.records(BACKGROUND)
-
-
-def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Return where packets were lost outside the emulated queues, as reasons against validity."""
-    return [
-        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
-        for place in after
-        if after[place] > before.get(place, 0)
-    ]
 
 
 def fallback_reasons(stack: Stack) -> list[str]:

@@ -1,119 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the network and not the machine decided an emulated run: CPU load, packets that wait for
-the switch process, and ports that send late."""
+"""Whether the network and not the machine decided an emulated run, by what happened to its packets and flows.
+
+`RunWatch` compares two readings of switches and ports, `HostDelays` adds up what the agents report. Each reason names
+a consequence: packets forwarded late, ports served late, packets lost, flows started or answered late. A busy CPU
+alone is a remark.
+"""
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from policy.validity import CPU_LIMIT, LATE_LIMIT, LEAST_BUSY_S, REMEDY
-from runtime.machine_load import machine_ticks
+from policy.agents import HostHeartbeat
+from policy.validity import (
+    FORWARDED_LATE_LIMIT,
+    HOST_LATE_LIMIT,
+    LATE_LIMIT,
+    LEAST_BUSY_S,
+    NO_DELAYS,
+    REMEDY,
+    delays_between,
+    forwarded_late,
+    share_late,
+    total_delays,
+)
+from runtime.machine_load import Ticks, machine_ticks
 from topologies.testbed import PortService, Testbed
 
-CPU_SAMPLE_S = 0.5
-WAITING_SAMPLE_S = 0.02
-WAITING_LIMIT_BYTES = 65_536
-"""Limit of the memory of packets that wait for ovs-vswitchd. Its one thread moves every packet of
-a userspace datapath.
-
-These are about 28 full packets, which take it two milliseconds at worst. Its CPU time shows no
-overload. If packets come one by one, it is always busy at 12,000 packets a second, and almost none
-waits (p99: 4 packets). If packets come in batches, it moves many more.
-"""
-EXCEEDED_SHARE_LIMIT = 0.05
-"""The greatest share of the samples that may exceed a limit."""
+SWITCH = "ovs-vswitchd"
+BUSY = 0.9
+"""A remark says that the CPU was busier."""
 
 
-@dataclass
-class RunWatch:
-    """Samples the machine's CPU and the packets that wait for the switches during a run, and reads
-    how late ports were."""
+@dataclass(frozen=True)
+class Reading:
+    """Counters of a testbed at one moment."""
 
-    switch_pid: int
-    """Process id of ovs-vswitchd."""
-    service: Callable[[], Mapping[str, PortService]]
-    """Returns each port's sending time and lateness since its agent started."""
-    machine: list[float] = field(default_factory=list)
-    switch: list[float] = field(default_factory=list)
-    """Shares of one core."""
-    waiting_bytes: list[int] = field(default_factory=list)
-    late: dict[str, float] = field(default_factory=dict)
-    """Port id → lateness as a share of its sending time."""
+    at_s: float
+    machine: Ticks
+    switch_s: float
+    """CPU time of the thread that forwards the packets."""
+    switch_restarts: int
+    service: Mapping[str, PortService]
+    forwarding: tuple[int, ...]
+    losses: Mapping[str, int]
 
     @classmethod
-    def of(cls, testbed: Testbed) -> RunWatch:
-        return cls(testbed.pids["ovs-vswitchd"], testbed.port_service)
+    def of(cls, bed: Testbed) -> Reading:
+        report = bed.port_report()
+        return cls(
+            time.monotonic(),
+            machine_ticks(),
+            bed.switch_cpu_s(),
+            bed.restarts[SWITCH],
+            bed.port_service(report),
+            report.forwarding,
+            bed.losses(),
+        )
 
-    def __post_init__(self) -> None:
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="run-watch", daemon=True)
+
+class RunWatch:
+    """Judges what the machine did to the packets of a testbed while the context is open."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._after: Reading | None = None
 
     def __enter__(self) -> RunWatch:
-        self._service_before = self.service()
-        self._thread.start()
+        self._before = Reading.of(self._testbed)
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        if kind is None:
-            self.late = lateness(self._service_before, self.service())
-
-    def _sample(self) -> None:
-        last = self._cpu()
-        while not self._stop.wait(WAITING_SAMPLE_S):
-            self.waiting_bytes.append(_waiting_bytes(self.switch_pid))
-            if time.monotonic() - last[0] >= CPU_SAMPLE_S:
-                now = self._cpu()
-                seconds, busy, total, switch = (b - a for a, b in zip(last, now, strict=True))
-                self.machine.append(busy / max(total, 1))
-                self.switch.append(max(switch, 0) / os.sysconf("SC_CLK_TCK") / seconds)
-                last = now
-
-    def _cpu(self) -> tuple[float, int, int, int]:
-        return (time.monotonic(), *machine_ticks(), _process_ticks(self.switch_pid))
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, KeyboardInterrupt):
+            self._after = Reading.of(self._testbed)
 
     def reasons(self) -> list[str]:
         """Return why the run is not valid; empty if it is valid."""
-        found = []
-        busy = _share_above(self.machine, CPU_LIMIT)
-        if busy > EXCEEDED_SHARE_LIMIT:
-            found.append(f"the CPU was saturated (above {CPU_LIMIT:.0%}) in {busy:.0%} of the run; {REMEDY}")
-        behind = _share_above(self.waiting_bytes, WAITING_LIMIT_BYTES)
-        if behind > EXCEEDED_SHARE_LIMIT:
-            found.append(
-                f"ovs-vswitchd fell behind (more than {WAITING_LIMIT_BYTES} bytes of packets waited for it) in "
-                f"{behind:.0%} of the run; {REMEDY}"
-            )
-        found += [
-            f"the machine served port {port} late, by {share:.0%} of the port's sending time; {REMEDY}"
-            for port, share in self.late.items()
-            if share > LATE_LIMIT
-        ]
-        return found
+        return [] if self._after is None else reasons_between(self._before, self._after)
 
-    def summary(self) -> dict[str, float]:
-        """Return mean and peak CPU shares, and the bytes that waited for the switches, for meta.json."""
-        shares = {
-            f"{name}_{what}": round(value, 3)
-            for name, samples in (("machine_cpu", self.machine), ("switch_cpu", self.switch))
-            if samples
-            for what, value in (("mean", sum(samples) / len(samples)), ("peak", max(samples)))
-        }
-        if self.late:
-            shares["port_late_worst"] = round(max(self.late.values()), 4)
-        if not self.waiting_bytes:
-            return shares
-        ordered = sorted(self.waiting_bytes)
-        return shares | {
-            "waiting_for_switch_bytes_p99": ordered[int(0.99 * len(ordered))],
-            "waiting_for_switch_bytes_peak": ordered[-1],
-        }
+    def remarks(self) -> list[str]:
+        """Return what a reader should know although it is no reason against the run."""
+        return [] if self._after is None else remarks_between(self._before, self._after)
+
+    def summary(self) -> dict[str, Any]:
+        """Return mean CPU shares, the worst port and the forwarding delays, for meta.json."""
+        return {} if self._after is None else summary_between(self._before, self._after)
+
+
+def reasons_between(before: Reading, after: Reading) -> list[str]:
+    """Return why what happened between two readings does not represent a network."""
+    found = []
+    restarts = after.switch_restarts - before.switch_restarts
+    if restarts:
+        found.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
+    late = share_late(delays_between(before.forwarding, after.forwarding))
+    if late > FORWARDED_LATE_LIMIT:
+        found.append(f"{forwarded_late(late, 'of the run')}; {REMEDY}")
+    found += [
+        f"the machine served port {port} late, by {share:.0%} of the port's sending time; {REMEDY}"
+        for port, share in lateness(before.service, after.service).items()
+        if share > LATE_LIMIT
+    ]
+    return found + loss_reasons(before.losses, after.losses)
+
+
+def remarks_between(before: Reading, after: Reading) -> list[str]:
+    """Return a remark on a busy machine."""
+    busy = summary_between(before, after)["machine_cpu_mean"]
+    return [f"the CPU was {busy:.0%} busy"] if busy > BUSY else []
+
+
+def summary_between(before: Reading, after: Reading) -> dict[str, Any]:
+    """Return the figures behind `reasons_between`."""
+    busy, total = (b - a for a, b in zip(before.machine, after.machine, strict=True))
+    switch_s, seconds = after.switch_s - before.switch_s, after.at_s - before.at_s
+    late = lateness(before.service, after.service)
+    forwarding = delays_between(before.forwarding, after.forwarding)
+    return {
+        "machine_cpu_mean": round(busy / max(total, 1), 3),
+        "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
+        "port_late_worst": round(max(late.values(), default=0.0), 4),
+        "forwarding": list(forwarding),
+        "forwarded_late": round(share_late(forwarding), 4),
+    }
 
 
 def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:
@@ -129,23 +140,36 @@ def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]
     return found
 
 
-def _share_above(samples: Sequence[float], limit: float) -> float:
-    return sum(sample > limit for sample in samples) / max(len(samples), 1)
+def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Return where packets were lost outside the emulated queues, as reasons against validity."""
+    return [
+        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
+        for place in after
+        if after[place] > before.get(place, 0)
+    ]
 
 
-def _waiting_bytes(pid: int) -> int:
-    """Return the memory of the packets in the packet sockets of a process's network namespace."""
-    try:
-        lines = Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]
-    except OSError:  # the process has ended
-        return 0
-    return sum(int(line.split()[6]) for line in lines)
+@dataclass
+class HostDelays:
+    """How late hosts started flows and noted their ends, over all agents that a run has had."""
 
+    started: tuple[int, ...] = NO_DELAYS
+    answered: tuple[int, ...] = NO_DELAYS
 
-def _process_ticks(pid: int) -> int:
-    """Return the ticks of a process's first thread, which forwards the packets."""
-    try:
-        fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
-        return 0
-    return int(fields[11]) + int(fields[12])
+    def add(self, beats: Iterable[HostHeartbeat]) -> None:
+        """Add the last heartbeats of agents that have ended."""
+        beats = tuple(beats)
+        self.started = total_delays([self.started, *(beat.start_delays for beat in beats)])
+        self.answered = total_delays([self.answered, *(beat.answer_delays for beat in beats)])
+
+    def reasons(self) -> list[str]:
+        """Return why the hosts' part of the run is not valid."""
+        return [
+            f"hosts {what} {share:.1%} of the flows later than after the flow's ideal FCT; {REMEDY}"
+            for what, counts in (("started", self.started), ("answered", self.answered))
+            if (share := share_late(counts)) > HOST_LATE_LIMIT
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the distributions, for meta.json."""
+        return {"start_delays": list(self.started), "answer_delays": list(self.answered)}

@@ -121,14 +121,14 @@ def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Calla
     """HTB sends at half the port's rate, as it does with late timers."""
     with start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed:
         install(bed, queue_of_tag=lambda tag: 7)
-        reports = [bed.port_service()]
+        reports = [bed.port_service(bed.port_report())]
         for half in (False, True):
             if half:
                 argv = ["tc", "class", "change", "dev", "s1-eth1", "parent", "1:", "classid", "1:fffe", "htb"]
                 bed.exec(None, [*argv, "rate", f"{RATE_BPS // 2}bit", "burst", "5000", "cburst", "5000"])
             with ConstantBacklog(bed):
                 time.sleep(2)
-            reports.append(bed.port_service())
+            reports.append(bed.port_service(bed.port_report()))
     first, then = (lateness(*pair)["s1:1"] for pair in pairwise(reports))
     assert first < 0.1
     assert 0.5 < then < 1.1, "twice the time that it should take"

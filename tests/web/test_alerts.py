@@ -152,10 +152,13 @@ def test_page__says_that_its_figures_are_not_valid_and_why(
     open_dashboard(page, server)
     until(page, "document.body.dataset.valid === 'null'")
     until(page, "document.querySelector('#alerts-notes').textContent.includes('sluice port-agent')")
-    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
+    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7}, 0.3)):
         page.wait_for_selector("#validity-banner:not([hidden])")
         text = page.inner_text("#validity-banner")
-        assert "What the page shows is not valid. The CPU was 99% busy in the last 10 s" in text
+        assert (
+            "What the page shows is not valid. The switch forwarded 30.0% of the packets in the last 10 s"
+            in text
+        )
         assert "served port s1:2 late, by 30% of its sending time" in text
         assert "7 packets were lost outside the emulated queues" in text
         assert "Lower the rates or the load" in text
@@ -196,7 +199,7 @@ def test_page__alerts_fit_each_width_and_work_with_the_keyboard(page: Page, shar
     down = [
         Alert("agent-down", f"h{i}", "firing", 1, 1e9, 1e9, None, 1, 9, None, long, long) for i in range(9)
     ]
-    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7})):
+    with reporting(engine, MachineStatus(10.0, 0.99, {"s1:2": 0.3}, {"queues of s1-eth1": 7}, 0.3)):
         open_dashboard(page, shared_server)
         page.wait_for_selector("#validity-banner:not([hidden])")
         put_changes(engine, [Change(alert, alert) for alert in down], [], 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 from policy.entries import entries
 from policy.metrics import distribution, summarise, summarise_watched
 from policy.records import FlowRecord
+from policy.validity import FORWARDED_LATE_LIMIT, HOST_LATE_LIMIT, LATE_LIMIT
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures
@@ -45,13 +46,43 @@ Small flows have at most 100 KB, medium flows at most 10 MB; both limits scale w
 counted, never dropped: they have no FCT."""
 
 _VALID = """\
-`valid.ok` is false if the machine, and not the network, decided the result. `valid.reasons` says why:
+`valid.ok` is false if the machine, and not the network, decided the result. `valid.reasons` says why. Each reason is
+something that happened to packets or flows, measured against the scenario's own times:"""
 
-- the CPU was saturated;
-- packets waited for the switch process;
-- the machine served a port late, by more than 5 % of the time of what the port sent;
-- packets were lost outside the emulated queues;
-- a host could not do what the scheme asks, for example run its congestion control."""
+_REASONS = (
+    (
+        "packets were forwarded late",
+        "the time from a packet's arrival at a switch to its departure at another port, of one packet in sixteen",
+        f"{FORWARDED_LATE_LIMIT:.0%} later than after the time of a full frame at that port",
+    ),
+    (
+        "a port was served late",
+        "the time in which the port had packets and did not send at its rate",
+        f"{LATE_LIMIT:.0%} of the port's sending time",
+    ),
+    (
+        "flows were started late",
+        "the delay of each flow's start in the schedule",
+        f"{HOST_LATE_LIMIT:.0%} later than after the flow's ideal FCT",
+    ),
+    (
+        "flows were answered late",
+        "the time from the arrival of the last byte to the receiver's answer",
+        f"{HOST_LATE_LIMIT:.0%} later than after the flow's ideal FCT",
+    ),
+    (
+        "packets were lost outside the emulated queues",
+        "drops of interfaces, sockets and other queues",
+        "none",
+    ),
+    ("the switch was restarted", "restarts of `ovs-vswitchd`", "none"),
+    ("a host could not do what the scheme asks", "for example run its congestion control", "none"),
+)
+
+_NOT_BUSY = """\
+A busy CPU is no reason, but a remark (`valid.remarks`). `meta.json` has the CPU shares and all distributions in `cpu`.
+The experiment [`validity`](../measurements/soundness.md#the-verdict) disturbs runs. It shows that the limits separate
+runs that agree with a quiet one from runs that do not."""
 
 _READ = """\
 import pyarrow.compute as pc
@@ -98,6 +129,8 @@ def text() -> str:
         _summary(),
         "## Valid or not",
         _VALID,
+        table(("reason", "measured", "limit"), _REASONS),
+        _NOT_BUSY,
         "## `flows.parquet`",
         "One row for each flow of the schedule. Endless flows are there, too, with the source `background`.",
         _flows(),

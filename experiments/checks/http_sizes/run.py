@@ -82,7 +82,7 @@ def _run(point: Point, mode: str, out: Path) -> Run:
         stack.start_agents([])
         servers = [_serve(stack, host, mode, out) for host in sorted({flow.src for flow in flows})]
         try:
-            with RunWatch.of(stack.testbed) as watch:
+            with RunWatch(stack.testbed) as watch:
                 times_ms = _fetch(stack, flows)
         finally:
             for process in servers:

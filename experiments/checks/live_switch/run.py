@@ -31,8 +31,8 @@ from sluice.commands.arguments import at_least_one, seconds
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from sluice.runs.testbed_run import complete, loss_reasons
-from sluice.runs.validity import RunWatch
+from sluice.runs.testbed_run import complete
+from sluice.runs.validity import RunWatch, loss_reasons
 from sluice.terminal import console
 from store import desired, observed
 from store import flows as flow_store
@@ -119,7 +119,7 @@ def run_seed(given: Given, seed: int) -> Outcome:
     with Stack.start(scenario, topology, out / "run") as stack:
         start_at = stack.start_agents(flows)
         losses = stack.testbed.losses()
-        with RunWatch.of(stack.testbed) as watch:
+        with RunWatch(stack.testbed) as watch:
             run_until(stack, start_at + LEAD_S / 2)
             _switch_through(stack, [(s, policies[s]) for s in order], given["every"], start_at, outcome)
             wait_for_records(stack, len(finite), start_at + ends_s + scenario.grace_s)

@@ -7,7 +7,7 @@ import pytest
 
 import topologies
 from policy.agents import QueueCounters
-from policy.validity import MachineStatus
+from policy.validity import DELAYS, MachineStatus, delay_class
 from runtime.command import CommandFailed
 from runtime.machine_load import Ticks, machine_ticks
 from topologies.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
@@ -24,23 +24,27 @@ class Machine:
     ticks: Ticks = field(default_factory=lambda: Ticks(0, 0))
     sent_bytes: int = 0
     late_ns: int = 0
+    forwarding: list[int] = field(default_factory=lambda: [0] * DELAYS)
     lost: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.watch = MachineWatch(lambda: dict(self.lost), lambda: self.ticks, lambda: self.now_s)
 
     def second(
-        self, *, busy: float = 0.3, load: float = 0.5, late: float = 0.0, lost: int = 0
+        self, *, busy: float = 0.3, load: float = 0.5, late: float = 0.0, lost: int = 0, slow: float = 0.0
     ) -> MachineStatus | None:
-        """Pass a second: the share of busy cores, of the port's rate, of its sending time that is late."""
+        """Pass a second: the share of busy cores, of the port's rate, of its sending time that is late,
+        of the packets that take the switch longer than a frame."""
         self.now_s += 1
+        self.forwarding[0] += round(100 * (1 - slow))
+        self.forwarding[delay_class(3.0, 1.0)] += round(100 * slow)
         self.ticks = Ticks(self.ticks.busy + round(200 * busy), self.ticks.total + 200)
         self.sent_bytes += round(load * RATE_BPS / 8)
         self.late_ns += round(late * load * 1e9)
         self.lost = {"queues of s1-eth1": self.lost.get("queues of s1-eth1", 1000) + lost}
         self.watch.count_losses()
         queues = (QueueCounters(1, self.sent_bytes, 0, 0, 0),)
-        return self.watch.look(GRAPH.ports, {"s1:1": queues}, {"s1:1": self.late_ns})
+        return self.watch.look(GRAPH.ports, {"s1:1": queues}, {"s1:1": self.late_ns}, tuple(self.forwarding))
 
     def seconds(self, count: int, **how: float) -> MachineStatus:
         for _ in range(count):
@@ -61,13 +65,14 @@ def test_watch__a_machine_that_keeps_up() -> None:
     assert status == MachineStatus(WINDOW_S, 0.3)
 
 
-def test_watch__cpu_lateness_and_losses_of_the_last_seconds_only() -> None:
+def test_watch__cpu_late_packets_and_ports_and_losses_of_the_last_seconds_only() -> None:
     machine = Machine()
     machine.seconds(20)
-    status = machine.seconds(10, busy=0.99, late=0.25, lost=3)
+    status = machine.seconds(10, busy=0.99, late=0.25, lost=3, slow=0.1)
     assert status.cpu_busy == 0.99
     assert status.late == {"s1:1": 0.25}
     assert status.lost == {"queues of s1-eth1": 30}
+    assert status.forwarded_late == 0.1
     assert machine.seconds(11) == MachineStatus(WINDOW_S, 0.3)
 
 
@@ -90,7 +95,7 @@ def test_watch__commands_that_fail_are_no_losses() -> None:
 
     watch = MachineWatch(fails, lambda: Ticks(0, 1), lambda: 0.0)
     watch.count_losses()
-    assert watch.look(GRAPH.ports, {}, {}) is None
+    assert watch.look(GRAPH.ports, {}, {}, (0,) * DELAYS) is None
 
 
 def test_switch_losses__of_the_ports_of_sluice_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from policy.entries import write
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.schemes import SCHEMES
-from policy.validity import MachineStatus
+from policy.validity import NO_DELAYS, MachineStatus
 from runtime.command import CommandFailed
 from runtime.machine_load import Ticks
 from topologies.commands import switches as commands
@@ -63,6 +63,9 @@ class FakeProgram:
 
     def late_ns(self, ifname: str) -> int:
         return 6
+
+    def forwarding(self) -> tuple[int, ...]:
+        return NO_DELAYS
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         return (QueueCounters(1, 2, 3, 4, 5),) * 8

@@ -36,7 +36,7 @@ FIRING = Alert(
     "20 % of 90 flows",
     "lower the load",
 )
-BUSY = MachineStatus(10.0, 0.99)
+BUSY = MachineStatus(10.0, 0.99, forwarded_late=0.3)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_validity__by_what_the_port_agent_reports(
     put_agent(engine, "ports", port_heartbeat(machine=machine))
     found = snapshot(client)["validity"]
     assert found["valid"] is valid
-    assert [reason["kind"] for reason in found["reasons"]] == ([] if valid else ["cpu"])
+    assert [reason["kind"] for reason in found["reasons"]] == ([] if valid else ["forwarded"])
     assert scrape(client)["sluice_figures_valid"] == {(): float(valid)}
 
 

@@ -71,7 +71,9 @@ def network(engine: Engine, client: Client) -> Network:
     network.heartbeats(2)
     ports = {"s1:2": (queue_counters(),)}
     put_agent(
-        engine, "ports", port_heartbeat(ports=ports, version=VERSION, machine=MachineStatus(10.0, 0.99))
+        engine,
+        "ports",
+        port_heartbeat(ports=ports, version=VERSION, machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)),
     )
     firing = Alert(
         "agent-down", "h9", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"

@@ -70,7 +70,7 @@ export interface Validity {
 
 /** Why the figures show the machine and not the network. */
 export interface Flaw {
-  kind: "cpu" | "late" | "lost" | "clock";
+  kind: "forwarded" | "late" | "lost" | "clock";
   where: string;
   problem: string;
   remedy: string;

@@ -106,14 +106,14 @@ def test_picture__what_is_not_valid_and_which_alerts_fire(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow_clock(monkeypatch)
-    put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99)))
+    put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)))
     firing = Alert(
         "agent-down", "h3", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
     )
     pending = replace(firing, subject="h4", state=State.PENDING)
     put_changes(engine, [Change(None, firing), Change(None, pending)], [], 1.0)
     text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
-    assert "the figures are not valid: the CPU was 99% busy in the last 10 s" in text
+    assert "the figures are not valid: the switch forwarded 30.0% of the packets in the last 10 s" in text
     assert "alert agent-down h3: silent; restart it" in text
     assert "h4" not in text
 

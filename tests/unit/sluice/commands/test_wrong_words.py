@@ -91,6 +91,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "compare --baseline": ("compare BUNDLE", ("", "x")),
     "demo scenario": ("demo _ --on simulator", FILES),
     "demo --plugin": (DEMO, PLUGINS),
+    "demo --rate": (DEMO, ("", "x", "5", "-1Mbit", "20Mbit", "1kbit")),
     "demo --on": (DEMO, ("", "x")),
     "demo --duration": (DEMO, TIMES),
     "demo --tour-seconds": (f"{DEMO} --tour", TIMES),

@@ -27,7 +27,7 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
         samples=[PortSample(1.0, "s1:1", (5, 6), (1, 1))],
         validity_reasons=["the CPU was saturated"],
     )
-    assert summary["valid"] == {"ok": False, "reasons": ["the CPU was saturated"]}
+    assert summary["valid"] == {"ok": False, "reasons": ["the CPU was saturated"], "remarks": []}
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert json.loads((tmp_path / "meta.json").read_text())["seed"] == 4
     rows = read_flows(tmp_path)

@@ -1,90 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from policy.records import UNFINISHED
 from policy.schedule import ScheduledFlow
-from runtime.wait import wait_until
+from policy.validity import NO_DELAYS, delay_class
+from runtime.machine_load import Ticks
 from sluice.runs.files import scenario_from_file
 from sluice.runs.tcp_counters import difference
-from sluice.runs.testbed_run import complete, loss_reasons
-from sluice.runs.validity import RunWatch, lateness
+from sluice.runs.testbed_run import complete
+from sluice.runs.validity import (
+    HostDelays,
+    Reading,
+    lateness,
+    loss_reasons,
+    reasons_between,
+    remarks_between,
+    summary_between,
+)
+from tests.kit.heartbeats import host_heartbeat
 from topologies.testbed import PortService
 
 FLOW = ScheduledFlow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
 
 
-def watch(
-    machine: list[float],
-    waiting_bytes: Sequence[int] = (),
+def reading(
+    at_s: float = 0.0,
     *,
-    service: Callable[[], Mapping[str, PortService]] = dict,
-) -> RunWatch:
-    return RunWatch(os.getpid(), service, machine, [], list(waiting_bytes))
+    busy: int = 0,
+    restarts: int = 0,
+    service: Mapping[str, PortService] | None = None,
+    forwarding: tuple[int, ...] = NO_DELAYS,
+    losses: Mapping[str, int] | None = None,
+) -> Reading:
+    ticks = Ticks(busy, round(200 * at_s))
+    return Reading(at_s, ticks, at_s / 2, restarts, service or {}, forwarding, losses or {})
 
 
-def test_run_watch__a_few_busy_moments_are_no_saturation() -> None:
-    assert watch([0.99] + [0.5] * 39, [10**6] + [0] * 39).reasons() == []
+def delays(early: int, late: int) -> tuple[int, ...]:
+    """Return delays of half a unit and of two."""
+    counts = list(NO_DELAYS)
+    counts[delay_class(0.5, 1)], counts[delay_class(2, 1)] = early, late
+    return tuple(counts)
 
 
-def test_run_watch__says_what_was_saturated_and_for_how_long() -> None:
-    (reason,) = watch([0.99] * 4 + [0.3] * 6).reasons()
-    assert "the CPU was saturated" in reason
-    assert "40%" in reason
+def test_reasons__a_busy_machine_that_forwards_in_time_is_valid() -> None:
+    before, after = reading(), reading(10.0, busy=2000, forwarding=delays(98, 2))
+    assert reasons_between(before, after) == []
+    assert remarks_between(before, after) == ["the CPU was 100% busy"]
+    assert remarks_between(before, reading(10.0, busy=1000)) == []
+    figures = summary_between(before, after)
+    assert (figures["machine_cpu_mean"], figures["switch_cpu_mean"]) == (1.0, 0.5)
+    assert figures["forwarded_late"] == 0.02
 
 
-def test_run_watch__says_how_long_packets_waited_for_the_switch() -> None:
-    (reason,) = watch([0.5] * 10, [100_000] * 3 + [2304] * 7).reasons()
-    assert "ovs-vswitchd fell behind" in reason
-    assert "30%" in reason
+def test_reasons__each_consequence_is_named() -> None:
+    before = reading(
+        service={
+            "s1:1": PortService(10.0, 1.0),
+            "s1:2": PortService(7.0, 5.0),
+            "s1:3": PortService(0.0, 0.0),
+        },
+        losses={"a": 3, "b": 1},
+    )
+    after = reading(
+        30.0,
+        restarts=1,
+        service={
+            "s1:1": PortService(30.0, 3.0),
+            "s1:2": PortService(17.0, 5.1),
+            "s1:3": PortService(0.5, 0.4),
+        },
+        forwarding=delays(90, 10),
+        losses={"a": 3, "b": 4},
+    )
+    restarted, forwarded, served, lost = reasons_between(before, after)
+    assert "the testbed restarted it 1 times" in restarted
+    assert "forwarded 10.0% of the packets of the run later than" in forwarded
+    assert "served port s1:1 late, by 10% " in served
+    assert lost == "3 packets were lost outside the emulated queues: b"
+    assert summary_between(before, after)["port_late_worst"] == 0.1
 
 
-def test_run_watch__sees_packets_that_nobody_takes() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("packet sockets need root")
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003)) as unread:
-        unread.bind(("lo", 0x0003))
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            for _ in range(10):
-                sender.sendto(bytes(1000), ("127.0.0.1", 9))
-        with watch([]) as measured:
-            wait_until(lambda: measured.waiting_bytes and measured.waiting_bytes[-1] > 10_000, "packets wait")
-    assert measured.summary()["waiting_for_switch_bytes_peak"] > 10_000
-
-
-def test_run_watch__says_which_port_was_late_and_how_much() -> None:
-    looks = [
-        {"s1:1": PortService(10.0, 1.0), "s1:2": PortService(7.0, 5.0), "s1:3": PortService(0.0, 0.0)},
-        {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(17.0, 5.1), "s1:3": PortService(0.5, 0.4)},
-    ]
-    looks.reverse()
-    with watch([], service=looks.pop) as measured:
-        measured.machine.clear()
-    assert measured.late == {"s1:1": pytest.approx(0.1), "s1:2": pytest.approx(0.01)}
-    (reason,) = measured.reasons()
-    assert "served port s1:1 late, by 10% " in reason
-    assert measured.summary()["port_late_worst"] == 0.1
+def test_host_delays__add_up_over_all_agents_of_a_run() -> None:
+    hosts = HostDelays()
+    hosts.add([host_heartbeat(start_delays=delays(95, 5), answer_delays=delays(100, 0))])
+    assert hosts.reasons() == []
+    hosts.add([host_heartbeat(start_delays=delays(0, 10)), host_heartbeat(answer_delays=delays(0, 100))])
+    started, answered = hosts.reasons()
+    assert started.startswith("hosts started 13.6% of the flows later")
+    assert answered.startswith("hosts answered 50.0% of the flows later")
+    assert sum(hosts.summary()["start_delays"]) == 110
 
 
 def test_lateness__a_port_agent_that_started_anew_counts_from_zero() -> None:
     before = {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(30.0, 3.0)}
     after = {"s1:1": PortService(10.0, 0.5), "s1:2": PortService(0.5, 0.4), "s1:3": PortService(2.0, 0.0)}
     assert lateness(before, after) == {"s1:1": 0.05, "s1:3": 0.0}, "of half a second nothing is said"
-
-
-@pytest.mark.alone
-def test_run_watch__measures_this_process() -> None:
-    with watch([]) as measured:
-        wait_until(lambda: sum(i * i for i in range(300_000)) and len(measured.switch) >= 2, "two samples")
-    assert max(measured.switch) > 0.1
-    assert max(measured.machine) <= 1.0
-    assert measured.summary()["switch_cpu_peak"] == round(max(measured.switch), 3)
 
 
 def test_loss_reasons__only_what_was_lost_during_the_run() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from policy.alert_rules import DEFAULT_RULES, AlertRule, Figure
 from policy.records import FlowRecord
-from policy.validity import CPU, Flaw
+from policy.validity import FORWARDED, Flaw
 from store.flow_columns import FlowColumns
 from store.observed import AgentRow
 from tests.kit.heartbeats import host_heartbeat
@@ -126,7 +126,7 @@ def test_agents__one_alert_for_each() -> None:
 
 
 def test_validity__names_the_reasons() -> None:
-    flaws = [Flaw(CPU, "ports", f"reason {i}", "mend it") for i in range(5)]
+    flaws = [Flaw(FORWARDED, "ports", f"reason {i}", "mend it") for i in range(5)]
     rules = [AlertRule("v", Figure.INVALID)]
     (found,) = findings(rules, lambda at: columns(), [], flaws, now=NOW, age_s=0.0)
     assert found.above
