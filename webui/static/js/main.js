@@ -38,8 +38,8 @@ import { showWatched } from "./watched.js";
 
 const model = new Model();
 const address = new Address();
-/** The port that each card shows; empty: all ports, or none yet. */
-const choice = { thresholds: "", queues: "" };
+/** The port whose thresholds are shown; empty: all ports. */
+let thresholdsPort = "";
 const selects = {
   thresholds: byId("thresholds-port", HTMLSelectElement),
   queues: byId("queues-port", HTMLSelectElement),
@@ -96,23 +96,23 @@ function redraw() {
   if (document.hidden) return;
   charts.fct.draw(fctView(model, colour));
   charts.misses.draw(missesView(model, colour));
-  charts.thresholds.draw(thresholdsView(model, choice.thresholds, colour));
-  charts.queues.draw(queuesView(model, choice.queues, colour));
-  topology.draw(model, choice.queues);
+  charts.thresholds.draw(thresholdsView(model, thresholdsPort, colour));
+  charts.queues.draw(queuesView(model, colour));
+  topology.draw(model, model.port);
   controls.show();
 }
 
 function fillPorts() {
   const ports = model.ports();
-  if (!choice.queues && ports.length) choice.queues = busiest(ports);
+  if (!model.port && ports.length) model.showPort(busiest(ports));
   const options = ports.map((id) => ({ value: id, text: portLabel(id) }));
   fillSelect(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
   fillSelect(selects.queues, options);
-  selects.thresholds.value = choice.thresholds;
-  selects.queues.value = choice.queues;
-  const text = choice.queues ? `Port ${choice.queues}…` : "";
+  selects.thresholds.value = thresholdsPort;
+  selects.queues.value = model.port;
+  const text = model.port ? `Port ${model.port}…` : "";
   if (menuButton.textContent !== text) menuButton.textContent = text;
-  menuButton.disabled = !choice.queues;
+  menuButton.disabled = !model.port;
 }
 
 /**
@@ -146,7 +146,7 @@ function choosePort(id) {
 
 /** @param {string} id */
 function openPortMenu(id) {
-  if (id !== choice.queues) choosePort(id);
+  if (id !== model.port) choosePort(id);
   portMenu.open(id);
 }
 
@@ -208,7 +208,7 @@ const handlers = {
 
 /** Fetches the history again. */
 async function reload() {
-  await loadHistory(model, choice.queues);
+  await loadHistory(model);
   redraw();
 }
 
@@ -220,7 +220,7 @@ function listen() {
   period.addEventListener("change", () => address.set({ windowS: Number(period.value), range: null }));
   selects.thresholds.addEventListener("change", () => address.set({ thresholds: selects.thresholds.value }));
   selects.queues.addEventListener("change", () => address.set({ queues: selects.queues.value }));
-  menuButton.addEventListener("click", () => openPortMenu(choice.queues));
+  menuButton.addEventListener("click", () => openPortMenu(model.port));
   startClasses(model);
 }
 
@@ -237,8 +237,8 @@ function adopt({ windowS, traffic, range, times, thresholds, queues }) {
   model.source = traffic;
   if (stale) model.held = range; // an equal range stays the same object, by which answers know their question
   model.times = times;
-  choice.thresholds = thresholds;
-  choice.queues = queues || choice.queues;
+  thresholdsPort = thresholds;
+  model.showPort(queues || model.port);
   byId("window", HTMLSelectElement).value = String(windowS);
   byId("traffic", HTMLSelectElement).value = traffic;
   return stale;
@@ -246,14 +246,13 @@ function adopt({ windowS, traffic, range, times, thresholds, queues }) {
 
 /** @param {State} state */
 function followAddress(state) {
-  const { source } = model;
-  const port = choice.queues;
+  const { source, port } = model;
   const stale = adopt(state);
   fillPorts();
   redraw();
   if (model.snapshot) showFigures(model, model.snapshot);
   if (stale) report(reload());
-  else if (port !== choice.queues) report(loadRates(model, choice.queues).then(redraw));
+  else if (port !== model.port) report(loadRates(model).then(redraw));
   if (source !== model.source) report(scoreboard.load());
   report(hostView.load());
   report(flowList.adopt());
@@ -291,4 +290,4 @@ report(load());
 report(hostView.load());
 report(flowList.adopt());
 // For the browser tests and for the console.
-Object.assign(window, { sluice: { model, charts, choice } });
+Object.assign(window, { sluice: { model, charts } });
