@@ -3,8 +3,9 @@
 
 `make bench-page` prints the figures. The rows are synthetic (`tests/web/synthetic.py`), so no root is needed. CPU times
 are those of the page's main thread; frames and long tasks are by the clock, so they need an idle machine. Memory is
-the heap after a garbage collection: of the page, and of a second model that gets the snapshots of days within
-seconds. In them every port changes its thresholds each CHANGE_S.
+the heap after a garbage collection: of the page, and of a second model that gets two hours of snapshots within
+seconds, then those of days with one each CHANGE_S, then those of a night. In them a port changes its thresholds each
+CHANGE_S.
 """
 
 from __future__ import annotations
@@ -59,19 +60,21 @@ MEASURE = """async (seconds) => {
     }));
     return {frames: speed.frames.slice(1), tasks: speed.tasks, chart: speed.chart};
 }"""
-# Feeds a model with as many snapshots like the page's own, one for each second.
-FEED = """async ([seconds, isHeld, changeS]) => {
+# Feeds a model with snapshots like the page's own, one for each `stepS` of that time.
+FEED = """async ([seconds, stepS, isHeld, changeS]) => {
     const {Model} = await import('/static/js/pure/model.js');
     const {topology, port, snapshot} = sluice.model;
     window.fed ??= Object.assign(new Model(), {topology, port, windowS: 3600, snapshot: structuredClone(snapshot)});
     const {ports, thresholds} = fed.snapshot;
     const names = Object.keys(ports);
     fed.held = isHeld ? {from: fed.now - 300, to: fed.now} : null;
-    for (let second = 0; second < seconds; second++) {
-        const at = fed.now + 1;
-        for (const name of names) ports[name].at = at;
-        for (let i = second % changeS; i < names.length; i += changeS)
-            thresholds[names[i]] = {...thresholds[names[i]], at, thresholds_bytes: [second, at, 4 * at]};
+    for (let second = 0; second < seconds; second += stepS) {
+        const at = fed.now + stepS;
+        for (const [i, name] of names.entries()) {
+            ports[name] = {...ports[name], at, queue_rates_bps: [at, i, second, 0.5, 0, 0, 0, 0]};
+            if ((i + second) % changeS < stepS)
+                thresholds[name] = {...thresholds[name], at, thresholds_bytes: [second, at, 4 * at]};
+        }
         fed.take({...fed.snapshot, at});
     }
 }"""
@@ -160,12 +163,12 @@ def _memory(page: Page, days: float) -> dict[str, float]:
     """Return the heap of the page, and what a model adds to it in that many days, and in a night with a held range."""
     session = page.context.new_cdp_session(page)
     found = {"page_heap_mb": _heap_mb(session)}
-    for name, feed_s, is_held in (
-        ("after_2_h", 7200, False),
-        (f"after_{days:g}_days", days * DAY_S, False),
-        ("held_overnight", HELD_S, True),
+    for name, feed_s, step_s, is_held in (
+        ("after_2_h", 7200, 1, False),
+        (f"after_{days:g}_days", days * DAY_S, CHANGE_S, False),
+        ("held_overnight", HELD_S, CHANGE_S, True),
     ):
-        page.evaluate(FEED, [feed_s, is_held, CHANGE_S])
+        page.evaluate(FEED, [feed_s, step_s, is_held, CHANGE_S])
         found[f"model_mb_{name}"] = _heap_mb(session) - found["page_heap_mb"]
     return found
 

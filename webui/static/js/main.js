@@ -11,7 +11,7 @@ import { showAlerts } from "./alerts.js";
 import { Chart } from "./chart.js";
 import { startClasses } from "./classes.js";
 import { Control } from "./control.js";
-import { byId } from "./dom.js";
+import { byId, setOptions, setText } from "./dom.js";
 import { EventFilter } from "./event-filter.js";
 import { FlowList } from "./flow-list.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
@@ -34,6 +34,7 @@ import { Scoreboard } from "./scoreboard.js";
 import { colour, onThemeChange, startTheme } from "./theme.js";
 import { TimeControls } from "./time-controls.js";
 import { TopologyView } from "./topology.js";
+import { follow, report, showTrouble } from "./trouble.js";
 import { showWatched } from "./watched.js";
 
 const model = new Model();
@@ -91,9 +92,7 @@ const menuButton = byId("port-open", HTMLButtonElement);
 const scoreboard = new Scoreboard(model);
 const control = new Control(model, () => loadPolicies(model).then(redraw));
 
-/** A hidden tab keeps its data up to date, and draws when it is shown again. */
 function redraw() {
-  if (document.hidden) return;
   charts.fct.draw(fctView(model, colour));
   charts.misses.draw(missesView(model, colour));
   charts.thresholds.draw(thresholdsView(model, thresholdsPort, colour));
@@ -106,24 +105,12 @@ function fillPorts() {
   const ports = model.ports();
   if (!model.port && ports.length) model.showPort(busiest(ports));
   const options = ports.map((id) => ({ value: id, text: portLabel(id) }));
-  fillSelect(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
-  fillSelect(selects.queues, options);
+  setOptions(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
+  setOptions(selects.queues, options);
   selects.thresholds.value = thresholdsPort;
   selects.queues.value = model.port;
-  const text = model.port ? `Port ${model.port}…` : "";
-  if (menuButton.textContent !== text) menuButton.textContent = text;
+  setText(menuButton, model.port ? `Port ${model.port}…` : "");
   menuButton.disabled = !model.port;
-}
-
-/**
- * @param {HTMLSelectElement} select
- * @param {{ value: string, text: string }[]} options
- */
-function fillSelect(select, options) {
-  const key = JSON.stringify(options);
-  if (select.dataset.key === key) return;
-  select.dataset.key = key;
-  select.replaceChildren(...options.map(({ value, text }) => new Option(text, value)));
 }
 
 /** @param {string} id */
@@ -150,11 +137,8 @@ function openPortMenu(id) {
   portMenu.open(id);
 }
 
-/** @param {Promise<unknown>} promise */
-function report(promise) {
-  promise.catch((error) => console.warn("sluice:", error.message));
-}
-
+/** What the page loads, as it names it if that fails. */
+const [LIVE, HISTORY, SCORES, HOST, FLOWS] = ["live picture", "history", "scoreboard", "host", "flows"];
 let figuresAt = 0;
 
 /**
@@ -190,19 +174,21 @@ const handlers = {
     control.notice(snapshot.policy);
     if (portMenu.dialog.open) portMenu.show();
     redraw();
-    report(load().then(() => followUp(snapshot)));
-    report(load().then(() => scoreboard.follow(snapshot.at)));
-    report(hostView.follow(snapshot.at));
-    report(flowList.follow(snapshot.at));
+    showTrouble(LIVE, "");
+    follow(HISTORY, () => load().then(() => followUp(snapshot)));
+    follow(SCORES, () => load().then(() => scoreboard.follow(snapshot.at)));
+    follow(HOST, () => hostView.follow(snapshot.at));
+    follow(FLOWS, () => flowList.follow(snapshot.at));
   },
   event(event) {
     // Events before the first snapshot are older than the page.
     if (model.takeEvent(event) && model.snapshot) announceEvent(model, event);
     showEvents(model, eventFilter);
   },
+  trouble: (problem) => showTrouble(LIVE, problem),
   state: showLiveState,
   resumed() {
-    report(loadNetwork(model).then(reload));
+    report(HISTORY, loadNetwork(model).then(reload));
   },
 };
 
@@ -215,7 +201,6 @@ async function reload() {
 function listen() {
   const period = byId("window", HTMLSelectElement);
   const traffic = byId("traffic", HTMLSelectElement);
-  document.addEventListener("visibilitychange", redraw);
   traffic.addEventListener("change", () => address.set({ traffic: /** @type {Source} */ (traffic.value) }));
   period.addEventListener("change", () => address.set({ windowS: Number(period.value), range: null }));
   selects.thresholds.addEventListener("change", () => address.set({ thresholds: selects.thresholds.value }));
@@ -251,11 +236,11 @@ function followAddress(state) {
   fillPorts();
   redraw();
   if (model.snapshot) showFigures(model, model.snapshot);
-  if (stale) report(reload());
-  else if (port !== model.port) report(loadRates(model).then(redraw));
-  if (source !== model.source) report(scoreboard.load());
-  report(hostView.load());
-  report(flowList.adopt());
+  if (stale) report(HISTORY, reload());
+  else if (port !== model.port) report(HISTORY, loadRates(model).then(redraw));
+  if (source !== model.source) report(SCORES, scoreboard.load());
+  report(HOST, hostView.load());
+  report(FLOWS, flowList.adopt());
 }
 
 /** @type {Promise<void> | null} */
@@ -286,8 +271,8 @@ address.follow(followAddress);
 showEvents(model, eventFilter);
 redraw();
 startLive(handlers);
-report(load());
-report(hostView.load());
-report(flowList.adopt());
+report(HISTORY, load());
+report(HOST, hostView.load());
+report(FLOWS, flowList.adopt());
 // For the browser tests and for the console.
 Object.assign(window, { sluice: { model, charts } });

@@ -6,7 +6,7 @@
 /** @import { Cell, Row, SizeClass } from "./pure/scoreboard.js" */
 
 import { get } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren } from "./dom.js";
 import { time } from "./pure/format.js";
 import { HEADINGS, scoreCurves, scoreRows } from "./pure/scoreboard.js";
 
@@ -62,13 +62,11 @@ export class Scoreboard {
       className: "empty",
       textContent: "No version has flows that lived wholly under it yet.",
     });
-    this.body.replaceChildren(
-      ...(rows.length ? rows.map((row) => this.row(row)) : [element("tr", {}, none)]),
-    );
+    setChildren(this.body, ...(rows.length ? rows.map((row) => this.row(row)) : [element("tr", {}, none)]));
     const options = rows.map(
       ({ version, scheme }) => new Option(this.name(version, scheme), String(version)),
     );
-    this.choice.replaceChildren(...options);
+    setChildren(this.choice, ...options);
     this.choice.value = String(board.against ?? "");
     this.draw(board);
   }
