@@ -166,8 +166,6 @@ export const portState = (at, queue_rates_bps) => ({
   rate_bps: queue_rates_bps?.reduce((sum, bps) => sum + bps, 0) ?? null,
   queue_rates_bps,
   load: queue_rates_bps && 0.5,
-  queue_bytes: [],
-  queue_packets: [],
 });
 
 /**
