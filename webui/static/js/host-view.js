@@ -56,17 +56,15 @@ export class HostView {
     byId("flow-list", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
-  /** Fills the list of hosts, and asks for the chosen host if it is time. @param {number} at */
-  async follow(at) {
-    this.fill();
-    if (!this.host || document.hidden || this.model.held || at - this.askedAt < EVERY_S) return;
-    this.askedAt = at;
-    await this.load();
+  /** Whether it is time to ask for the chosen host again. @param {number} at */
+  isDue(at) {
+    return Boolean(this.host) && !this.model.held && at - this.askedAt >= EVERY_S;
   }
 
   /** Shows the host of the address. */
   async load() {
     this.fill();
+    this.askedAt = this.model.now;
     const { host } = this;
     if (this.answer?.name !== host)
       this.clear(host ? "Loading…" : "Choose a host here or in the drawing of the network.");

@@ -140,6 +140,8 @@ function openPortMenu(id) {
 /** What the page loads, as it names it if that fails. */
 const [LIVE, HISTORY, SCORES, HOST, FLOWS] = ["live picture", "history", "scoreboard", "host", "flows"];
 let figuresAt = 0;
+/** Whether the charts lack what was before the first snapshot. */
+let lacksHistory = true;
 
 /**
  * Fetches what a snapshot only points to: a new policy version, a new network, or bins that are wider than
@@ -154,8 +156,8 @@ async function followUp(snapshot) {
   if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0))
     await loadNetwork(model);
   if (!model.held && model.binS > LIVE_BIN_S && snapshot.at - figuresAt > model.binS) {
-    figuresAt = snapshot.at;
     await loadFigures(model);
+    figuresAt = snapshot.at;
   }
 }
 
@@ -175,10 +177,12 @@ const handlers = {
     if (portMenu.dialog.open) portMenu.show();
     redraw();
     showTrouble(LIVE, "");
+    hostView.fill();
+    flowList.fillSchemes();
     follow(HISTORY, () => load().then(() => followUp(snapshot)));
-    follow(SCORES, () => load().then(() => scoreboard.follow(snapshot.at)));
-    follow(HOST, () => hostView.follow(snapshot.at));
-    follow(FLOWS, () => flowList.follow(snapshot.at));
+    if (scoreboard.isDue(snapshot.at)) follow(SCORES, () => scoreboard.load());
+    if (hostView.isDue(snapshot.at)) follow(HOST, () => hostView.load());
+    if (flowList.isDue(snapshot.at)) follow(FLOWS, () => flowList.load());
   },
   event(event) {
     // Events before the first snapshot are older than the page.
@@ -192,9 +196,11 @@ const handlers = {
   },
 };
 
-/** Fetches the history again. */
+/** Fetches the history again. After a failure the next snapshot tries again. */
 async function reload() {
+  lacksHistory = true;
   await loadHistory(model);
+  lacksHistory = false;
   redraw();
 }
 
@@ -243,24 +249,15 @@ function followAddress(state) {
   report(FLOWS, flowList.adopt());
 }
 
-/** @type {Promise<void> | null} */
-let loading = null;
-
-/** Loads everything once. After a failure the next snapshot tries again. */
-function load() {
-  loading ??= loadAll().catch((error) => {
-    loading = null;
-    throw error;
-  });
-  return loading;
-}
-
-async function loadAll() {
-  await loadNetwork(model);
-  control.build();
-  fillPorts();
-  showEvents(model, eventFilter);
-  await reload();
+/** Loads what is lacking. */
+async function load() {
+  if (!model.schemes.length) {
+    await loadNetwork(model);
+    control.build();
+    fillPorts();
+    showEvents(model, eventFilter);
+  }
+  if (lacksHistory) await reload();
 }
 
 startTheme(byId("theme", HTMLButtonElement));
@@ -271,7 +268,7 @@ address.follow(followAddress);
 showEvents(model, eventFilter);
 redraw();
 startLive(handlers);
-report(HISTORY, load());
+follow(HISTORY, load);
 report(HOST, hostView.load());
 report(FLOWS, flowList.adopt());
 // For the browser tests and for the console.
