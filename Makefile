@@ -135,7 +135,7 @@ test: setup guests ## all tests that this machine allows; ARGS="-k recovery" or 
 
 # Without QEMU or the kernels, the tests that need them are skipped with the reason.
 guests: venv ## QEMU and Debian's kernels, for tests under these kernels
-	@tools/install-packages --guests || true
+	@tools/setup guests || true
 	@$(PYTHON) -m tools.guests --fetch
 
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines

@@ -32,7 +32,7 @@ def modules(entry: str) -> tuple[str, ...]:
     """Return the paths of this module and of all that it imports. A browser that knows them fetches all at once."""
     found = [_STATIC / entry]
     for file in found:
-        named = _IMPORTED.findall(file.read_text())
+        named = _IMPORTED.findall(file.read_text()) if file.exists() else []  # a library may be missing
         found += dict.fromkeys(
             path for name in named if (path := (file.parent / name).resolve()) not in found
         )

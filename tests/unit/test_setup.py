@@ -67,8 +67,8 @@ def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("Setting up, once: about ")
-    assert [line.split(",")[0] for line in said[1:]] == [
-        "[1/5] Debian packages",
+    assert said[1].startswith("[1/5] Debian packages: bpftool clang ")
+    assert [line.split(",")[0] for line in said[2:]] == [
         "[2/5] Python packages",
         "[3/5] the dashboard's library",
         "[4/5] the simulator's core",
