@@ -228,7 +228,7 @@ doctor: runnable ## what this machine can do, measured
 bench: measurable ## cost of the data plane and the control loop, ratios side by side
 	.venv/bin/sluice bench
 
-bench-page: setup ## weight, first chart and smoothness of the dashboard on 200 ports and 100 hosts, in a minute (Chromium)
+bench-page: setup ## weight, smoothness and memory of the dashboard on 200 and on 1,000 ports, in some minutes (Chromium)
 	$(PYTHON) -m tools.page_speed $(ARGS)
 
 screenshots: setup ## new pictures of the dashboard in docs/, from a simulated demonstration, in three minutes (Chromium)
