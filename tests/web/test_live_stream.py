@@ -77,6 +77,21 @@ def test_a_tab_that_is_shown_again_has_what_happened_meanwhile(
     pumped(page, lambda: any("/fct" in url for url in resumed), "the history is fetched")
 
 
+def test_a_tab_that_is_opened_in_the_background_fetches_the_history_when_it_is_shown(
+    page: Page, shared_server: Server
+) -> None:
+    page.add_init_script("Object.defineProperty(document, 'hidden', {configurable: true, value: true})")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(shared_server.url)
+    pumped(page, lambda: any("/fct" in url for url in asked), "the page loads its history")
+    assert not any("/events" in url for url in asked)
+    asked.clear()
+    show(page, shown=True)
+    page.wait_for_selector(LIVE)
+    pumped(page, lambda: any("/fct" in url for url in asked), "the page fetches the history again")
+
+
 def test_a_slow_server_is_not_asked_again_while_an_answer_is_outstanding(
     page: Page, server: Server, engine: Engine
 ) -> None:

@@ -24,6 +24,7 @@ const RETRY_MS = 1000;
 export function startLive(handlers) {
   let lastMs = Date.now();
   let lastEventId = "";
+  /** Whether the page has been shown since it was loaded, so that its history has no gap. */
   let isNew = true;
   /** @type {LiveState} */
   let state = "connecting";
@@ -65,6 +66,7 @@ export function startLive(handlers) {
 
   document.addEventListener("visibilitychange", () => {
     lastMs = Date.now();
+    isNew = false;
     source?.close();
     source = null;
     become("connecting");
