@@ -7,7 +7,6 @@ PYTHON3 ?= /usr/bin/python3
 # Files of packages are compared with the hashes in requirements/.
 PIP := .venv/bin/pip install --quiet --disable-pip-version-check
 PIP_HASHED := $(PIP) --require-hashes -r
-PIP_SLUICE := $(PIP) --no-deps --no-build-isolation -e .
 NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
@@ -31,17 +30,19 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help tour runnable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
+.PHONY: help tour runnable measurable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench bench-page screenshots experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-setup: debian-packages venv frontend bpf fabric ## install everything that is missing (needs root for Debian packages)
+# tools/setup does what is missing, and says beforehand how long that takes.
+setup: ## install everything that is missing (needs root for Debian packages)
+	@tools/setup debian python page-tools bpf core
 
 debian-packages:
-	@tools/install-packages
+	@tools/setup debian
 
 packages: venv frontend ## build the Debian packages and the wheels in build/packages
 	$(PYTHON) -m tools.packages
@@ -57,31 +58,20 @@ test-deploy: packages guests ## follow docs/deploying/two-racks.md on machines w
 
 venv: .setup/venv
 .setup/venv: pyproject.toml requirements/dev.txt
-	$(PYTHON3) -m venv --system-site-packages .venv
-	$(PIP_HASHED) requirements/dev.txt
-	$(PIP_SLUICE)
-	@mkdir -p .setup && touch $@
+	@tools/setup python
 
-frontend: .setup/frontend
-.setup/frontend: webui/package.json webui/package-lock.json webui/fetch_vendor.py
-	$(PYTHON3) webui/fetch_vendor.py --tools
-	@mkdir -p .setup && touch $@
+frontend:
+	@tools/setup page-tools
 
-# What a simulated demonstration needs: no Debian package, no development tools. npm comes from PyPI if it is missing.
-simulated: .setup/simulated
-	@$(PYTHON) -m simulator.build
-.setup/simulated: pyproject.toml requirements/run.txt webui/package-lock.json
-	@[ -e .setup/venv ] || tools/check-simulated $(PYTHON3)
-	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_HASHED) requirements/run.txt && $(PIP_SLUICE); }
-	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_HASHED) requirements/node.txt
-	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
-	@mkdir -p .setup && touch $@
+# What a simulated demonstration needs: a compiler and the Python packages that it imports.
+simulated:
+	@tools/setup simulator python-run page core
 
-bpf: venv
-	@$(PYTHON) -m dataplane.build
+bpf:
+	@tools/setup python bpf
 
-fabric: venv
-	@$(PYTHON) -m simulator.build
+fabric:
+	@tools/setup python core
 
 gen: venv ## write what is made from the code: C headers from policy/, and the reference pages
 	$(PYTHON) -m tools.headers
@@ -95,12 +85,12 @@ fmt: venv frontend ## format Python, C and JavaScript
 
 check: check-python check-types check-native check-pages ## formatting, lint, types, generated files, the documentation site
 
-check-python: setup
+check-python: venv
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 
-check-types: setup
+check-types: fabric
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
 
 check-native: setup tidy
@@ -109,7 +99,7 @@ check-native: setup tidy
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
 
-check-pages: setup
+check-pages: venv
 	$(PYTHON) -m tools.headers --check
 	$(PYTHON) -m tools.reference --check
 	$(MKDOCS) build --strict
@@ -145,7 +135,7 @@ test: setup guests ## all tests that this machine allows; ARGS="-k recovery" or 
 
 # Without QEMU or the kernels, the tests that need them are skipped with the reason.
 guests: venv ## QEMU and Debian's kernels, for tests under these kernels
-	@tools/install-packages --guests || true
+	@tools/setup guests || true
 	@$(PYTHON) -m tools.guests --fetch
 
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
@@ -216,37 +206,39 @@ coverage: setup ## how much of the Python code the unit and simulator tests run,
 prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst files first (ARGS="--worst 40")
 	@$(PYTHON) tools/prose $(ARGS)
 
-# Where the testbed cannot run, no Debian package would help: the simulator needs a C++ compiler and what pip installs.
 demo: runnable ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
-	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
+	@.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
 
 tour: runnable ## five schemes one after the other with the same flows, and a table that compares them; STAGE=20 seconds of each
-	.venv/bin/sluice demo --tour $(if $(STAGE),--tour-seconds $(STAGE)) --out results/tour
+	@.venv/bin/sluice demo --tour $(if $(STAGE),--tour-seconds $(STAGE)) --out results/tour
 
-# What these two need, without what only tests and checks need.
+# What these two need, without what only tests and checks need. Where the testbed cannot run, no Debian package would
+# help: the simulator needs a C++ compiler and what pip installs.
 runnable:
-	@[ -e .setup/venv ] || tools/check-simulated $(PYTHON3)
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then tools/install-packages --demo && \
-		$(MAKE) --no-print-directory simulated && $(PYTHON) -m dataplane.build; \
-		else $(MAKE) --no-print-directory simulated; fi
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null 2>&1; then tools/setup demo python-run page core bpf; \
+		else tools/setup simulator python-run page core; fi
 
-doctor: setup ## what this machine can do, measured
+# The same, and what benchmarks and experiments start besides.
+measurable:
+	@tools/setup lab python-run page core bpf
+
+doctor: runnable ## what this machine can do, measured
 	.venv/bin/sluice doctor
 
-bench: setup ## cost of the data plane and the control loop, ratios side by side
+bench: measurable ## cost of the data plane and the control loop, ratios side by side
 	.venv/bin/sluice bench
 
-bench-page: setup ## weight, first chart and smoothness of the dashboard on 200 ports and 100 hosts, in a minute (Chromium)
+bench-page: setup ## weight, smoothness and memory of the dashboard on 200 and on 1,000 ports, in some minutes (Chromium)
 	$(PYTHON) -m tools.page_speed $(ARGS)
 
 screenshots: setup ## new pictures of the dashboard in docs/, from a simulated demonstration, in three minutes (Chromium)
 	$(PYTHON) -m tools.screenshots $(ARGS)
 
-experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
+experiment: measurable ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
 HOURS ?= 6
-soak: setup ## HOURS=6 of flows, killed processes and changed schemes on the testbed; draws memory, descriptors and records
+soak: measurable ## HOURS=6 of flows, killed processes and changed schemes on the testbed; draws memory, descriptors and records
 	$(PYTHON) -m experiments soak --seconds $$(( 3600 * $(HOURS) )) --concurrent 40 --kill-every 120 --loads 10 $(ARGS)
 
 clean: ## remove what setup and runs made

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the dashboard in Chromium on a network of 200 ports and 100 hosts: weight, first chart, and smoothness.
+"""Measures the dashboard in Chromium on networks of 200 and 1,000 ports: weight, first chart, smoothness, and memory.
 
 `make bench-page` prints the figures. The rows are synthetic (`tests/web/synthetic.py`), so no root is needed. CPU times
-are those of the page's main thread; frames and long tasks are by the clock, so they need an idle machine.
+are those of the page's main thread; frames and long tasks are by the clock, so they need an idle machine. Memory is
+the heap after a garbage collection: of the page, and of a second model that gets two hours of snapshots within
+seconds, then those of days with one each CHANGE_S, then those of a night. In them a port changes its thresholds each
+CHANGE_S.
 """
 
 from __future__ import annotations
@@ -23,8 +26,11 @@ from tests.web.dashboard import open_dashboard, until
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
-# 10 × 10 ports to hosts and 10 × 5 links between switches with a port at each end: 200.
-NETWORK = ("--leaves", "10", "--spines", "5", "--hosts-per-leaf", "10")
+# By the number of ports: leaves, spines, and hosts for each leaf. A link between switches has a port at each end.
+NETWORKS = {200: (10, 5, 10), 1000: (20, 10, 30)}
+DAY_S = 86_400
+HELD_S = DAY_S / 2
+CHANGE_S = 10
 SNAPSHOTS = 3
 FRAME_MS = 1000 / 60
 DOMAINS = ("Script", "Layout", "RecalcStyle", "Task")
@@ -54,10 +60,28 @@ MEASURE = """async (seconds) => {
     }));
     return {frames: speed.frames.slice(1), tasks: speed.tasks, chart: speed.chart};
 }"""
+# Feeds a model with snapshots like the page's own, one for each `stepS` of that time.
+FEED = """async ([seconds, stepS, isHeld, changeS]) => {
+    const {Model} = await import('/static/js/pure/model.js');
+    const {topology, port, snapshot} = sluice.model;
+    window.fed ??= Object.assign(new Model(), {topology, port, windowS: 3600, snapshot: structuredClone(snapshot)});
+    const {ports, thresholds} = fed.snapshot;
+    const names = Object.keys(ports);
+    fed.held = isHeld ? {from: fed.now - 300, to: fed.now} : null;
+    for (let second = 0; second < seconds; second += stepS) {
+        const at = fed.now + stepS;
+        for (const [i, name] of names.entries()) {
+            ports[name] = {...ports[name], at, queue_rates_bps: [at, i, second, 0.5, 0, 0, 0, 0]};
+            if ((i + second) % changeS < stepS)
+                thresholds[name] = {...thresholds[name], at, thresholds_bytes: [second, at, 4 * at]};
+        }
+        fed.take({...fed.snapshot, at});
+    }
+}"""
 
 
-def page_speed(seconds: float) -> dict[str, Any]:
-    """Return the figures of a page that watches the network for that many seconds."""
+def page_speed(ports: int, seconds: float, days: float) -> dict[str, Any]:
+    """Return the figures of a page that watches a network of that many ports for that many seconds."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="sluice-page-") as folder, sync_playwright() as playwright:
@@ -65,9 +89,11 @@ def page_speed(seconds: float) -> dict[str, Any]:
         server.start()
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
         try:
-            with live_network(server, *NETWORK):
+            names = ("--leaves", "--spines", "--hosts-per-leaf")
+            sizes = map(str, NETWORKS[ports])
+            with live_network(server, *(word for pair in zip(names, sizes, strict=True) for word in pair)):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                return _weight(server, page) | _motion(page, seconds)
+                return _weight(server, page) | _motion(page, seconds) | _memory(page, days)
         finally:
             browser.close()
             server.stop()
@@ -133,12 +159,39 @@ def _cpu(session: CDPSession) -> dict[str, float]:
     return {name: float(values[f"{name}Duration"]) for name in DOMAINS}
 
 
+def _memory(page: Page, days: float) -> dict[str, float]:
+    """Return the heap of the page, and what a model adds to it in that many days, and in a night with a held range."""
+    session = page.context.new_cdp_session(page)
+    found = {"page_heap_mb": _heap_mb(session)}
+    for name, feed_s, step_s, is_held in (
+        ("after_2_h", 7200, 1, False),
+        (f"after_{days:g}_days", days * DAY_S, CHANGE_S, False),
+        ("held_overnight", HELD_S, CHANGE_S, True),
+    ):
+        page.evaluate(FEED, [feed_s, step_s, is_held, CHANGE_S])
+        found[f"model_mb_{name}"] = _heap_mb(session) - found["page_heap_mb"]
+    return found
+
+
+def _heap_mb(session: CDPSession) -> float:
+    session.send("HeapProfiler.collectGarbage")
+    return float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make bench-page", description=__doc__)
     parser.add_argument(
         "--seconds", type=float, default=30.0, help="how long to watch (default: %(default)s)"
     )
-    print(json.dumps(page_speed(parser.parse_args(argv).seconds), indent=2))
+    parser.add_argument(
+        "--days", type=float, default=7.0, help="days of snapshots for the memory (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--ports", type=int, nargs="*", choices=NETWORKS, default=[*NETWORKS], help="sizes of the network"
+    )
+    arguments = parser.parse_args(argv)
+    for ports in arguments.ports:
+        print(json.dumps(page_speed(ports, arguments.seconds, arguments.days), indent=2))
     return 0
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -269,6 +269,8 @@ def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
 SNAPSHOT_WINDOW_S = 30.0
 SNAPSHOT_BIN_S = 2.0
 SNAPSHOT_TAIL_S = 12.0
+_LEFT_OUT = frozenset(("queue_bytes", "queue_packets"))
+_AGENT_STATUS = frozenset(("spool_depth", "watch"))
 
 
 def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
@@ -276,21 +278,29 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
 
     `traffic` has the figures of scheduled flows, of watched flows and of both, over the last
     SNAPSHOT_WINDOW_S. Their `series` hold the last bins, each SNAPSHOT_BIN_S wide. A page that has
-    fetched the history continues it with these bins.
+    fetched the history continues it with these bins. A port comes without its counters, an agent with a part of its
+    status: /ports and /health have the rest.
     """
     now = time.time()
     topology = current_topology(engine)
     flows = recent.since(now - SNAPSHOT_WINDOW_S)
+    health = in_turn(health_document, engine, now, topology)
+    ports = in_turn(ports_now, engine, now, topology)
+    agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
     return {
         "at": now,
-        "health": in_turn(health_document, engine, now, topology),
+        "health": health | {"agents": agents},
         "policy": current_policy_document(engine),
         "thresholds": in_turn(thresholds_now, engine),
-        "ports": in_turn(ports_now, engine, now, topology),
+        "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
         "connections": in_turn(connections_document, engine, now),
         "sanctions": sanctions_now(engine),
         "traffic": _traffic_by_choice(flows, now),
     }
+
+
+def _only(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key in keys}
 
 
 def _traffic_by_choice(flows: FlowColumns, now: float) -> dict[str, dict[str, Any]]:

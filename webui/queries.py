@@ -144,6 +144,9 @@ class EventsQuery(BaseModel):
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="end the stream after this many snapshots"
     )
+    last_event_id: int | None = Field(
+        None, ge=0, lt=10**15, description="resume after this event, as the header Last-Event-ID does"
+    )
 
 
 class TokenPath(BaseModel):

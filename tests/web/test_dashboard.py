@@ -67,7 +67,7 @@ def test_values_change_while_rows_arrive(page: Page, busy_server: Server) -> Non
             kpis: [...document.querySelectorAll('.kpi .value')].map((e) => e.textContent).join(),
             bins: [...sluice.model.fct.keys()].sort().pop(),
             at: sluice.model.snapshot.at,
-            rate: sluice.model.rates.get(sluice.choice.queues).length,
+            rate: sluice.model.rates.length,
             threshold: [...sluice.model.thresholds.values()].flat().length,
         })"""
     )
@@ -77,7 +77,7 @@ def test_values_change_while_rows_arrive(page: Page, busy_server: Server) -> Non
         first,
     )
     until(page, "(f) => [...sluice.model.fct.keys()].sort().pop() > f.bins", first)
-    until(page, "(f) => sluice.model.rates.get(sluice.choice.queues).length > f.rate", first)
+    until(page, "(f) => sluice.model.rates.length > f.rate", first)
     until(page, "(f) => [...sluice.model.thresholds.values()].flat().length > f.threshold", first)
     for chart in ("fct", "thresholds", "queues", "misses"):
         assert page.inner_text(f"#{chart}-chart .empty") == ""

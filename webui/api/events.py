@@ -28,14 +28,14 @@ api = blueprint("events", __name__, "The live picture, once a second")
     },
 )
 def events(query: EventsQuery) -> Response:
-    """Server-sent events. The header Last-Event-ID resumes the stream after that event.
+    """Server-sent events. The header Last-Event-ID, or else `last_event_id`, resumes the stream after that event.
 
     A token is not needed, but 429 comes earlier without one.
     """
     found = services()
     leave = found.streams.take(_has_token())
     try:
-        stream = found.live.stream(_last_event_id(), query.count, leave)
+        stream = found.live.stream(_last_event_id(query), query.count, leave)
     except BaseException:
         leave()
         raise
@@ -53,7 +53,7 @@ def _has_token() -> bool:
     return True
 
 
-def _last_event_id() -> int | None:
-    """Return the header as a number. Any other text is not from this server and counts as absent."""
+def _last_event_id(query: EventsQuery) -> int | None:
+    """Return the last event that the client has. A header that is no number counts as absent."""
     given = request.headers.get("Last-Event-ID", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else None
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else query.last_event_id

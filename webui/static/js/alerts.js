@@ -4,7 +4,7 @@
 /** @import { Banner, Row } from "./pure/alerts.js" */
 /** @import { Snapshot } from "./types.js" */
 
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren, setText } from "./dom.js";
 import { alertBanners, alertNotes, alertRow, alertSummary, validityBanners } from "./pure/alerts.js";
 
 /** @param {Snapshot} snapshot */
@@ -23,8 +23,8 @@ export function showAlerts(snapshot) {
 /** @type {(banner: HTMLElement, rows: Banner[]) => void} */
 function showBanners(banner, rows) {
   banner.hidden = !rows.length;
-  if (isSame(banner, rows)) return;
-  banner.replaceChildren(
+  setChildren(
+    banner,
     ...rows.map(({ head, text }) =>
       element("p", {}, element("strong", { textContent: `${head}.` }), ` ${text}`),
     ),
@@ -36,15 +36,7 @@ function showBanners(banner, rows) {
  * @param {Banner[]} banners
  */
 function announce(banners) {
-  const news = byId("alert-news", HTMLElement);
-  if (
-    isSame(
-      news,
-      banners.map(({ key }) => key),
-    )
-  )
-    return;
-  news.textContent = banners.map(({ head }) => head).join(", ");
+  setText(byId("alert-news", HTMLElement), banners.map(({ head }) => head).join(", "));
 }
 
 /** @param {Snapshot} snapshot */
@@ -52,21 +44,17 @@ function showSummary(snapshot) {
   const { text, state } = alertSummary(snapshot.alerts);
   for (const id of ["alerts-summary", "alerts-mark"]) {
     const shown = byId(id, HTMLElement);
-    if (shown.textContent !== text) shown.textContent = text;
+    setText(shown, text);
     shown.dataset.state = state;
   }
   byId("alerts-mark", HTMLElement).hidden = state === "applied";
-  const notes = byId("alerts-notes", HTMLElement);
-  const said = alertNotes(snapshot);
-  if (notes.textContent !== said) notes.textContent = said;
+  setText(byId("alerts-notes", HTMLElement), alertNotes(snapshot));
 }
 
 /** @param {Row[]} rows */
 function showList(rows) {
-  const list = byId("alerts", HTMLElement);
-  if (isSame(list, rows)) return;
   const none = element("li", { className: "empty", textContent: "No rule is in force." });
-  list.replaceChildren(...(rows.length ? rows.map(listRow) : [none]));
+  setChildren(byId("alerts", HTMLElement), ...(rows.length ? rows.map(listRow) : [none]));
 }
 
 /** @param {Row} row */
@@ -82,15 +70,4 @@ function listRow({ id, name, state, stateText, text, remedy }) {
   made.dataset.alert = id;
   made.dataset.state = state;
   return made;
-}
-
-/**
- * Whether the element shows this already: the same again would take a selection away, or be read aloud again.
- * @type {(shown: HTMLElement, content: unknown) => boolean}
- */
-function isSame(shown, content) {
-  const key = JSON.stringify(content);
-  if (shown.dataset.key === key) return true;
-  shown.dataset.key = key;
-  return false;
 }

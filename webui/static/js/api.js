@@ -5,6 +5,8 @@
 /** @import { CaptureAnswer, ChangedPolicy, ErrorDetail, PolicyVersion } from "./types.js" */
 
 const APPLY_WAIT_S = 5;
+/** How long the page waits for an answer that it shows. */
+const PATIENCE_MS = 30_000;
 
 export class ApiError extends Error {
   /**
@@ -42,7 +44,7 @@ async function answer(response) {
 export async function get(path, query = {}) {
   const url = new URL(`/api/v1/${path}`, location.origin);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
-  return answer(await fetch(url));
+  return answer(await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS) }));
 }
 
 /**

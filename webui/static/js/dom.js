@@ -49,3 +49,59 @@ export function element(tag, properties = {}, ...children) {
 export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
+
+/**
+ * Makes these the children of `parent`, and touches only what differs: a hovered, focused or selected child stays, and
+ * a live region reads nothing aloud twice. A child with a `data-id` continues the one with this id; any other the one
+ * in its place.
+ * @param {Element} parent
+ * @param {...Node} children
+ */
+export function setChildren(parent, ...children) {
+  const old = [...parent.childNodes];
+  const byKey = new Map(old.map((node, place) => [keyOf(node, place), node]));
+  const shown = children.map((child, place) => continued(byKey.get(keyOf(child, place)), child));
+  const kept = new Set(shown);
+  for (const node of old) if (!kept.has(node)) node.remove();
+  let next = parent.firstChild;
+  for (const node of shown) {
+    if (node === next) next = node.nextSibling;
+    else parent.insertBefore(node, next);
+  }
+}
+
+/**
+ * @param {Node} node
+ * @param {number} place
+ */
+const keyOf = (node, place) => (node instanceof HTMLElement && node.dataset.id) || place;
+
+/**
+ * The old node with the content of the new one, or the new one if they are of different kinds.
+ * @param {ChildNode | undefined} before
+ * @param {Node} now
+ */
+function continued(before, now) {
+  if (before?.nodeName !== now.nodeName) return now;
+  if (before.isEqualNode(now)) return before;
+  if (!(before instanceof Element && now instanceof Element)) before.nodeValue = now.nodeValue;
+  else {
+    for (const { name } of [...before.attributes]) if (!now.hasAttribute(name)) before.removeAttribute(name);
+    for (const { name, value } of now.attributes)
+      if (before.getAttribute(name) !== value) before.setAttribute(name, value);
+    setChildren(before, ...now.childNodes);
+  }
+  return before;
+}
+
+/**
+ * Offers these values, by their texts, in a select or a datalist.
+ * @param {HTMLElement} list
+ * @param {{ value: string, text: string }[]} options
+ */
+export function setOptions(list, options) {
+  const key = JSON.stringify(options);
+  if (list.dataset.key === key) return;
+  list.dataset.key = key;
+  list.replaceChildren(...options.map(({ value, text }) => new Option(text, value)));
+}

@@ -4,7 +4,7 @@
 /** @import { EventFilter as Filter } from "./pure/event-filter.js" */
 /** @import { NetworkEvent } from "./types.js" */
 
-import { byId, element } from "./dom.js";
+import { byId, setOptions, setText } from "./dom.js";
 import { FILTER_KEYS, filterOf, passes, placesOf, withFilter } from "./pure/event-filter.js";
 import { eventTitle } from "./pure/events.js";
 import { naturally } from "./pure/order.js";
@@ -58,11 +58,13 @@ export class EventFilter {
   chosen(events, textOf) {
     this.offerKinds(events.map(({ kind }) => kind));
     const places = [...new Set(events.flatMap(placesOf))].sort(naturally);
-    offer(this.places, places, places);
+    setOptions(
+      this.places,
+      places.map((place) => ({ value: place, text: place })),
+    );
     const shown = events.filter((event) => passes(this.filter, event, textOf(event)));
     const isOn = FILTER_KEYS.some((key) => this.filter[key]);
-    const text = isOn ? `${shown.length} of ${events.length}` : "";
-    if (this.count.textContent !== text) this.count.textContent = text;
+    setText(this.count, isOn ? `${shown.length} of ${events.length}` : "");
     this.clear.hidden = !isOn;
     return shown;
   }
@@ -71,19 +73,8 @@ export class EventFilter {
   offerKinds(kinds) {
     const all = new Set([...kinds, ...(this.filter.kind ? [this.filter.kind] : [])]);
     const known = [...all].sort();
-    offer(this.kinds, ["", ...known], ["Any kind", ...known.map(eventTitle)]);
+    const options = known.map((kind) => ({ value: kind, text: eventTitle(kind) }));
+    setOptions(this.kinds, [{ value: "", text: "Any kind" }, ...options]);
     this.kinds.value = this.filter.kind;
   }
-}
-
-/**
- * @param {HTMLElement} list
- * @param {string[]} values
- * @param {string[]} texts
- */
-function offer(list, values, texts) {
-  const key = JSON.stringify(values);
-  if (list.dataset.key === key) return;
-  list.dataset.key = key;
-  list.replaceChildren(...values.map((value, i) => element("option", { value, textContent: texts[i] })));
 }

@@ -68,13 +68,10 @@ export class FlowList {
     }
   }
 
-  /** Asks again for the first page if it is time. @param {number} at */
-  async follow(at) {
-    this.fillSchemes();
-    const holds =
-      document.hidden || this.model.held || this.table.isInUse || this.address.state.before !== null;
-    if (holds || at - this.askedAt < EVERY_S) return;
-    await this.load();
+  /** Whether it is time to ask for the first page again. @param {number} at */
+  isDue(at) {
+    const holds = this.model.held || this.table.isInUse || this.address.state.before !== null;
+    return !holds && at - this.askedAt >= EVERY_S;
   }
 
   fillSchemes() {

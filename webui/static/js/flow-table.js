@@ -4,7 +4,7 @@
 /** @import { Sort } from "./pure/address.js" */
 /** @import { Row } from "./pure/flow-rows.js" */
 
-import { element } from "./dom.js";
+import { element, setChildren } from "./dom.js";
 import { COLUMNS } from "./pure/address.js";
 import { sorted, TITLES, toggled } from "./pure/flow-rows.js";
 
@@ -55,7 +55,7 @@ export class FlowTable {
       button.parentElement?.setAttribute("aria-sort", column === sort.column ? direction : "none");
     }
     const made = sorted(rows, sort).map((row) => this.row(row));
-    this.body.replaceChildren(...(made.length ? made : [this.emptyRow()]));
+    setChildren(this.body, ...(made.length ? made : [this.emptyRow()]));
   }
 
   /** Whether a reader is at one of the rows, so that replacing them would disturb. */

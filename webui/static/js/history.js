@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches into the model what happened before the page was opened.
 
+/** @import { Range } from "./pure/address.js" */
 /** @import { Model } from "./pure/model.js" */
 /** @import { DeadlinesAnswer, FctAnswer, PolicyAnswer, PortsAnswer, SchemesAnswer } from "./types.js" */
 /** @import { ThresholdsAnswer, TopologyAnswer } from "./types.js" */
@@ -8,9 +9,6 @@
 import { get } from "./api.js";
 
 const MOST_POLICIES = 200;
-/** Threshold changes of one port that the chart can show side by side. */
-const THRESHOLD_STEPS = 400;
-const FINEST_THRESHOLD_S = 0.5;
 
 /** @param {Model} model */
 export async function loadNetwork(model) {
@@ -44,34 +42,41 @@ export async function loadFigures(model) {
 
 /** @param {Model} model */
 async function loadThresholds(model) {
-  const span = Date.now() / 1000 - windowStart(model);
-  const resolution_s = Math.max(FINEST_THRESHOLD_S, span / THRESHOLD_STEPS);
+  const { held, thresholdStepS: resolution_s } = model;
   /** @type {ThresholdsAnswer} */
   const answer = await get("thresholds", { since: windowStart(model), resolution_s });
+  if (model.held !== held) return;
   model.thresholds.clear();
-  for (const change of answer.history) model.addThreshold(change);
-  for (const change of Object.values(answer.now)) model.addThreshold(change);
+  const changes = [...answer.history, ...Object.values(answer.now)];
+  for (const change of changes.filter(shown(held))) model.addThreshold(change);
 }
 
-/**
- * @param {Model} model
- * @param {string} port Empty: none is chosen yet.
- */
-export async function loadRates(model, port) {
+/** @param {Model} model */
+export async function loadRates(model) {
+  const { held, port } = model;
   if (!port) return;
   /** @type {PortsAnswer} */
   const answer = await get("ports", { since: windowStart(model), port });
-  model.rates.set(port, answer.history[port] ?? []);
+  if (model.held === held && model.port === port)
+    model.rates = (answer.history[port] ?? []).filter(shown(held));
 }
 
 /**
  * Everything that the charts show.
  * @param {Model} model
- * @param {string} port The port whose queues are shown.
  */
-export async function loadHistory(model, port) {
-  await Promise.all([loadPolicies(model), loadFigures(model), loadThresholds(model), loadRates(model, port)]);
+export async function loadHistory(model) {
+  await Promise.all([loadPolicies(model), loadFigures(model), loadThresholds(model), loadRates(model)]);
 }
+
+/**
+ * Whether the charts show a row of this time: none after a range that is held.
+ * @type {(held: Range | null) => (row: { at: number }) => boolean}
+ */
+const shown =
+  (held) =>
+  ({ at }) =>
+    !held || at <= held.to;
 
 /** @param {Model} model */
 const windowStart = (model) => model.held?.from ?? Date.now() / 1000 - model.windowS;

@@ -7,7 +7,7 @@
 /** @import { Model } from "./pure/model.js" */
 
 import { ApiError, get } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren, setOptions } from "./dom.js";
 import { FlowTable } from "./flow-table.js";
 import { chooseByClick, hostAddress, hostNames } from "./hosts.js";
 import { START } from "./pure/address.js";
@@ -56,17 +56,15 @@ export class HostView {
     byId("flow-list", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
-  /** Fills the list of hosts, and asks for the chosen host if it is time. @param {number} at */
-  async follow(at) {
-    this.fill();
-    if (!this.host || document.hidden || this.model.held || at - this.askedAt < EVERY_S) return;
-    this.askedAt = at;
-    await this.load();
+  /** Whether it is time to ask for the chosen host again. @param {number} at */
+  isDue(at) {
+    return Boolean(this.host) && !this.model.held && at - this.askedAt >= EVERY_S;
   }
 
   /** Shows the host of the address. */
   async load() {
     this.fill();
+    this.askedAt = this.model.now;
     const { host } = this;
     if (this.answer?.name !== host)
       this.clear(host ? "Loading…" : "Choose a host here or in the drawing of the network.");
@@ -87,14 +85,10 @@ export class HostView {
   fill() {
     const names = hostNames(this.model);
     const offered = this.host && !names.includes(this.host) ? [...names, this.host] : names;
-    const key = JSON.stringify(offered);
-    if (this.select.dataset.key !== key) {
-      this.select.dataset.key = key;
-      this.select.replaceChildren(
-        new Option("No host", ""),
-        ...offered.map((name) => new Option(name, name)),
-      );
-    }
+    setOptions(this.select, [
+      { value: "", text: "No host" },
+      ...offered.map((name) => ({ value: name, text: name })),
+    ]);
     this.select.value = this.host;
   }
 
@@ -111,7 +105,7 @@ export class HostView {
     const { active, ended, name, at } = this.answer;
     const { times } = this.model;
     this.card.dataset.host = name;
-    this.facts.replaceChildren(...hostFacts(this.answer).map(groupElement));
+    setChildren(this.facts, ...hostFacts(this.answer).map(groupElement));
     byId("host-rows", HTMLElement).hidden = false;
     if (this.table.isInUse && this.listed === name) return;
     this.listed = name;

@@ -11,7 +11,7 @@ import { showAlerts } from "./alerts.js";
 import { Chart } from "./chart.js";
 import { startClasses } from "./classes.js";
 import { Control } from "./control.js";
-import { byId } from "./dom.js";
+import { byId, setOptions, setText } from "./dom.js";
 import { EventFilter } from "./event-filter.js";
 import { FlowList } from "./flow-list.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
@@ -34,12 +34,13 @@ import { Scoreboard } from "./scoreboard.js";
 import { colour, onThemeChange, startTheme } from "./theme.js";
 import { TimeControls } from "./time-controls.js";
 import { TopologyView } from "./topology.js";
+import { follow, report, showTrouble } from "./trouble.js";
 import { showWatched } from "./watched.js";
 
 const model = new Model();
 const address = new Address();
-/** The port that each card shows; empty: all ports, or none yet. */
-const choice = { thresholds: "", queues: "" };
+/** The port whose thresholds are shown; empty: all ports. */
+let thresholdsPort = "";
 const selects = {
   thresholds: byId("thresholds-port", HTMLSelectElement),
   queues: byId("queues-port", HTMLSelectElement),
@@ -91,39 +92,25 @@ const menuButton = byId("port-open", HTMLButtonElement);
 const scoreboard = new Scoreboard(model);
 const control = new Control(model, () => loadPolicies(model).then(redraw));
 
-/** A hidden tab keeps its data up to date, and draws when it is shown again. */
 function redraw() {
-  if (document.hidden) return;
   charts.fct.draw(fctView(model, colour));
   charts.misses.draw(missesView(model, colour));
-  charts.thresholds.draw(thresholdsView(model, choice.thresholds, colour));
-  charts.queues.draw(queuesView(model, choice.queues, colour));
-  topology.draw(model, choice.queues);
+  charts.thresholds.draw(thresholdsView(model, thresholdsPort, colour));
+  charts.queues.draw(queuesView(model, colour));
+  topology.draw(model, model.port);
   controls.show();
 }
 
 function fillPorts() {
   const ports = model.ports();
-  if (!choice.queues && ports.length) choice.queues = busiest(ports);
+  if (!model.port && ports.length) model.showPort(busiest(ports));
   const options = ports.map((id) => ({ value: id, text: portLabel(id) }));
-  fillSelect(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
-  fillSelect(selects.queues, options);
-  selects.thresholds.value = choice.thresholds;
-  selects.queues.value = choice.queues;
-  const text = choice.queues ? `Port ${choice.queues}…` : "";
-  if (menuButton.textContent !== text) menuButton.textContent = text;
-  menuButton.disabled = !choice.queues;
-}
-
-/**
- * @param {HTMLSelectElement} select
- * @param {{ value: string, text: string }[]} options
- */
-function fillSelect(select, options) {
-  const key = JSON.stringify(options);
-  if (select.dataset.key === key) return;
-  select.dataset.key = key;
-  select.replaceChildren(...options.map(({ value, text }) => new Option(text, value)));
+  setOptions(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
+  setOptions(selects.queues, options);
+  selects.thresholds.value = thresholdsPort;
+  selects.queues.value = model.port;
+  setText(menuButton, model.port ? `Port ${model.port}…` : "");
+  menuButton.disabled = !model.port;
 }
 
 /** @param {string} id */
@@ -146,16 +133,15 @@ function choosePort(id) {
 
 /** @param {string} id */
 function openPortMenu(id) {
-  if (id !== choice.queues) choosePort(id);
+  if (id !== model.port) choosePort(id);
   portMenu.open(id);
 }
 
-/** @param {Promise<unknown>} promise */
-function report(promise) {
-  promise.catch((error) => console.warn("sluice:", error.message));
-}
-
+/** What the page loads, as it names it if that fails. */
+const [LIVE, HISTORY, SCORES, HOST, FLOWS] = ["live picture", "history", "scoreboard", "host", "flows"];
 let figuresAt = 0;
+/** Whether the charts lack what was before the first snapshot. */
+let lacksHistory = true;
 
 /**
  * Fetches what a snapshot only points to: a new policy version, a new network, or bins that are wider than
@@ -170,8 +156,8 @@ async function followUp(snapshot) {
   if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0))
     await loadNetwork(model);
   if (!model.held && model.binS > LIVE_BIN_S && snapshot.at - figuresAt > model.binS) {
-    figuresAt = snapshot.at;
     await loadFigures(model);
+    figuresAt = snapshot.at;
   }
 }
 
@@ -190,37 +176,42 @@ const handlers = {
     control.notice(snapshot.policy);
     if (portMenu.dialog.open) portMenu.show();
     redraw();
-    report(load().then(() => followUp(snapshot)));
-    report(load().then(() => scoreboard.follow(snapshot.at)));
-    report(hostView.follow(snapshot.at));
-    report(flowList.follow(snapshot.at));
+    showTrouble(LIVE, "");
+    hostView.fill();
+    flowList.fillSchemes();
+    follow(HISTORY, () => load().then(() => followUp(snapshot)));
+    if (scoreboard.isDue(snapshot.at)) follow(SCORES, () => scoreboard.load());
+    if (hostView.isDue(snapshot.at)) follow(HOST, () => hostView.load());
+    if (flowList.isDue(snapshot.at)) follow(FLOWS, () => flowList.load());
   },
   event(event) {
     // Events before the first snapshot are older than the page.
     if (model.takeEvent(event) && model.snapshot) announceEvent(model, event);
     showEvents(model, eventFilter);
   },
+  trouble: (problem) => showTrouble(LIVE, problem),
   state: showLiveState,
   resumed() {
-    report(loadNetwork(model).then(reload));
+    report(HISTORY, loadNetwork(model).then(reload));
   },
 };
 
-/** Fetches the history again. */
+/** Fetches the history again. After a failure the next snapshot tries again. */
 async function reload() {
-  await loadHistory(model, choice.queues);
+  lacksHistory = true;
+  await loadHistory(model);
+  lacksHistory = false;
   redraw();
 }
 
 function listen() {
   const period = byId("window", HTMLSelectElement);
   const traffic = byId("traffic", HTMLSelectElement);
-  document.addEventListener("visibilitychange", redraw);
   traffic.addEventListener("change", () => address.set({ traffic: /** @type {Source} */ (traffic.value) }));
   period.addEventListener("change", () => address.set({ windowS: Number(period.value), range: null }));
   selects.thresholds.addEventListener("change", () => address.set({ thresholds: selects.thresholds.value }));
   selects.queues.addEventListener("change", () => address.set({ queues: selects.queues.value }));
-  menuButton.addEventListener("click", () => openPortMenu(choice.queues));
+  menuButton.addEventListener("click", () => openPortMenu(model.port));
   startClasses(model);
 }
 
@@ -237,8 +228,8 @@ function adopt({ windowS, traffic, range, times, thresholds, queues }) {
   model.source = traffic;
   if (stale) model.held = range; // an equal range stays the same object, by which answers know their question
   model.times = times;
-  choice.thresholds = thresholds;
-  choice.queues = queues || choice.queues;
+  thresholdsPort = thresholds;
+  model.showPort(queues || model.port);
   byId("window", HTMLSelectElement).value = String(windowS);
   byId("traffic", HTMLSelectElement).value = traffic;
   return stale;
@@ -246,37 +237,27 @@ function adopt({ windowS, traffic, range, times, thresholds, queues }) {
 
 /** @param {State} state */
 function followAddress(state) {
-  const { source } = model;
-  const port = choice.queues;
+  const { source, port } = model;
   const stale = adopt(state);
   fillPorts();
   redraw();
   if (model.snapshot) showFigures(model, model.snapshot);
-  if (stale) report(reload());
-  else if (port !== choice.queues) report(loadRates(model, choice.queues).then(redraw));
-  if (source !== model.source) report(scoreboard.load());
-  report(hostView.load());
-  report(flowList.adopt());
+  if (stale) report(HISTORY, reload());
+  else if (port !== model.port) report(HISTORY, loadRates(model).then(redraw));
+  if (source !== model.source) report(SCORES, scoreboard.load());
+  report(HOST, hostView.load());
+  report(FLOWS, flowList.adopt());
 }
 
-/** @type {Promise<void> | null} */
-let loading = null;
-
-/** Loads everything once. After a failure the next snapshot tries again. */
-function load() {
-  loading ??= loadAll().catch((error) => {
-    loading = null;
-    throw error;
-  });
-  return loading;
-}
-
-async function loadAll() {
-  await loadNetwork(model);
-  control.build();
-  fillPorts();
-  showEvents(model, eventFilter);
-  await reload();
+/** Loads what is lacking. */
+async function load() {
+  if (!model.schemes.length) {
+    await loadNetwork(model);
+    control.build();
+    fillPorts();
+    showEvents(model, eventFilter);
+  }
+  if (lacksHistory) await reload();
 }
 
 startTheme(byId("theme", HTMLButtonElement));
@@ -287,8 +268,8 @@ address.follow(followAddress);
 showEvents(model, eventFilter);
 redraw();
 startLive(handlers);
-report(load());
-report(hostView.load());
-report(flowList.adopt());
+follow(HISTORY, load);
+report(HOST, hostView.load());
+report(FLOWS, flowList.adopt());
 // For the browser tests and for the console.
-Object.assign(window, { sluice: { model, charts, choice } });
+Object.assign(window, { sluice: { model, charts } });

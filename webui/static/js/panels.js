@@ -7,7 +7,7 @@
 /** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
 
 import { announce } from "./announce.js";
-import { byId, element, inside, setText } from "./dom.js";
+import { byId, element, inside, setChildren, setText } from "./dom.js";
 import { severityOf } from "./pure/event-filter.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
 import { fabricNote } from "./pure/fabric.js";
@@ -49,7 +49,8 @@ function showPolicy(model, policy) {
 /** @param {Health} health */
 export function showComponents({ status, store, controller, agents, problems }) {
   const expected = Math.max(controller.expected, controller.switches.length);
-  byId("components", HTMLElement).replaceChildren(
+  setChildren(
+    byId("components", HTMLElement),
     group("Controller", [controllerPill(controller)]),
     group(`Switches ${controller.connected}/${expected}`, controller.switches.map(switchPill)),
     agentGroup("Host agents", agents, "host"),
@@ -120,6 +121,7 @@ function pill(text, up, title) {
   const state = up ? "up" : "down";
   const spoken = element("span", { className: "visually-hidden", textContent: `, ${state}, ${title}` });
   const made = element("span", { className: "pill", title }, text, spoken);
+  made.dataset.id = text;
   made.dataset.state = state;
   return made;
 }
@@ -133,7 +135,7 @@ export function showEvents(model, filter) {
   const rows = chosen.reverse().map((event) => eventRow(model, event));
   const textContent = model.events.length ? "No event passes the filter." : "No events yet.";
   const none = element("li", { className: "empty", textContent });
-  byId("events", HTMLElement).replaceChildren(...(rows.length ? rows : [none]));
+  setChildren(byId("events", HTMLElement), ...(rows.length ? rows : [none]));
 }
 
 /**
@@ -156,7 +158,7 @@ export function announceEvent(model, { kind, document }) {
  * @param {Model} model
  * @param {NetworkEvent} event
  */
-function eventRow(model, { at, kind, document }) {
+function eventRow(model, { id, at, kind, document }) {
   const title = eventDetail(document, (scheme) => model.titleOf(scheme));
   const row = element(
     "li",
@@ -165,6 +167,7 @@ function eventRow(model, { at, kind, document }) {
     element("span", { className: "kind" }, spokenSeverity(kind), eventTitle(kind)),
     element("span", { className: "detail", textContent: title }),
   );
+  row.dataset.id = String(id);
   row.dataset.kind = kind;
   row.dataset.severity = severityOf(kind);
   return row;
@@ -177,10 +180,10 @@ function spokenSeverity(kind) {
   return element("span", { className: "visually-hidden", textContent });
 }
 
-/** @type {(state: LiveState, lastMs: number | null) => void} */
+/** @type {(state: LiveState, lastMs: number) => void} */
 export function showLiveState(state, lastMs) {
   document.body.dataset.live = state;
-  const since = clock((lastMs ?? Date.now()) / 1000);
+  const since = clock(lastMs / 1000);
   const texts = { connecting: "Connecting…", live: "Live", stale: `Stale since ${since}, reconnecting…` };
   setText(inside(document, "#live .text"), texts[state]);
 }

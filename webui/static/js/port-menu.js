@@ -5,7 +5,7 @@
 /** @import { CaptureAnswer } from "./types.js" */
 
 import { ApiError, captureFile, deleteOverride, putOverride, readCapture, startCapture } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren, setText } from "./dom.js";
 import { captureText, fileName } from "./pure/captures.js";
 import { parse } from "./pure/field-values.js";
 import { percent, rate } from "./pure/format.js";
@@ -118,17 +118,11 @@ export class PortMenu {
 
   /** @param {import("./pure/port-thresholds.js").PortThresholds} found */
   showThresholds({ rows, source, state, isOwn, canFix, canFreeze, count }) {
-    const list = byId("port-thresholds", HTMLElement);
-    const key = JSON.stringify(rows);
-    if (list.dataset.key !== key) {
-      list.dataset.key = key;
-      list.replaceChildren(
-        ...rows.flatMap(({ label, text }) => [
-          element("dt", { textContent: label }),
-          element("dd", { textContent: text }),
-        ]),
-      );
-    }
+    const pairs = rows.flatMap(({ label, text }) => [
+      element("dt", { textContent: label }),
+      element("dd", { textContent: text }),
+    ]);
+    setChildren(byId("port-thresholds", HTMLElement), ...pairs);
     setText(byId("port-source", HTMLElement), source);
     this.dialog.dataset.override = state;
     this.fix.hidden = !canFix;
@@ -223,13 +217,4 @@ export class PortMenu {
     setText(this.message, text);
     this.message.dataset.kind = kind;
   }
-}
-
-/**
- * Changes a text only if it is another one, because a screen reader would read it again.
- * @param {HTMLElement} shown
- * @param {string} text
- */
-function setText(shown, text) {
-  if (shown.textContent !== text) shown.textContent = text;
 }

@@ -3,7 +3,7 @@
 
 /** @import { Snapshot } from "./types.js" */
 
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren } from "./dom.js";
 import { sanctionText } from "./pure/sanctions.js";
 
 /** @param {Snapshot} snapshot */
@@ -11,11 +11,7 @@ export function showSanctions(snapshot) {
   const banner = byId("sanctions", HTMLElement);
   const rows = snapshot.sanctions.map(sanctionText);
   banner.hidden = !rows.length;
-  // Setting the same text again would make a screen reader repeat it every second.
-  const key = JSON.stringify(rows);
-  if (banner.dataset.key === key) return;
-  banner.dataset.key = key;
-  banner.replaceChildren(...rows.map(paragraph));
+  setChildren(banner, ...rows.map(paragraph));
 }
 
 /** @param {ReturnType<typeof sanctionText>} row */

@@ -6,9 +6,10 @@
 /** @import { Cell, Row, SizeClass } from "./pure/scoreboard.js" */
 
 import { get } from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, element, setChildren } from "./dom.js";
 import { time } from "./pure/format.js";
 import { HEADINGS, scoreCurves, scoreRows } from "./pure/scoreboard.js";
+import { report } from "./trouble.js";
 
 const EVERY_S = 5;
 const [WIDTH, HEIGHT] = [300, 150];
@@ -31,22 +32,21 @@ export class Scoreboard {
     byId("scoreboard-head", HTMLElement).replaceChildren(element("tr", {}, ...headings));
     this.choice.addEventListener("change", () => {
       this.against = Number(this.choice.value);
-      this.load();
+      report("scoreboard", this.load());
     });
     this.group.addEventListener("change", () => this.board && this.draw(this.board));
   }
 
   /**
-   * Fetches the scores again if they are old.
+   * Whether the scores are old, and can be shown.
    * @param {number} now Epoch seconds.
    */
-  async follow(now) {
-    if (document.hidden || now - this.fetchedAt < EVERY_S) return;
-    this.fetchedAt = now;
-    await this.load();
+  isDue(now) {
+    return this.model.schemes.length > 0 && now - this.fetchedAt >= EVERY_S;
   }
 
   async load() {
+    this.fetchedAt = this.model.now;
     /** @type {Record<string, string | number>} */
     const query = { source: this.model.source };
     if (this.against !== null) query.against = this.against;
@@ -62,13 +62,11 @@ export class Scoreboard {
       className: "empty",
       textContent: "No version has flows that lived wholly under it yet.",
     });
-    this.body.replaceChildren(
-      ...(rows.length ? rows.map((row) => this.row(row)) : [element("tr", {}, none)]),
-    );
+    setChildren(this.body, ...(rows.length ? rows.map((row) => this.row(row)) : [element("tr", {}, none)]));
     const options = rows.map(
       ({ version, scheme }) => new Option(this.name(version, scheme), String(version)),
     );
-    this.choice.replaceChildren(...options);
+    setChildren(this.choice, ...options);
     this.choice.value = String(board.against ?? "");
     this.draw(board);
   }

@@ -249,7 +249,7 @@ export interface ThresholdChange {
 }
 
 export interface PortsAnswer {
-  now: Record<string, PortState>;
+  now: Record<string, PortState & { queue_bytes: number[]; queue_packets: number[] }>;
   history: Record<string, PortRate[]>;
 }
 
@@ -267,8 +267,6 @@ export interface PortState {
   queue_rates_bps: number[] | null;
   /** Rate over capacity, 0 to 1. */
   load: number | null;
-  queue_bytes: number[];
-  queue_packets: number[];
 }
 
 // ---- GET /api/v1/fct and /api/v1/deadlines

@@ -4,7 +4,7 @@
 /** @import { Row } from "./pure/connections.js" */
 /** @import { Agent, Snapshot } from "./types.js" */
 
-import { byId, element, setText } from "./dom.js";
+import { byId, element, setChildren, setText } from "./dom.js";
 import { connectionRows, connectionSummary } from "./pure/connections.js";
 
 const COLUMNS = 10;
@@ -12,7 +12,7 @@ const COLUMNS = 10;
 /** @param {Snapshot} snapshot */
 export function showWatched(snapshot) {
   const rows = connectionRows(snapshot.connections, snapshot.at).map(tableRow);
-  byId("watched", HTMLElement).replaceChildren(...(rows.length ? rows : [emptyRow(snapshot)]));
+  setChildren(byId("watched", HTMLElement), ...(rows.length ? rows : [emptyRow(snapshot)]));
   const summary = byId("watched-summary", HTMLElement);
   setText(summary, connectionSummary(snapshot.connections));
   summary.dataset.state = snapshot.connections.lost ? "pending" : "";

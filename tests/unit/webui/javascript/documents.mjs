@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents as the server sends them, for the tests. Each call makes a new one.
 
-/** @import { FctByClass, FctSeries, PolicyVersion, PortState } from "../../../../webui/static/js/types.js" */
+/** @import { FctByClass, FctSeries, PolicyVersion, PortRate, PortState } from "../../../../webui/static/js/types.js" */
 /** @import { Scheme, Snapshot, ThresholdChange, Topology, Traffic } from "../../../../webui/static/js/types.js" */
 
 export const NOW = 1_700_000_000;
@@ -156,6 +156,9 @@ export const change = (at, port, thresholds_bytes) => ({
   flows: 9,
 });
 
+/** @type {(at: number, queue_rates_bps: number[]) => PortRate} */
+export const portRate = (at, queue_rates_bps) => ({ at, rate_bps: 1, queue_rates_bps });
+
 /** @type {(at: number, queue_rates_bps: number[] | null) => PortState} */
 export const portState = (at, queue_rates_bps) => ({
   at,
@@ -163,8 +166,6 @@ export const portState = (at, queue_rates_bps) => ({
   rate_bps: queue_rates_bps?.reduce((sum, bps) => sum + bps, 0) ?? null,
   queue_rates_bps,
   load: queue_rates_bps && 0.5,
-  queue_bytes: [],
-  queue_packets: [],
 });
 
 /**

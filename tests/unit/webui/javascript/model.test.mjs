@@ -93,18 +93,77 @@ test("take: a change or a rate that is known is not added again", () => {
     thresholds: { "s1:1": change(NOW - 5, "s1:1", [1]) },
     ports: { "s1:1": portState(NOW - 1, [8, 0]), "s1:2": portState(NOW - 1, null) },
   });
+  model.showPort("s1:1");
   model.take(again);
   model.take(again);
   assert.equal(model.thresholds.get("s1:1")?.length, 1);
-  assert.deepEqual(model.rates.get("s1:1"), [{ at: NOW - 1, rate_bps: 8, queue_rates_bps: [8, 0] }]);
-  assert.equal(model.rates.get("s1:2"), undefined);
+  assert.deepEqual(model.rates, [{ at: NOW - 1, rate_bps: 8, queue_rates_bps: [8, 0] }]);
+  model.showPort("s1:2");
+  model.take(again);
+  assert.deepEqual(model.rates, []);
 });
 
-test("addRate: an hour of rates is kept", () => {
+/**
+ * Takes a snapshot each second, in which every port has another rate and other thresholds.
+ * @param {Model} model
+ * @param {number} seconds
+ */
+function watch(model, seconds) {
+  const ports = ["s1:1", "s1:2", "s1:3"];
+  const end = model.now + seconds;
+  for (let at = model.now + 1; at <= end; at++) {
+    const thresholds = Object.fromEntries(ports.map((port) => [port, change(at, port, [at])]));
+    const rates = Object.fromEntries(ports.map((port) => [port, portState(at, [at])]));
+    model.take(snapshot({ at, thresholds, ports: rates }));
+  }
+}
+
+/** @param {Model} model */
+const rowsKept = (model) =>
+  model.fct.size + model.misses.size + model.rates.length + [...model.thresholds.values()].flat().length;
+
+test("take: the rates of the shown port alone are kept, for a window", () => {
   const model = new Model();
-  for (let at = NOW - 4_000; at <= NOW; at += 10) model.addRate("s1:1", portState(at, [1]));
-  const first = model.rates.get("s1:1")?.[0].at ?? 0;
-  assert.ok(first < NOW - 3_600 && first > NOW - 4_000);
+  model.snapshot = snapshot();
+  model.showPort("s1:1");
+  watch(model, 400);
+  assert.deepEqual([model.rates[0].at, model.rates.length], [NOW + 96, 305]);
+});
+
+test("take: however long the page watches, it keeps no more than a window holds", () => {
+  const model = new Model();
+  model.snapshot = snapshot();
+  model.windowS = 3_600;
+  model.showPort("s1:1");
+  watch(model, 4_000);
+  const before = rowsKept(model);
+  watch(model, 50_000);
+  assert.ok(rowsKept(model) <= before + 3, `${before} rows, then ${rowsKept(model)}`);
+  assert.ok((model.thresholds.get("s1:2")?.length ?? 0) <= 406);
+  assert.equal(model.thresholds.get("s1:2")?.at(-1)?.at, model.now, "the newest change is kept");
+});
+
+test("take: while a range is held, nothing is added", () => {
+  const model = new Model();
+  model.snapshot = snapshot();
+  model.showPort("s1:1");
+  watch(model, 100);
+  model.held = { from: NOW, to: NOW + 100 };
+  const before = rowsKept(model);
+  watch(model, 50_000);
+  assert.equal(rowsKept(model), before);
+  assert.equal(model.rates[0].at, NOW + 1, "the range's rates are not forgotten");
+});
+
+test("take: a port that has left the network is forgotten after a window", () => {
+  const model = new Model();
+  model.addThreshold(change(NOW - 200, "gone", [1]));
+  model.addThreshold(change(NOW - 900, "idle", [1]));
+  const idle = { idle: change(NOW - 900, "idle", [1]) };
+  model.take(snapshot({ thresholds: idle }));
+  assert.deepEqual([...model.thresholds.keys()], ["gone", "idle"]);
+  model.take(snapshot({ at: NOW + 200, thresholds: idle }));
+  assert.deepEqual([...model.thresholds.keys()], ["idle"]);
 });
 
 test("takeEvent: each once, the newest hundred", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Model } from "../../../../webui/static/js/pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "../../../../webui/static/js/pure/views.js";
-import { change, fctSeries, NOW, policyVersion, portState, SCHEMES, snapshot } from "./documents.mjs";
+import { change, fctSeries, NOW, policyVersion, portRate, SCHEMES, snapshot } from "./documents.mjs";
 
 const colour = (/** @type {string} */ name) => `the ${name}`;
 
@@ -141,8 +141,8 @@ test("thresholdsView: says why a scheme has none", () => {
 
 test("queuesView: the policy's queues, in the window", () => {
   const shown = model();
-  for (const at of [NOW - 400, NOW - 2, NOW - 1]) shown.addRate("s1:1", portState(at, [5, 6, 0]));
-  const { x, series } = queuesView(shown, "s1:1", colour);
+  shown.rates = [NOW - 400, NOW - 2, NOW - 1].map((at) => portRate(at, [5, 6, 0]));
+  const { x, series } = queuesView(shown, colour);
   assert.deepEqual(x, [NOW - 2, NOW - 1]);
   assert.deepEqual(
     series.map(({ values }) => values),
@@ -156,12 +156,13 @@ test("queuesView: the policy's queues, in the window", () => {
 
 test("queuesView: also queues that carried traffic under an earlier policy", () => {
   const shown = model("tcp");
-  shown.addRate("s1:1", portState(NOW - 1, [5, 0, 7, 0]));
+  shown.rates = [portRate(NOW - 1, [5, 0, 7, 0])];
   assert.deepEqual(
-    queuesView(shown, "s1:1", colour).series.map(({ label }) => label),
+    queuesView(shown, colour).series.map(({ label }) => label),
     ["Queue 0", "Queue 1", "Queue 2"],
   );
-  assert.equal(queuesView(shown, "s9:9", colour).series.length, 1);
+  shown.showPort("s9:9");
+  assert.equal(queuesView(shown, colour).series.length, 1);
 });
 
 test("a held range is what all charts show, with its marks and rates alone", () => {
@@ -172,8 +173,8 @@ test("a held range is what all charts show, with its marks and rates alone", () 
     assert.deepEqual([view(shown, colour).from, view(shown, colour).to], [NOW - 150, NOW - 100]);
   assert.deepEqual(fctView(shown, colour).marks, []);
   assert.deepEqual(fctView(shown, colour).times, { now: NOW, kind: "relative" });
-  for (const ago of [200, 120, 50]) shown.addRate("s1:1", portState(NOW - ago, [1]));
-  assert.deepEqual(queuesView(shown, "s1:1", colour).x, [NOW - 120]);
+  shown.rates = [200, 120, 50].map((ago) => portRate(NOW - ago, [1]));
+  assert.deepEqual(queuesView(shown, colour).x, [NOW - 120]);
   const { x } = thresholdsView(shown, "", colour);
   assert.deepEqual([x[0] > NOW - 150, x[x.length - 1]], [true, NOW - 100]);
 });

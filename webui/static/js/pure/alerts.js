@@ -7,7 +7,7 @@
 import { clock } from "./format.js";
 
 /** @typedef {{ id: string, name: string, state: AlertState, stateText: string, text: string, remedy: string }} Row */
-/** @typedef {{ key: string, head: string, text: string }} Banner */
+/** @typedef {{ head: string, text: string }} Banner */
 
 /** The most banners of alerts. The list below has all of them. */
 const MOST_BANNERS = 3;
@@ -43,14 +43,11 @@ export function alertRow(alert) {
 export function alertBanners({ alerts }) {
   const firing = alerts.filter((alert) => alert.state === "firing" && alert.figure !== "not-valid");
   const shown = firing.slice(0, MOST_BANNERS).map((alert) => ({
-    key: named(alert),
     head: named(alert),
     text: [sentence(alert.reason), sentence(alert.remedy)].join(" "),
   }));
   const more = firing.length - shown.length;
-  return more > 0
-    ? [...shown, { key: "more", head: `${more} more`, text: "The list of alerts has all." }]
-    : shown;
+  return more > 0 ? [...shown, { head: `${more} more`, text: "The list of alerts has all." }] : shown;
 }
 
 /**
@@ -64,7 +61,7 @@ export function validityBanners({ reasons }) {
   const more = reasons.length - shown.length;
   const rest = more > 0 ? [`And ${more} more reasons.`] : [];
   const text = [...shown, ...rest, ...remedies].join(" ");
-  return [{ key: "not-valid", head: "What the page shows is not valid", text }];
+  return [{ head: "What the page shows is not valid", text }];
 }
 
 /** @param {AlertsAnswer} alerts */

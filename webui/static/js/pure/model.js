@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page knows: history, which history.js fetches, and the snapshots that follow it.
 
-/** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate, PortState } from "../types.js" */
+/** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate } from "../types.js" */
 /** @import { Range, Times } from "./address.js" */
 /** @import { Scheme, SizeClass, Snapshot, Source, ThresholdChange, Topology, TopologyPort } from "../types.js" */
 
@@ -9,6 +9,7 @@ import { naturally } from "./order.js";
 
 /** @typedef {Record<SizeClass, { n: number, mean: number | null, p99: number | null }>} FctBin */
 /** @typedef {{ n: number, ratio: number | null }} MissBin */
+/** @typedef {Pick<ThresholdChange, "at" | "thresholds_bytes">} Thresholds  What ports had from this time on. */
 
 /** @type {SizeClass[]} */
 export const CLASSES = ["small", "medium", "large"];
@@ -19,8 +20,9 @@ const MOST_BINS = 240;
 const HELD_BINS = 150;
 const FINEST_BIN_S = 0.5;
 const MOST_EVENTS = 100;
-/** The longest window that the page offers, and some more. */
-const RATE_MEMORY_S = 3700;
+/** Threshold changes of one port that a window keeps: a chart is not wider. */
+const THRESHOLD_STEPS = 400;
+const FINEST_THRESHOLD_S = 0.5;
 const UNKNOWN_COLOUR = "#888888";
 
 /** @param {TopologyPort} port */
@@ -46,10 +48,12 @@ export class Model {
   fct = new Map();
   /** By the start of the bin. @type {Map<number, MissBin>} */
   misses = new Map();
-  /** By port, the oldest first. @type {Map<string, ThresholdChange[]>} */
+  /** By port, the oldest first. @type {Map<string, Thresholds[]>} */
   thresholds = new Map();
-  /** By port, the oldest first. @type {Map<string, PortRate[]>} */
-  rates = new Map();
+  /** The port whose queues are shown; empty: none yet. */
+  port = "";
+  /** Of that port alone, the oldest first. @type {PortRate[]} */
+  rates = [];
   /** The oldest first. @type {NetworkEvent[]} */
   events = [];
   /** By port, of that topology. @type {{ of: Topology | null, peers: Map<string, string> }} */
@@ -58,6 +62,12 @@ export class Model {
   get binS() {
     if (this.held) return Math.max(FINEST_BIN_S, (this.held.to - this.held.from) / HELD_BINS);
     return Math.max(LIVE_BIN_S, this.windowS / MOST_BINS);
+  }
+
+  /** The shortest time between two threshold changes of a port that are kept. */
+  get thresholdStepS() {
+    const span = this.held ? this.now - this.held.from : this.windowS;
+    return Math.max(FINEST_THRESHOLD_S, span / THRESHOLD_STEPS);
   }
 
   get now() {
@@ -79,17 +89,30 @@ export class Model {
     return this.scheme(name)?.colour ?? UNKNOWN_COLOUR;
   }
 
-  /** @param {Snapshot} snapshot */
+  /**
+   * Shows another port. Its rates must be fetched.
+   * @param {string} port
+   */
+  showPort(port) {
+    if (port !== this.port) this.rates = [];
+    this.port = port;
+  }
+
+  /**
+   * Continues the history. A range that is held stays as it is.
+   * @param {Snapshot} snapshot
+   */
   take(snapshot) {
     this.snapshot = snapshot;
-    if (!this.held && this.binS === LIVE_BIN_S) {
+    if (this.held) return;
+    if (this.binS === LIVE_BIN_S) {
       const { fct, deadlines } = snapshot.traffic[this.source];
       this.mergeFct(fct.series);
       this.mergeMisses(deadlines.series);
     }
     for (const change of Object.values(snapshot.thresholds)) this.addThreshold(change);
-    for (const [port, state] of Object.entries(snapshot.ports)) this.addRate(port, state);
-    if (!this.held) this.forget(snapshot.at - this.windowS - 2 * this.binS);
+    this.#addRate(snapshot);
+    this.forget(snapshot.at - this.windowS - 2 * this.binS);
   }
 
   /**
@@ -119,28 +142,39 @@ export class Model {
     });
   }
 
-  /** @param {ThresholdChange} change */
-  addThreshold(change) {
-    appendNewer(this.thresholds, change.port, change);
+  /**
+   * Adds the change unless it is known. The later of two within one step counts.
+   * @param {ThresholdChange} change
+   */
+  addThreshold({ port, at, thresholds_bytes }) {
+    const list = this.thresholds.get(port) ?? [];
+    const last = list[list.length - 1]?.at ?? Number.NEGATIVE_INFINITY;
+    if (at <= last) return;
+    const step = this.thresholdStepS;
+    if (Math.floor(at / step) === Math.floor(last / step)) list.pop();
+    list.push({ at, thresholds_bytes });
+    this.thresholds.set(port, list);
   }
 
-  /**
-   * @param {string} port
-   * @param {PortState} state
-   */
-  addRate(port, state) {
-    const { at, rate_bps, queue_rates_bps } = state;
-    if (rate_bps === null || queue_rates_bps === null) return;
-    const list = appendNewer(this.rates, port, { at, rate_bps, queue_rates_bps });
-    while (list.length && list[0].at < at - RATE_MEMORY_S) list.shift();
+  /** @param {Snapshot} snapshot */
+  #addRate({ ports }) {
+    const { at, rate_bps, queue_rates_bps } = ports[this.port] ?? { rate_bps: null };
+    const last = this.rates[this.rates.length - 1]?.at ?? 0;
+    if (rate_bps !== null && queue_rates_bps !== null && at > last)
+      this.rates.push({ at, rate_bps, queue_rates_bps });
   }
 
   /** @param {number} before */
   forget(before) {
     for (const bins of [this.fct, this.misses])
       for (const at of bins.keys()) if (at < before) bins.delete(at);
-    // The last change before the window stays, because it holds when the window begins.
-    for (const list of this.thresholds.values()) while (list.length > 1 && list[1].at < before) list.shift();
+    while (this.rates.length && this.rates[0].at < before) this.rates.shift();
+    for (const [port, list] of this.thresholds) {
+      // The last change before the window stays, because it holds when the window begins.
+      while (list.length > 1 && list[1].at < before) list.shift();
+      if (!(port in (this.snapshot?.thresholds ?? {})) && list[0].at < before && list.length === 1)
+        this.thresholds.delete(port);
+    }
   }
 
   /**
@@ -173,18 +207,4 @@ export class Model {
     }
     return this.#peers.peers.get(id) ?? null;
   }
-}
-
-/**
- * Adds the row unless the list has one of that time or later; returns the list.
- * @template {{ at: number }} Row
- * @param {Map<string, Row[]>} lists
- * @param {string} key
- * @param {Row} row
- */
-function appendNewer(lists, key, row) {
-  const list = lists.get(key) ?? [];
-  if (!list.length || row.at > list[list.length - 1].at) list.push(row);
-  lists.set(key, list);
-  return list;
 }

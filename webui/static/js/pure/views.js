@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each chart shows, computed from the model. `colour` gives the theme's colour of a name.
 
-/** @import { PortRate, ThresholdChange } from "../types.js" */
-/** @import { Model } from "./model.js" */
+/** @import { PortRate } from "../types.js" */
+/** @import { Model, Thresholds } from "./model.js" */
 /** @import { Series, Value, View } from "./series.js" */
 
 import { CLASSES } from "./model.js";
@@ -113,7 +113,7 @@ function onePort(model, port, x, colour) {
   }));
 }
 
-/** @type {(i: number) => (change: ThresholdChange) => Value} */
+/** @type {(i: number) => (change: Thresholds) => Value} */
 const threshold = (i) => (change) => change.thresholds_bytes[i] ?? null;
 
 /**
@@ -154,11 +154,11 @@ function bounds(lines, x, colour) {
   return [bound("Lowest", Math.min), bound("Highest", Math.max)];
 }
 
-/** @type {(model: Model, port: string, colour: Colour) => View} */
-export function queuesView(model, port, colour) {
+/** @type {(model: Model, colour: Colour) => View} */
+export function queuesView(model, colour) {
   const shown = frame(model);
   const first = model.held?.from ?? model.now - model.windowS;
-  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= first && row.at <= shown.to);
+  const run = model.rates.filter((row) => row.at >= first && row.at <= shown.to);
   const series = usedQueues(model, run).map((queue) => ({
     label: `Queue ${queue}`,
     group: String(queue),

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the set-up says and does, in a copy of its files, with commands that install nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = (
+    "Makefile",
+    "debian-packages.txt",
+    "pyproject.toml",
+    "tools/install-packages",
+    "tools/setup",
+    *(f"requirements/{name}.txt" for name in ("dev", "run", "node")),
+    *(f"webui/{name}" for name in ("package.json", "package-lock.json", "fetch_vendor.py")),
+)
+
+# Makes the environment, and answers every question whether something is there with no.
+PYTHON = """#!/bin/bash
+case "$*" in
+  -m*venv*) mkdir -p .venv/bin && cp commands/pip commands/python .venv/bin/ && cp commands/sluice .venv/bin/ ;;
+  webui/fetch_vendor.py*) mkdir -p webui/static/vendor/uplot && touch webui/static/vendor/uplot/uPlot.esm.js ;;
+  *) exit 1 ;;
+esac
+"""
+COMMANDS = {
+    "python3": PYTHON,
+    "pip": "#!/bin/bash\necho downloads; [ ! -e broken ]\n",
+    "python": "#!/bin/bash\ntrue\n",
+    "sluice": "#!/bin/bash\necho demonstration\n",
+    "dpkg-query": "#!/bin/bash\ntrue\n",
+    "apt-get": "#!/bin/bash\necho apt $*\n",
+    "sudo": '#!/bin/bash\n[ "$1" = -v ] || "$@"\n',
+    "npm": "#!/bin/bash\ntrue\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "commands").mkdir()
+    for name, text in COMMANDS.items():
+        (tmp_path / "commands" / name).write_text(text)
+        (tmp_path / "commands" / name).chmod(0o755)
+    return tmp_path
+
+
+def call(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    commands = tree / "commands"
+    variables = {"PATH": f"{commands}:{os.environ['PATH']}", "PYTHON3": str(commands / "python3")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        argv, cwd=tree, env=kept | variables, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
+    done = call(tree, "tools/setup", "--dry-run", "demo", "python-run", "page", "core", "bpf")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0].startswith("Setting up, once: about ")
+    assert said[1].startswith("[1/5] Debian packages: bpftool clang ")
+    assert [line.split(",")[0] for line in said[2:]] == [
+        "[2/5] Python packages",
+        "[3/5] the dashboard's library",
+        "[4/5] the simulator's core",
+        "[5/5] the BPF programs",
+    ]
+    assert all(line.endswith(("minute", "minutes")) for line in said[1:])
+    assert not (tree / ".venv").exists()
+
+
+def test_each_step_is_done_once(tree: Path) -> None:
+    first = call(tree, "tools/setup", "python-run", "page")
+    assert first.returncode == 0, first.stderr
+    assert [line[:5] for line in first.stdout.splitlines()] == ["Setti", "[1/2]", "[2/2]", "Set u"]
+    again = call(tree, "tools/setup", "python-run", "page")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    (tree / "requirements/run.txt").touch()
+    assert "[1/1] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+
+
+def test_a_step_that_fails_shows_its_output_and_is_tried_again(tree: Path) -> None:
+    (tree / "broken").touch()
+    failed = call(tree, "tools/setup", "python-run", "page")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("downloads\n")
+    assert "failed at step 1, Python packages" in failed.stderr
+    assert "[2/2]" not in failed.stdout
+    (tree / "broken").unlink()
+    assert "[1/2] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+
+
+def test_an_unknown_step_is_refused(tree: Path) -> None:
+    done = call(tree, "tools/setup", "pages")
+    assert done.returncode == 2
+    assert "no step pages" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["demo", "tour"])
+def test_make_shows_steps_and_no_shell_lines(tree: Path, target: str) -> None:
+    done = call(tree, "make", target)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[-1] == "demonstration"
+    assert said[0].startswith("Setting up, once: about ")
+    assert all(line.startswith(("Set", "[", "demonstration")) for line in said), said
+
+
+@pytest.mark.parametrize(
+    ("mode", "has", "lacks"),
+    [
+        ("--demo", {"mininet", "clang"}, {"npm", "chromium", "postgresql", "slurmd"}),
+        ("--runtime", {"mininet"}, {"chromium", "postgresql"}),
+        ("--lab", {"mininet", "postgresql"}, {"chromium", "lintian"}),
+        ("--guests", {"qemu-system-x86"}, {"mininet", "postgresql"}),
+        ("", {"mininet", "postgresql", "chromium"}, {"qemu-system-x86", "slurmd"}),
+    ],
+)
+def test_a_command_gets_only_the_packages_that_it_needs(
+    tree: Path, mode: str, has: set[str], lacks: set[str]
+) -> None:
+    listed = set(call(tree, "tools/install-packages", mode, "--list").stdout.split())
+    assert has <= listed
+    assert not lacks & listed
+
+
+def test_a_machine_without_debian_is_told_what_to_install(tree: Path) -> None:
+    (tree / "commands/apt-get").unlink()
+    (tree / "commands/dpkg-query").write_text("#!/bin/bash\nexit 127\n")
+    bash, *tools = (shutil.which(name) for name in ("bash", "grep", "sed", "tr", "dirname", "id"))
+    for tool in tools:
+        (tree / "commands" / Path(str(tool)).name).symlink_to(str(tool))
+    variables = {"PATH": str(tree / "commands"), "PYTHON3": str(tree / "commands/python3")}
+    argv = [str(bash), "tools/install-packages", "--simulator"]
+    done = subprocess.run(
+        argv, cwd=tree, env=variables, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("missing: g++ python3-venv python3-dev (names of Debian).")
