@@ -33,6 +33,13 @@ MAX_SETTLING = 8
 """Switches whose rules are read and corrected at once. The others keep the rules that they have.
 """
 
+MOST_APART = 0.01
+"""The part of an interval between the polls of two switches. With more than 100 switches, it is smaller.
+
+So the rules of a few switches change together. One ovs-vswitchd can have many bridges, and a change in one of them
+makes it check the datapath flows of all.
+"""
+
 
 class LedSwitches:
     def __init__(
@@ -125,7 +132,7 @@ class LedSwitches:
         """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
         switches = desired.topology.switches
         new = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
+            switch.dpid: SwitchState(switch.name, desired, phase=turn * min(MOST_APART, 1 / len(switches)))
             for turn, switch in enumerate(switches)
             if self.lease and self.lease.leads_at(switch.dpid) and switch.dpid not in self.states
         }

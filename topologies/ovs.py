@@ -26,15 +26,6 @@ _REALTIME = ["chrt", "--rr", "1"]
 _NICE = ["nice", "-n", "-10"]
 
 
-SWITCH_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_TOP_PAD_": str(4 << 20)}
-"""For ovs-vswitchd: the C library keeps freed memory.
-
-At every turn, the userspace datapath takes and frees 32 receive buffers of the MTU for every port. The MTU is
-policy.emulation.port_burst_bytes, so the heap would grow and shrink at every turn. With 500 packets a second in a
-fabric of 24 ports, that took 0.65 of a core and 1 ms a hop. With this setting it takes 0.06 of a core and 0.13 ms.
-"""
-
-
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables that make the Open vSwitch tools use the instance in a folder."""
     return {f"OVS_{name}": str(folder) for name in ("RUNDIR", "DBDIR", "LOGDIR", "SYSCONFDIR")}
