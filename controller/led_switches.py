@@ -33,7 +33,7 @@ MAX_SETTLING = 8
 """Switches whose rules are read and corrected at once. The others keep the rules that they have.
 """
 
-MOST_APART = 0.01
+MOST_APART = 0.001
 """The part of an interval between the polls of two switches. With more than 100 switches, it is smaller.
 
 So the rules of a few switches change together. One ovs-vswitchd can have many bridges, and a change in one of them

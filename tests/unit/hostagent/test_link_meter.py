@@ -30,7 +30,6 @@ def test_meter__counts_what_leaves_an_interface() -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as sender:
         sender.sendto(bytes(5_000), ("127.0.0.1", 9))
     after = meter.read()
-    meter.close()
     assert before is not None
     assert after is not None
     assert after.sent_bytes - before.sent_bytes >= 5_000
@@ -46,7 +45,6 @@ def test_meter__leaves_nothing_in_the_process() -> None:
     before_kb = resident_kb()
     for _ in range(1000):
         meter.read()
-    meter.close()
     assert resident_kb() - before_kb < 1000
 
 
@@ -59,4 +57,3 @@ def resident_kb() -> int:
 def test_meter__a_missing_interface_has_no_counters() -> None:
     meter = LinkMeter("no-such-if")
     assert meter.read() is None
-    meter.close()
