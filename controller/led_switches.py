@@ -33,10 +33,10 @@ MAX_SETTLING = 8
 """Switches whose rules are read and corrected at once. The others keep the rules that they have.
 """
 
-MOST_APART = 0.001
-"""The part of an interval between the polls of two switches. With more than 100 switches, it is smaller.
+PORTS_OF_AN_INTERVAL = 1000
+"""The polls of so many ports fill an interval. Those of fewer ports come close together.
 
-So the rules of a few switches change together. One ovs-vswitchd can have many bridges, and a change in one of them
+Then the rules of a few switches change together. One ovs-vswitchd can have many bridges, and a change in one of them
 makes it check the datapath flows of all.
 """
 
@@ -131,8 +131,9 @@ class LedSwitches:
     def _begin(self, desired: Desired) -> Collection[int]:
         """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
         switches = desired.topology.switches
+        step = min(1.0, len(desired.topology.ports) / PORTS_OF_AN_INTERVAL) / len(switches)
         new = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn * min(MOST_APART, 1 / len(switches)))
+            switch.dpid: SwitchState(switch.name, desired, phase=turn * step)
             for turn, switch in enumerate(switches)
             if self.lease and self.lease.leads_at(switch.dpid) and switch.dpid not in self.states
         }
