@@ -145,11 +145,16 @@ def _clang(source: Path, target: Path) -> None:
 def shared_library(source: Path) -> Path:
     """Return the shared library of a C file, and build it first if it is stale."""
     target = BUILD / f"{source.stem}.so"
-    with lock():
-        if not target.exists() or source.stat().st_mtime_ns > target.stat().st_mtime_ns:
-            partial = target.with_suffix(".partial")
-            run([_tool("clang"), *_LIBRARY_FLAGS, str(source), "-o", str(partial)])
-            partial.replace(target)
+
+    def stale() -> bool:
+        return not target.exists() or source.stat().st_mtime_ns > target.stat().st_mtime_ns
+
+    if stale():
+        with lock():
+            if stale():
+                partial = target.with_suffix(".partial")
+                run([_tool("clang"), *_LIBRARY_FLAGS, str(source), "-o", str(partial)])
+                partial.replace(target)
     return target
 
 
