@@ -33,13 +33,6 @@ MAX_SETTLING = 8
 """Switches whose rules are read and corrected at once. The others keep the rules that they have.
 """
 
-PORTS_OF_AN_INTERVAL = 1000
-"""The polls of so many ports fill an interval. Those of fewer ports come close together.
-
-Then the rules of a few switches change together. One ovs-vswitchd can have many bridges, and a change in one of them
-makes it check the datapath flows of all.
-"""
-
 
 class LedSwitches:
     def __init__(
@@ -131,9 +124,8 @@ class LedSwitches:
     def _begin(self, desired: Desired) -> Collection[int]:
         """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
         switches = desired.topology.switches
-        step = min(1.0, len(desired.topology.ports) / PORTS_OF_AN_INTERVAL) / len(switches)
         new = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn * step)
+            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
             for turn, switch in enumerate(switches)
             if self.lease and self.lease.leads_at(switch.dpid) and switch.dpid not in self.states
         }
