@@ -37,6 +37,7 @@ _CLANG_FLAGS = (
     "-Wno-unused-parameter",
     "-Werror",
 )
+_LIBRARY_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 
 
 def names() -> list[str]:
@@ -139,6 +140,22 @@ def _clang(source: Path, target: Path) -> None:
     partial = target.with_suffix(".partial")
     run([_tool("clang"), *_CLANG_FLAGS, *includes, "-c", str(source), "-o", str(partial)])
     partial.replace(target)
+
+
+def shared_library(source: Path) -> Path:
+    """Return the shared library of a C file, and build it first if it is stale."""
+    target = BUILD / f"{source.stem}.so"
+
+    def stale() -> bool:
+        return not target.exists() or source.stat().st_mtime_ns > target.stat().st_mtime_ns
+
+    if stale():
+        with lock():
+            if stale():
+                partial = target.with_suffix(".partial")
+                run([_tool("clang"), *_LIBRARY_FLAGS, str(source), "-o", str(partial)])
+                partial.replace(target)
+    return target
 
 
 def main() -> int:

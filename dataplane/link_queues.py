@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
@@ -24,7 +24,8 @@ ROOT = "root"
 HANDLE = "5c1c:"
 _HANDLE = 0x5C1C0000
 _ROOT = 0xFFFFFFFF
-_CLASSES = tuple(_HANDLE | queue + 1 for queue in range(QUEUES))
+CLASSES = tuple(_HANDLE | queue + 1 for queue in range(QUEUES))
+"""The classes of the queues, the first queue first. fq has none."""
 
 _UNSHAPED = "1tbit"
 """Above the rate of every link, so that HTB only chooses and never waits."""
@@ -48,13 +49,13 @@ class QdiscKind:
 PRIO = QdiscKind(
     "prio",
     "eight strict queues",
-    _CLASSES,
+    CLASSES,
     (f"qdisc add dev {{dev}} {{at}} handle {HANDLE} prio bands {QUEUES} priomap {' '.join('0' * 16)}",),
 )
 HTB = QdiscKind(
     "htb",
     "eight strict queues",
-    _CLASSES,
+    CLASSES,
     (
         f"qdisc add dev {{dev}} {{at}} handle {HANDLE} htb default 1",
         f"class add dev {{dev}} parent {HANDLE} classid {HANDLE}ff htb rate {_UNSHAPED} quantum 60000",
@@ -157,15 +158,6 @@ def remove(interface: str) -> bool:
         at = [ROOT] if qdisc.parent == _ROOT else ["parent", f"{major:x}:{minor:x}"]
         run(["tc", "qdisc", "del", "dev", interface, *at])
     return bool(found)
-
-
-def link_classes(kernel: Any, index: int) -> list[Any]:
-    """Return the classes of Sluice's queues on an interface, the first queue first, as pyroute2 reads them.
-
-    `kernel` is an IPRoute. The list is empty without such queues, and for fq, which has no classes.
-    """
-    found = {one["handle"]: one for one in kernel.get_classes(index=index)}
-    return [found[handle] for handle in _CLASSES if handle in found]
 
 
 def first_kind() -> QdiscKind | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -102,10 +103,10 @@ class Tagger:
         """Return whether this process's tagger is attached, not that of an earlier process."""
         return is_attached(ifname, self._program, netlink=self._netlink)
 
-    def counters(self) -> tuple[TagCounters, ...]:
-        """Return the counters of DSCP 0 … 63."""
+    def counters(self, dscps: Iterable[int] = range(_DSCPS)) -> tuple[TagCounters, ...]:
+        """Return the counters of these DSCPs."""
         by_dscp = self._object.map("counters")
-        return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in range(_DSCPS))
+        return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in dscps)
 
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use, smallest first."""

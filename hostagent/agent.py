@@ -205,7 +205,6 @@ class Agent:
         self._watch.end()
         self._tagger.detach()
         self._link.end()
-        self._link_meter.close()
         self._control.restore()
         for spool in (self._spool, self._watch.spool):
             spool.close()

@@ -78,6 +78,8 @@ class Spool:
         self._file = -1
         self._unsynced: deque[int] = deque()
         """Files of ended segments that `sync` has to write to the device, and to close."""
+        self._synced: tuple[int, int] | None = None
+        """Segment and size up to which the device has all."""
         with suppress(OSError):  # the first segment says what is wrong
             folder.mkdir(parents=True, exist_ok=True)
         self._cursor_file = Cursor(folder / "cursor")
@@ -191,7 +193,8 @@ class Spool:
 
     def sync(self) -> None:
         """With `fsync`, write all records so far to the device. The caller need not be the traffic's thread."""
-        if not self._fsync:
+        written = self._current, self._size
+        if not self._fsync or (written == self._synced and not self._unsynced):
             return
         current = self._file  # with fsync, only the next call of this method closes it
         try:
@@ -200,6 +203,7 @@ class Spool:
             if current >= 0:
                 _sync(current)
             _sync(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), close=True)
+            self._synced = written
         except OSError as error:
             self._note(error)
 

@@ -75,9 +75,8 @@ class HostTagger:
         """Return the bytes that left under urgency tags since the tagger was attached. Reserved DSCPs are no tags."""
         if self._tagger is None:
             return 0
-        counted, reserved = self._tagger.counters(), self._set.reserved_dscp
-        urgent = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
-        return sum(counted[tag].bytes for tag in urgent if tag not in reserved)
+        urgent = set(range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)) - set(self._set.reserved_dscp)
+        return sum(counted.bytes for counted in self._tagger.counters(urgent))
 
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use on this host."""

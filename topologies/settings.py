@@ -44,6 +44,8 @@ class Settings:
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
+    cheap_turns: bool = True
+    """Whether ovs-vswitchd has the library of topologies.turns for the userspace datapath. False is for comparison."""
 
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:

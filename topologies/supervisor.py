@@ -28,7 +28,7 @@ from runtime.priority import Priority
 from runtime.process import reap_orphans, spawn
 from runtime.wait import wait_until
 from runtime.watchdog import Watchdog, socket_path
-from topologies import emulation, ovs, packet_sockets
+from topologies import emulation, ovs, packet_sockets, turns
 from topologies.commands import switches as commands
 from topologies.probing import Probe
 from topologies.settings import Settings, load_start, try_write_json
@@ -113,7 +113,9 @@ class Inside:
     def _add(
         self, name: str, argv: list[str], ready: Callable[[], bool], watchdog: Watchdog | None = None
     ) -> None:
-        env = ovs.environment(self.settings.ovs_dir) | (ovs.SWITCH_MEMORY if name == SWITCH else {})
+        env = ovs.environment(self.settings.ovs_dir)
+        if name == SWITCH and self.datapath_type == "netdev" and self.settings.cheap_turns:
+            env |= turns.environment(self.graph)
         env |= watchdog.env if watchdog else {}
         log_file = self.settings.log_dir / f"{name}.log"
 

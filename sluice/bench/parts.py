@@ -29,6 +29,7 @@ from policy.records import FlowRecord
 from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
 from sluice.bench.control_share import measure_control_share
+from sluice.bench.forwarding import measure_forwarding
 from sluice.bench.host_link import measure_link
 from sluice.bench.results import Result
 from sluice.bench.simulator_results import simulator_results
@@ -100,6 +101,13 @@ def _link_results() -> Iterator[Result]:
     what = "a packet to the host's own link"
     yield Result(f"{what}, tagger and {cost.qdisc}", cost.queues, "ns", cost.tagger, "tagger and one queue")
     yield Result(f"{what}, tagger and one queue", cost.tagger, "ns", cost.plain, "one queue")
+
+
+def _forwarding_results() -> Iterator[Result]:
+    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies.turns."""
+    for cost in measure_forwarding().values():
+        name = f"ovs-vswitchd, a packet-hop at {cost.hops_per_s:,.0f} a second"
+        yield Result(name, cost.us, "us", cost.us_without, "without topologies.turns", cost.ratio)
 
 
 def _against_cubic(name: str, unit: str, found: Measured) -> Result:
@@ -280,6 +288,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "tagger": _tagger_results,
     "controls": _control_share_results,
     "link": _link_results,
+    "forwarding": _forwarding_results,
     "acks": _ack_results,
     "connections": _connection_results,
     "hook": _hook_results,

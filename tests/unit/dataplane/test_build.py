@@ -76,6 +76,19 @@ def test_ensure__no_such_program() -> None:
         build.ensure("none")
 
 
+def test_shared_library__is_built_again_if_its_source_is_newer(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tree / "one.c"
+    source.write_text("int one(void) { return 1; }")
+    built = build.shared_library(source).stat().st_mtime_ns
+    assert build.shared_library(source).stat().st_mtime_ns == built
+    os.utime(source, ns=(built + 1, built + 1))
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(EnvironmentLacking, match="clang"):
+        build.shared_library(source)
+
+
 def test_main__names_only_what_it_has_built(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

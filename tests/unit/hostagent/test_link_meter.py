@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import replace
 
 from experiments.checks.soak.usage import read_process
 from hostagent.link_meter import LinkMeter, with_rates
 from policy.host_state import LinkCounters
+from tests.unit.hostagent.namespaces import Cable
 
 FIRST = LinkCounters(at=10.0, sent_bytes=1_000, received_bytes=0, dropped=0, waiting_bytes=0)
 
@@ -30,7 +32,6 @@ def test_meter__counts_what_leaves_an_interface() -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as sender:
         sender.sendto(bytes(5_000), ("127.0.0.1", 9))
     after = meter.read()
-    meter.close()
     assert before is not None
     assert after is not None
     assert after.sent_bytes - before.sent_bytes >= 5_000
@@ -46,7 +47,6 @@ def test_meter__leaves_nothing_in_the_process() -> None:
     before_kb = resident_kb()
     for _ in range(1000):
         meter.read()
-    meter.close()
     assert resident_kb() - before_kb < 1000
 
 
@@ -59,4 +59,34 @@ def resident_kb() -> int:
 def test_meter__a_missing_interface_has_no_counters() -> None:
     meter = LinkMeter("no-such-if")
     assert meter.read() is None
-    meter.close()
+
+
+READ_QUEUES = """
+import socket
+import sys
+from hostagent.link import HostLink
+from hostagent.link_meter import LinkMeter
+from runtime.command import run
+
+link = HostLink("h1-eth0", "root")
+link.begin()
+with socket.socket(type=socket.SOCK_DGRAM) as sender:
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x5C1C0003)
+    for _ in range(5):
+        sender.sendto(bytes(1000), ("10.9.0.2", 9))
+print(*(queue.sent_bytes for queue in LinkMeter("h1-eth0").read().queues))
+run(["tc", "qdisc", "replace", "dev", "h1-eth0", "root", "handle", "9:", "pfifo", "limit", "0"])
+with socket.socket(type=socket.SOCK_DGRAM) as sender:
+    for _ in range(3):
+        sender.sendto(bytes(1000), ("10.9.0.2", 9))
+found = LinkMeter("h1-eth0").read()
+print(found.dropped, found.waiting_bytes, len(found.queues))
+"""
+
+
+def test_meter__counts_what_each_queue_sends_and_what_the_link_drops() -> None:
+    with Cable() as cable:
+        cable.exec("h1", ["ping", "-c", "1", "10.9.0.2"])
+        queues, dropped = cable.exec("h1", [sys.executable, "-c", READ_QUEUES]).strip().splitlines()
+    assert queues.split() == ["0", "0", str(5 * 1042), *["0"] * 5]
+    assert dropped.split() == ["3", "0", "0"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from dataplane.tagger import TagCounters, Tagger, TagSettings
@@ -11,8 +12,8 @@ from policy import tags
 class CountingTagger:
     """A tagger that has sent 100 packets of 1 KB under every DSCP."""
 
-    def counters(self) -> tuple[TagCounters, ...]:
-        return tuple(TagCounters(100, 100_000) for _ in range(64))
+    def counters(self, dscps: Iterable[int]) -> tuple[TagCounters, ...]:
+        return tuple(TagCounters(100, 100_000) for _ in dscps)
 
 
 def test_urgent_bytes__of_all_urgency_tags_that_are_not_reserved() -> None:
