@@ -51,7 +51,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct window_log);
-} sluice_log_1 SEC(".maps"); /* 1: the layout */
+} sluice_log_2 SEC(".maps"); /* 2: the layout */
 
 struct cc {
 	struct cc_sender sender;
@@ -147,7 +147,7 @@ static __always_inline void publish_state(struct socket_flow *flow, const struct
 
 static __always_inline void log_window(struct sock *sk, const struct sl_window_record *w)
 {
-	struct window_log *log = bpf_sk_storage_get(&sluice_log_1, sk, 0, 0);
+	struct window_log *log = bpf_sk_storage_get(&sluice_log_2, sk, 0, 0);
 
 	if (log)
 		log->records[log->count++ % WINDOWS_KEPT] = *w;
