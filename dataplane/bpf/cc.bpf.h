@@ -278,7 +278,7 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	s->cut_pending = 0;
 }
 
-/* For how many retransmission timeouts the connection has sent nothing, and waits for no acknowledgement. */
+/* For how many retransmission timeouts the connection has had nothing to send and nothing in flight. */
 static __always_inline __u32 cc_idle_timeouts(const struct sock *sk)
 {
 	__u32 timeout_jiffies = inet_csk(sk)->icsk_rto;
@@ -298,7 +298,7 @@ static __always_inline __u32 cc_initial_cwnd(const struct sock *sk)
 	return packets ?: TCP_INIT_CWND;
 }
 
-/* After an idle time, as tcp_cwnd_restart. The kernel leaves this to controls that have a `cong_control`. */
+/* As tcp_cwnd_restart, which the kernel does not call for controls that have a `cong_control`. */
 static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s, __u32 timeouts)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

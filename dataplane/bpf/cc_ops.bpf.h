@@ -245,8 +245,8 @@ static __always_inline void drop_passed_deadline(struct sock *sk)
 }
 
 /*
- * The kernel asks for this before it builds packets. So a pause is noticed before the first packet after it.
- * CA_EVENT_TX_START comes after that packet was built, and not through cwnd_event from Linux 7.1 on.
+ * The kernel asks for this before it builds packets, so the first packet after a pause fits the new
+ * window. CA_EVENT_TX_START comes too late for that, and from Linux 7.1 on not through cwnd_event.
  */
 SEC("struct_ops/cc_min_tso_segs")
 __u32 BPF_PROG(cc_min_tso_segs, struct sock *sk)

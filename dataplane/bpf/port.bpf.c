@@ -335,7 +335,7 @@ static __always_inline int leaves_again(struct departures *left, struct Qdisc *q
 }
 
 /*
- * Packets leave a root qdisc of any interface of the machine. One CPU at a time takes packets from a qdisc.
+ * Packets leave a root qdisc of any interface of the machine. One CPU at a time serves a qdisc.
  */
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(sluice_departure, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
@@ -357,7 +357,7 @@ int BPF_PROG(sluice_departure, struct Qdisc *qdisc, const struct netdev_queue *t
 	return 0;
 }
 
-/* The part of a name after ___ is not the kernel's. Kernels before 6.13 lack the last two reasons. */
+/* The part of a name after ___ is not the kernel's. Older kernels lack the last two. */
 enum skb_drop_reason___ours {
 	SKB_DROP_REASON_TC_EGRESS___ours,
 	SKB_DROP_REASON_QDISC_DROP___ours,

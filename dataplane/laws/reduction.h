@@ -45,8 +45,8 @@ SL_LAW sl_u32 sl_reduced_cwnd(const struct sl_reduction *r, sl_u32 in_flight)
 }
 
 /*
- * Threshold of slow start after an idle time (RFC 2861, section 3.1): the flow soon has three quarters of
- * its window again. Range: any.
+ * Threshold of slow start after an idle time: at least three quarters of the window before it
+ * (RFC 2861). Range: any.
  */
 SL_LAW sl_u32 sl_idle_ssthresh(sl_u32 ssthresh, sl_u32 cwnd)
 {

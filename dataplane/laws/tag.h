@@ -107,8 +107,8 @@ SL_LAW sl_u64 sl_tag_position(const struct sl_tag_state *s, sl_u32 seq)
 }
 
 /*
- * Return the bytes that the flow had sent before this TCP segment, and update the state. Call it for a
- * SYN only if it carries data (TCP Fast Open).
+ * Return the bytes that the flow had sent before this TCP segment, and update the state. Call it
+ * for a SYN only if it carries data (TCP Fast Open).
  * seq: sequence number of the segment's first byte, which is after a SYN. data_bytes: its payload.
  * acked_seq: the first byte that the receiver has not acknowledged.
  */
