@@ -12,9 +12,9 @@ turn, which is the rule of dataplane/laws/dqs.h. These classes never delay a pac
 any link's. Open vSwitch's classes decide when a priority is served. They do not depend on the flow queues and can
 change at any time.
 
-A packet's mark is the id of its class (bpf/port.bpf.c). A packet without a mark goes to the first sub-queue. If the
-policy has no flow queues, no packet has a mark. The sub-queues stay even then, because adding them under traffic would
-lose waiting packets.
+A packet's mark is the id of its class (bpf/port.bpf.c). A packet with another mark, or none, goes to the first
+sub-queue. If the policy has no flow queues, the port program sets no marks. The sub-queues stay even then, because
+adding them under traffic would lose waiting packets.
 """
 
 from __future__ import annotations

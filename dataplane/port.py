@@ -34,8 +34,8 @@ _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
 _FORWARDING = f"={DELAYS}Q"
 _PORT_QUEUE = struct.Struct("=II")
-_DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
-"""Times, counts, the port's network namespace, unused bytes."""
+_DEPARTURES = struct.Struct(f"={QUEUES * (8 + 4) * SUB_QUEUES + 16}xIxxxx")
+"""The port's network namespace. The programs fill the rest."""
 _DQS = struct.Struct("=QQIIIxxxx")
 """struct sl_dqs_queue: flow, time it became empty, waiting packets, packets up to the last guest's, assigned."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
@@ -66,7 +66,7 @@ class PortProgram:
         self._object: BpfObject = load("port")
         self._program = self._object.program("sluice_port")
         self._indices: dict[str, int] = {}
-        self._link_fd: int | None = None
+        self._links: list[int] = []
         self._netlink = Netlink()
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
@@ -87,11 +87,10 @@ class PortProgram:
 
     def _make_room_for_flows(self, index: int) -> None:
         flows = self._object.map("flow_queues")
-        left = _DEPARTURES.pack(*bytes(2 * SUB_QUEUES), _NAMESPACE.stat().st_ino, 0)
+        left = _DEPARTURES.pack(_NAMESPACE.stat().st_ino)
+        self._object.map("departures").update(index, left, only_new=True)
         for queue in range(QUEUES):
-            key = _PORT_QUEUE.pack(index, queue)
-            flows.update(key, bytes(flows.value_size), only_new=True)
-            self._object.map("departures").update(key, left, only_new=True)
+            flows.update(_PORT_QUEUE.pack(index, queue), bytes(flows.value_size), only_new=True)
 
     def set(self, ifname: str, settings: PortSettings) -> None:
         """Change the settings of an attached port, from the next packet on. KeyError: it is not attached."""
@@ -114,10 +113,11 @@ class PortProgram:
     def follow_departures(self) -> None:
         """Count departures from the flow queues from now on. Idempotent.
 
-        The program sees every packet of the machine that leaves a qdisc. So call this only if there are flow queues.
+        The programs see every packet of the machine that leaves a qdisc or is dropped. So call this only if there are
+        flow queues.
         """
-        if self._link_fd is None:
-            self._link_fd = iterators.attach(self._object.program("sluice_departure"), ATTACH_RAW_TRACEPOINT)
+        for name in ("sluice_departure", "sluice_drop")[len(self._links) :]:
+            self._links.append(iterators.attach(self._object.program(name), ATTACH_RAW_TRACEPOINT))
 
     def make_flow_queues(self, ifname: str) -> None:
         """Make the flow queues below the port's eight queues. Waiting packets are lost. See dataplane.flow_queues.
@@ -198,17 +198,15 @@ class PortProgram:
         """Delete the settings, counters and state of a port."""
         index = self._indices.pop(ifname, None)
         if index is not None:
-            for name in ("settings", "states", "counters"):
+            for name in ("settings", "states", "counters", "departures"):
                 self._object.map(name).delete(index)
             for queue in range(QUEUES):
-                for name in ("flow_queues", "departures"):
-                    self._object.map(name).delete(_PORT_QUEUE.pack(index, queue))
+                self._object.map("flow_queues").delete(_PORT_QUEUE.pack(index, queue))
 
     def close(self) -> None:
         """Release the program. Idempotent."""
-        if self._link_fd is not None:
-            os.close(self._link_fd)
-            self._link_fd = None
+        while self._links:
+            os.close(self._links.pop())
         self._netlink.close()
         self._object.close()
 

@@ -2,7 +2,7 @@
 """The log of a socket's congestion control: its inputs and decisions, window by window (bpf/windows.h).
 
     log = WindowLog()
-    log.follow(sock)            # the log keeps the newest 256 windows
+    log.follow(sock)            # the log keeps the newest 128 windows
     ...
     for window in log.read(sock):
         print(window.at_ns, window.alpha_q20, window.cwnd)
@@ -21,7 +21,7 @@ from dataplane.loader import load
 
 _RECORD = struct.Struct("=7Q18I")
 _HEADER = struct.Struct("=II")
-KEPT = 256
+KEPT = 128
 
 SLOW_START, HAS_DEADLINE, HAS_SIZE = 1, 2, 4
 """Bits of `Window.flags`."""
@@ -80,14 +80,14 @@ class WindowLog:
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object = load("cc_dctcp")  # any control: all share the machine's one map
-        self._map = self._object.map("sluice_log_1")
+        self._map = self._object.map("sluice_log_2")
 
     def follow(self, sock: socket.socket) -> None:
         """Start a log of this socket. An earlier log is deleted."""
         self._map.update(sock.fileno(), bytes(self._map.value_size))
 
     def read(self, sock: socket.socket) -> list[Window]:
-        """Return the windows since `follow` in order, at most the newest 256. KeyError: the socket is not followed."""
+        """Return the windows since `follow` in order, at most the newest 128. KeyError: the socket is not followed."""
         value = self._map.lookup(sock.fileno())
         if value is None:
             raise KeyError(f"socket {sock.fileno()} is not followed")

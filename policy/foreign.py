@@ -26,7 +26,7 @@ class ForeignDscp:
     forwarded: int = entry(
         _COUNT, "Packets without a local socket, mostly of containers and virtual machines. They keep it."
     )
-    protocol: int = entry(Whole(0, 255), "IP protocol of the newest local packet; 0 for none.")
+    protocol: int = entry(Whole(0, 255), "IP protocol of a recent local packet; 0 for none.")
     src_port: int = entry(_PORT, "Its source port; 0 for none.")
     dst_port: int = entry(_PORT, "Its destination port; 0 if its socket is not connected.")
 

@@ -32,6 +32,7 @@
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
 #define TCP_INIT_CWND 10
+#define DST_METRICS_FLAGS 3UL
 #define USEC_PER_SEC 1000000ULL
 
 /* A listener or a closed socket cannot know yet whether the peer will agree to ECN. */
@@ -123,6 +124,7 @@ struct cc_sender {
 	__u32 delivered_at_cut; /* running count before that cut */
 	__u32 delivered;	/* running count at the last ACK */
 	__u32 snd_una;		/* at the last ACK */
+	__u32 idle_since;	/* lsndtime at the last restart */
 	__u16 cuts;		/* running count */
 	__u8 state;		/* enum tcp_ca_state at the last ACK */
 	__u8 cut_pending;	/* 1 from a cut until the next ACK */
@@ -276,29 +278,36 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	s->cut_pending = 0;
 }
 
-/* For how many retransmission timeouts the connection has sent nothing, before the packet that leaves now. */
+/* For how many retransmission timeouts the connection has had nothing to send and nothing in flight. */
 static __always_inline __u32 cc_idle_timeouts(const struct sock *sk)
 {
-	__u32 idle_jiffies = (__u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime;
 	__u32 timeout_jiffies = inet_csk(sk)->icsk_rto;
 
-	if (!timeout_jiffies || (__s32)idle_jiffies < (__s32)timeout_jiffies)
+	if (tcp_sk(sk)->packets_out || !timeout_jiffies)
 		return 0;
-	return idle_jiffies / timeout_jiffies;
+	return ((__u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime) / timeout_jiffies;
 }
 
-/*
- * For `cwnd_event`: the first packet after an idle time. The kernel leaves the restart to controls
- * that have a `cong_control`.
- */
-static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s)
+/* The route's initial window, or the kernel's, as tcp_init_cwnd. */
+static __always_inline __u32 cc_initial_cwnd(const struct sock *sk)
+{
+	const __u32 *metrics = (const __u32 *)(BPF_CORE_READ(sk, sk_dst_cache, _metrics) & ~DST_METRICS_FLAGS);
+	__u32 packets = 0;
+
+	bpf_probe_read_kernel(&packets, sizeof(packets), metrics + RTAX_INITCWND - 1);
+	return packets ?: TCP_INIT_CWND;
+}
+
+/* As tcp_cwnd_restart, which the kernel does not call for controls that have a `cong_control`. */
+static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s, __u32 timeouts)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	__u32 timeouts = cc_idle_timeouts(sk);
 
-	if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle || !timeouts)
+	if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle)
 		return;
-	tp->snd_cwnd = sl_idle_cwnd(tp->snd_cwnd, TCP_INIT_CWND, timeouts);
+	if (!cc_in_reduction(BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state)))
+		tp->snd_ssthresh = sl_idle_ssthresh(tp->snd_ssthresh, tp->snd_cwnd);
+	tp->snd_cwnd = sl_idle_cwnd(tp->snd_cwnd, cc_initial_cwnd(sk), timeouts);
 	s->cwnd = tp->snd_cwnd;
 }
 

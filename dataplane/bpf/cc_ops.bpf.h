@@ -51,7 +51,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct window_log);
-} sluice_log_1 SEC(".maps"); /* 1: the layout */
+} sluice_log_2 SEC(".maps"); /* 2: the layout */
 
 struct cc {
 	struct cc_sender sender;
@@ -147,7 +147,7 @@ static __always_inline void publish_state(struct socket_flow *flow, const struct
 
 static __always_inline void log_window(struct sock *sk, const struct sl_window_record *w)
 {
-	struct window_log *log = bpf_sk_storage_get(&sluice_log_1, sk, 0, 0);
+	struct window_log *log = bpf_sk_storage_get(&sluice_log_2, sk, 0, 0);
 
 	if (log)
 		log->records[log->count++ % WINDOWS_KEPT] = *w;
@@ -241,20 +241,34 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 }
 
 /*
- * Data leaves after a pause. A passed deadline ends here, because later data would stay the most
- * urgent for ever: without a known size the pause counts as the flow's end, and a declared size
- * may be larger than what the program sends. It is no pause if one ACK has acknowledged a whole
- * small window, or if a timeout retransmits.
+ * A passed deadline ends with a pause, because later data would stay the most urgent for ever:
+ * without a known size the pause counts as the flow's end, and a declared size may be larger than
+ * what the program sends.
  */
 static __always_inline void drop_passed_deadline(struct sock *sk)
 {
-	struct socket_flow *flow;
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 
-	if (tcp_sk(sk)->packets_out || !cc_idle_timeouts(sk))
-		return;
-	flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 	if (flow && (flow->declared.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->declared.deadline_ns)
 		flow->declared.fields &= ~SLUICE_HAS_DEADLINE;
+}
+
+/*
+ * The kernel asks for this before it builds packets, so the first packet after a pause fits the new
+ * window. CA_EVENT_TX_START comes too late for that, and from Linux 7.1 on not through cwnd_event.
+ */
+SEC("struct_ops/cc_min_tso_segs")
+__u32 BPF_PROG(cc_min_tso_segs, struct sock *sk)
+{
+	struct cc *ca = cc_state(sk);
+	__u32 timeouts = cc_idle_timeouts(sk);
+
+	if (timeouts && ca->sender.idle_since != tcp_sk(sk)->lsndtime) {
+		ca->sender.idle_since = tcp_sk(sk)->lsndtime;
+		cc_restart(sk, &ca->sender, timeouts);
+		drop_passed_deadline(sk);
+	}
+	return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
 }
 
 SEC("struct_ops/cc_cwnd_event")
@@ -264,10 +278,6 @@ void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 	if (CC_EXACT_ECHO)
 		cc_receiver_event(sk, &ca->receiver, event);
-	if (event == CA_EVENT_TX_START) {
-		cc_restart(sk, &ca->sender);
-		drop_passed_deadline(sk);
-	}
 }
 
 SEC(".struct_ops")
@@ -277,6 +287,7 @@ struct tcp_congestion_ops CC_NAME = {
 	.undo_cwnd = (void *)cc_undo_cwnd,
 	.cong_control = (void *)cc_cong_control,
 	.cwnd_event = (void *)cc_cwnd_event,
+	.min_tso_segs = (void *)cc_min_tso_segs,
 	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
 	.name = CC_TEXT(CC_NAME),
 };

@@ -13,8 +13,8 @@
  *      so one packet beyond the buffer took up to 31 others with it.
  *   3. If flows have queues of their own (laws/dqs.h), choose the sub-queue and write its class
  *      into the packet's mark. The qdisc that dataplane/flow_queues.py has put below the HTB class
- *      reads the mark and serves its classes in turn. The second program, at a tracepoint, counts
- *      the packets that leave. The law catches up with these counts when the next packet comes.
+ *      reads the mark and serves its classes in turn. Two programs at tracepoints count the packets
+ *      that leave or are dropped. The law catches up with these counts when the next packet comes.
  *   4. Count, per queue.
  *   5. Note how long the switch took to forward the packet. An emulated port also has a program at
  *      clsact ingress, sluice_arrival, which notes when each sampled packet arrived.
@@ -68,6 +68,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* a new port must not get memory whose lock is still held */
 	__uint(max_entries, PORTS_MAX);
 	__type(key, __u32);
 	__type(value, struct port_state);
@@ -98,8 +99,8 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PORTS_MAX *PORT_QUEUES);
-	__type(key, struct port_queue);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u32);
 	__type(value, struct departures);
 } departures SEC(".maps");
 
@@ -264,13 +265,13 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum
  * Report to the law the packets that have left since its last call. In an empty port no packet
  * waits, even if the counts differ, because a replaced qdisc drops its packets unseen.
  */
-static __always_inline void catch_up(struct flow_queues *f, const struct departures *left, int empty)
+static __always_inline void catch_up(struct flow_queues *f, const struct departures *left, __u32 queue, int empty)
 {
 	__u32 i, packets;
 
 	for (i = 0; i < PORT_SUB_QUEUES; i++) {
-		packets = *(volatile const __u32 *)&left->packets[i];
-		sl_dqs_left(&f->law, i, empty ? ~0U : packets - f->counted[i], left->last_ns[i]);
+		packets = *(volatile const __u32 *)&left->packets[queue][i];
+		sl_dqs_left(&f->law, i, empty ? ~0U : packets - f->counted[i], left->last_ns[queue][i]);
 		f->counted[i] = packets;
 	}
 }
@@ -281,17 +282,17 @@ static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_d
 {
 	struct port_queue key = {.port = skb->ifindex, .queue = queue};
 	struct flow_queues *f = bpf_map_lookup_elem(&flow_queues, &key);
-	struct departures *left = bpf_map_lookup_elem(&departures, &key);
+	struct departures *left = bpf_map_lookup_elem(&departures, &key.port);
 	struct sl_dqs_settings law = *set;
 	__u32 flow = bpf_get_hash_recalc(skb), at;
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (!f || !left)
+	if (!f || !left || queue >= PORT_QUEUES)
 		return 0;
 	if (law.queues > PORT_SUB_QUEUES)
 		law.queues = PORT_SUB_QUEUES;
 	bpf_spin_lock(&f->lock);
-	catch_up(f, left, !waiting && now_ns > f->last_ns && now_ns - f->last_ns > SETTLED_NS);
+	catch_up(f, left, queue, !waiting && now_ns > f->last_ns && now_ns - f->last_ns > SETTLED_NS);
 	f->last_ns = now_ns;
 	at = sl_dqs_enqueue(&f->law, &law, flow, now_ns);
 	bpf_spin_unlock(&f->lock);
@@ -355,7 +356,7 @@ int sluice_port(struct __sk_buff *skb)
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
 	__u32 queue = take_queue(skb, set), len_bytes = skb->len;
-	__u32 waiting = waiting_bytes(skb), class = 0;
+	__u32 waiting = waiting_bytes(skb);
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
@@ -367,44 +368,103 @@ int sluice_port(struct __sk_buff *skb)
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)
-		class = flow_class(skb, &set->flow_queues, queue, waiting);
-	skb->mark = class;
+		skb->mark = flow_class(skb, &set->flow_queues, queue, waiting);
 	count(port, queue, len_bytes, verdict, marked);
 	return verdict == SL_VQ_DROP ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
 }
 
-static __always_inline void depart(const struct net_device *dev, const struct sk_buff *skb, __u64 now_ns)
+/* NULL: the device is none of these ports. */
+static __always_inline struct departures *departures_of(const struct net_device *dev)
 {
-	__u32 class = skb->mark, at = (class & 0xFFFF) - 1;
-	struct port_queue key = {.port = dev->ifindex, .queue = (class >> 16) - PORT_FLOW_MAJOR};
-	struct departures *left;
+	__u32 port = dev->ifindex;
+	struct departures *left = bpf_map_lookup_elem(&departures, &port);
 
-	if (key.queue >= PORT_QUEUES || at >= PORT_SUB_QUEUES)
+	return left && dev->nd_net.net->ns.inum == left->netns ? left : NULL;
+}
+
+static __always_inline void depart(struct departures *left, const struct sk_buff *skb, __u64 now_ns)
+{
+	__u32 class = skb->mark, queue = (class >> 16) - PORT_FLOW_MAJOR, at = (class & 0xFFFF) - 1;
+
+	if (queue >= PORT_QUEUES || at >= PORT_SUB_QUEUES)
 		return;
-	left = bpf_map_lookup_elem(&departures, &key);
-	if (!left || dev->nd_net.net->ns.inum != left->netns)
-		return;
-	left->last_ns[at] = now_ns;
-	left->packets[at]++;
+	left->last_ns[queue][at] = now_ns;
+	__sync_fetch_and_add(&left->packets[queue][at], 1);
 }
 
 /*
- * Packets leave a root qdisc of any interface of the machine. The qdisc's lock is held. Packets of
- * other interfaces have no mark of a flow queue, or no entry in the map.
+ * Has this packet left before? A busy driver gives packets back, some without their mark. The
+ * qdisc then hands them out again, one at a time and before all others.
+ */
+static __always_inline int leaves_again(struct departures *left, struct Qdisc *qdisc)
+{
+	__u32 requeues = qdisc->qstats.requeues;
+
+	if (left->qdisc != (__u64)qdisc)
+		left->again = 0;
+	else
+		left->again += requeues - left->requeues;
+	left->qdisc = (__u64)qdisc;
+	left->requeues = requeues;
+	if (!left->again)
+		return 0;
+	left->again--;
+	return 1;
+}
+
+/*
+ * Packets leave a root qdisc of any interface of the machine. One CPU at a time serves a qdisc.
  */
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(sluice_departure, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
 {
+	struct departures *left;
 	__u64 now_ns;
 	int i;
 
-	if (!skb || !skb->mark)
+	if (!skb)
+		return 0;
+	left = departures_of(txq->dev);
+	if (!left || leaves_again(left, qdisc))
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	for (i = 0; i < BULK_MAX && i < packets && skb; i++) {
-		depart(txq->dev, skb, now_ns);
+		depart(left, skb, now_ns);
 		skb = skb->next;
 	}
+	return 0;
+}
+
+/* The part of a name after ___ is not the kernel's. Older kernels lack the last two. */
+enum skb_drop_reason___ours {
+	SKB_DROP_REASON_TC_EGRESS___ours,
+	SKB_DROP_REASON_QDISC_DROP___ours,
+	SKB_DROP_REASON_QDISC_OVERLIMIT___ours,
+	SKB_DROP_REASON_QDISC_CONGESTED___ours,
+};
+
+#define IS_REASON(reason, name)                                                                                      \
+	(bpf_core_enum_value_exists(enum skb_drop_reason___ours, SKB_DROP_REASON_##name##___ours) &&                 \
+	 (reason) == bpf_core_enum_value(enum skb_drop_reason___ours, SKB_DROP_REASON_##name##___ours))
+
+/* Was the packet dropped after the port program, and before it left the queues? */
+static __always_inline int dropped_by_queue(__u32 reason)
+{
+	return IS_REASON(reason, QDISC_DROP) || IS_REASON(reason, QDISC_OVERLIMIT) ||
+	       IS_REASON(reason, QDISC_CONGESTED) || IS_REASON(reason, TC_EGRESS);
+}
+
+/* The kernel drops a packet, for any reason. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(sluice_drop, struct sk_buff *skb, void *location, enum skb_drop_reason reason)
+{
+	struct departures *left;
+
+	if (!skb->mark || !dropped_by_queue(reason))
+		return 0;
+	left = departures_of(skb->dev);
+	if (left)
+		depart(left, skb, bpf_ktime_get_ns());
 	return 0;
 }
 

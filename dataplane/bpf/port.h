@@ -12,7 +12,8 @@
 
 /*
  * Flow queues: below OpenFlow queue q is a qdisc with handle PORT_FLOW_MAJOR + q. Its class j + 1
- * is sub-queue j. A packet's mark is the id of its class, or 0 if no sub-queue counts the packet.
+ * is sub-queue j. A packet's mark is the id of its class, or 0 if no sub-queue counts the
+ * packet. A port without flow queues changes no mark.
  */
 #define PORT_SUB_QUEUES 8
 #define PORT_FLOW_MAJOR 0x10
@@ -50,23 +51,26 @@ struct delays {
 	__u64 counts[DELAYS];
 };
 
-/* Key of the maps "flow_queues" and "departures". */
+/* Key of the map "flow_queues". */
 struct port_queue {
 	__u32 port; /* ifindex */
 	__u32 queue;
 };
 
-/* Map "departures": packets that have left the port. Writers hold the lock of its root qdisc. */
+/* Map "departures": key = ifindex; packets that have left the flow queues, sent or dropped. */
 struct departures {
-	__u64 last_ns[PORT_SUB_QUEUES];
-	__u32 packets[PORT_SUB_QUEUES];
-	__u32 netns; /* inode of the port's network namespace: each has its own ifindexes */
+	__u64 last_ns[PORT_QUEUES][PORT_SUB_QUEUES];
+	__u32 packets[PORT_QUEUES][PORT_SUB_QUEUES];
+	__u64 qdisc;	/* address of the root qdisc */
+	__u32 requeues; /* its count of packets that a busy driver gave back */
+	__u32 again;	/* of those, the packets that will leave once more */
+	__u32 netns;	/* inode of the port's network namespace: each has its own ifindexes */
 	__u32 unused;
 };
 
 _Static_assert(sizeof(struct port_settings) == 96, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
-_Static_assert(sizeof(struct departures) == 104, "as in port.py");
+_Static_assert(sizeof(struct departures) == 792, "as in port.py");
 
 #endif

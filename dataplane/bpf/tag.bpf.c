@@ -13,7 +13,7 @@
  *   packet                                           tag
  *   TCP of an established (or closing) connection    by sequence numbers, or by the declared flow
  *   of a flow that its congestion control quenched   background
- *   SYN, SYN-ACK, RST without a connection,
+ *   SYN without data, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
  *   FIN of a direction that has carried no data      none: no flow ends with it
  *   UDP                                              by the sum of the payloads that the socket sent
@@ -59,7 +59,7 @@ struct {
 } counters SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, TAG_DSCPS);
 	__type(key, __u32);
 	__type(value, struct tag_foreign);
@@ -168,15 +168,20 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 }
 
 /*
- * Does the segment belong to the declared flow? A segment from before the flow, from after its
- * last byte, or of a later flow after an idle gap does not. `offset` counts the connection's
- * bytes, as first_byte does.
+ * Does the segment belong to the declared flow? A segment from before the flow, with data from
+ * after its last byte, or of a later flow after an idle gap does not. `offset` counts the
+ * connection's bytes, as first_byte does.
  */
-static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained)
+static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained,
+					    int has_data)
 {
+	__u64 before = offset - declared->first_byte; /* bytes of the flow before the segment */
+
 	if (offset < declared->first_byte || offset - attained > declared->first_byte)
 		return 0;
-	return !(declared->fields & SLUICE_HAS_SIZE) || offset - declared->first_byte <= declared->size_bytes;
+	if (!(declared->fields & SLUICE_HAS_SIZE))
+		return 1;
+	return has_data ? before < declared->size_bytes : before <= declared->size_bytes;
 }
 
 /* Does the flow's deadline decide about its tag? */
@@ -188,13 +193,13 @@ static __always_inline int is_timed(const struct declared_flow *declared, __u64 
 }
 
 /* Tag of a segment of a flow that has sent `attained` bytes before it. */
-static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
-				       __u64 now_ns, const struct tag_settings *set)
+static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, int has_data,
+				       __u64 attained, __u64 now_ns, const struct tag_settings *set)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
 
-	if (!flow || !in_declared_flow(&flow->declared, offset, attained))
+	if (!flow || !in_declared_flow(&flow->declared, offset, attained, has_data))
 		return sl_attained_tag(attained);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
@@ -215,12 +220,14 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	struct bpf_tcp_sock *tp;
 	struct flow *flow;
 	__u64 attained, now_ns;
-	__u32 headers;
+	__u32 headers, data_bytes, seq;
 	int err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
 
 	if (err)
 		return err;
-	if (tcp.syn || !is_connection(sk))
+	headers = t->offset + tcp.doff * 4;
+	data_bytes = skb->len > headers ? skb->len - headers : 0;
+	if ((tcp.syn && !data_bytes) || !is_connection(sk))
 		return SL_TAG_ATTAINED_FIRST;
 	flow = flow_of(sk);
 	if (!flow)
@@ -228,13 +235,13 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	tp = bpf_tcp_sock(sk);
 	if (!tp)
 		return -EPROTONOSUPPORT;
-	headers = t->offset + tcp.doff * 4;
+	seq = bpf_ntohl(tcp.seq) + tcp.syn;
 	now_ns = bpf_ktime_get_ns();
-	attained = sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
-				  tp->snd_una, now_ns, sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
+	attained = sl_tag_segment(&flow->tag, seq, data_bytes, tp->snd_una, now_ns,
+				  sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
 	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
-	return segment_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, &set);
+	return segment_tag(sk, tp, seq, data_bytes > 0, attained, now_ns, &set);
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */
@@ -309,12 +316,12 @@ static __always_inline void count(struct __sk_buff *skb)
  */
 static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_sock *full)
 {
-	struct tag_foreign *f;
+	struct tag_foreign *f = bpf_map_lookup_elem(&foreign, &dscp);
 
-	f = bpf_map_lookup_elem(&foreign, &dscp);
 	if (!f)
 		return;
-	__sync_fetch_and_add(is_local ? &f->seen : &f->forwarded, 1);
+	f->seen += is_local;
+	f->forwarded += !is_local;
 	if (!full)
 		return;
 	f->protocol = full->protocol;

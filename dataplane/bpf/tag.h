@@ -28,8 +28,8 @@ struct tag_written {
 };
 
 /*
- * Map "foreign": key = DSCP that a packet had before the tagger. Others use this DSCP. Protocol and
- * ports are those of the newest packet with a socket; 0 while there was none.
+ * Map "foreign": per CPU, key = DSCP that a packet had before the tagger. Others use this DSCP.
+ * Protocol and ports are those of the CPU's newest packet with a socket; 0 while there was none.
  */
 struct tag_foreign {
 	__u64 seen;	 /* packets of local sockets */

@@ -109,7 +109,7 @@ static __always_inline int must_watch(struct tcp_sock *tp, int active)
 
 /* The field of newer kernels. libbpf takes the part of the name after ___ for a variant of tcp_sock. */
 struct tcp_sock___timeouts {
-	__u16 total_rto;
+	__u16 total_rto; /* wraps */
 } __attribute__((preserve_access_index));
 
 static __always_inline __u32 timeouts_of(struct tcp_sock *tp)
@@ -218,7 +218,7 @@ static __always_inline void fill_counters(struct watch_connection *c, struct tcp
 	c->sent_bytes = saturating_sub(tp->bytes_acked, w->acked_before + fin_acked(tp, state));
 	c->received_bytes = saturating_sub(tp->bytes_received, w->received_before + fin_received(tp));
 	c->retransmissions = tp->total_retrans - w->retransmissions_before;
-	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - w->timeouts_before;
+	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : (__u16)(timeouts - w->timeouts_before);
 	c->srtt_us = tp->srtt_us >> SRTT_SHIFT;
 	c->min_rtt_us = tp->rtt_min.s[0].v;
 	c->sent_at_ns = w->sent_at_ns;

@@ -9,7 +9,7 @@
 
 #include "../laws/control.h"
 
-#define WINDOWS_KEPT 256 /* the newest; a power of two */
+#define WINDOWS_KEPT 128 /* the newest; a power of two */
 
 struct window_log {
 	__u32 count; /* of all records so far; the next one goes to count % WINDOWS_KEPT */
@@ -17,6 +17,7 @@ struct window_log {
 	struct sl_window_record records[WINDOWS_KEPT];
 };
 
-_Static_assert(sizeof(struct window_log) <= 65535 - 64, "the kernel's limit of socket storage");
+/* net.core.optmem_max bounds all storage of a socket. Before Linux 6.8 it is 20 KB. */
+_Static_assert(sizeof(struct window_log) <= 17000, "leaves room for the socket's other storage");
 
 #endif

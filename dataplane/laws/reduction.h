@@ -44,6 +44,17 @@ SL_LAW sl_u32 sl_reduced_cwnd(const struct sl_reduction *r, sl_u32 in_flight)
 	return may_send > 0xFFFFFFFFULL ? 0xFFFFFFFFU : (sl_u32)may_send;
 }
 
+/*
+ * Threshold of slow start after an idle time: at least three quarters of the window before it
+ * (RFC 2861). Range: any.
+ */
+SL_LAW sl_u32 sl_idle_ssthresh(sl_u32 ssthresh, sl_u32 cwnd)
+{
+	sl_u32 most = (cwnd >> 1) + (cwnd >> 2);
+
+	return ssthresh > most ? ssthresh : most;
+}
+
 /* Window after `timeouts` retransmission timeouts of idle time; never larger than before. */
 SL_LAW sl_u32 sl_idle_cwnd(sl_u32 cwnd, sl_u32 initial_cwnd, sl_u32 timeouts)
 {

@@ -107,9 +107,9 @@ SL_LAW sl_u64 sl_tag_position(const struct sl_tag_state *s, sl_u32 seq)
 }
 
 /*
- * Return the bytes that the flow had sent before this TCP segment, and update the state. A SYN has
- * no data here: do not call it for one.
- * seq: sequence number of the segment's first byte. data_bytes: its payload.
+ * Return the bytes that the flow had sent before this TCP segment, and update the state. Call it
+ * for a SYN only if it carries data (TCP Fast Open).
+ * seq: sequence number of the segment's first byte, which is after a SYN. data_bytes: its payload.
  * acked_seq: the first byte that the receiver has not acknowledged.
  */
 SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_bytes, sl_u32 acked_seq, sl_u64 now_ns,

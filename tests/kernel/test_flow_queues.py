@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -21,13 +25,15 @@ from runtime.command import CommandFailed
 from runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
-from tests.kernel.htb import make_queues, packets_by_queue
+from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes
+from tests.kernel.lab import Namespace, connect
 from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6
 
 RATE_BPS = 8_000_000
 DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}
 """Payload that makes a full frame with flow and number. HTB's turn is one full frame."""
 RELEASE_NS = 20_000_000
+PEER = "busy0"
 
 
 @dataclass
@@ -218,6 +224,78 @@ def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port: Port) -> None:
     port.receive(40 - dropped)
     port.send(2, 0)
     assert sum(q.waiting for q in port.program.sub_queues(PORT, 2)) == 1
+
+
+def dropped(ns: Namespace, handle: str) -> int:
+    text = ns.run("tc", "-s", "qdisc", "show", "dev", PORT)
+    found = re.search(rf"qdisc pfifo {handle} .*?dropped (\d+)", text, re.S)
+    assert found is not None
+    return int(found[1])
+
+
+def test_a_packet_that_a_full_queue_drops_does_not_wait(port: Port) -> None:
+    port.flow_queues(8)
+    room = 5
+    port.pair.a.run(*f"tc qdisc add dev {PORT} parent 12:1 handle 99: pfifo limit {room}".split())
+    while dropped(port.pair.a, "99:") < 4 * room:
+        for number in range(8 * room):
+            with suppress(OSError):  # a drop is an error for a local sender
+                port.send(1, number)
+    assert 0 < port.program.sub_queues(PORT, 2)[0].waiting <= room + 1
+
+
+@pytest.fixture(params=["a", "b"])
+def busy_peer(pair: Pair, request: pytest.FixtureRequest) -> Iterator[None]:
+    """A port whose peer takes packets only when this thread rests. Then a burst fills it, and the port is busy.
+
+    In another namespace, the driver clears the mark of a packet before it returns it.
+    """
+    home: Namespace = getattr(pair, request.param)
+    pair.a.run("ip", "link", "delete", PORT)
+    connect(pair.a, PORT, home, PEER)
+    home.run("ethtool", "-K", PEER, "gro", "on")
+    threaded = f"mount -t sysfs sysfs /sys && echo 1 > /sys/class/net/{PEER}/threaded"
+    home.run("unshare", "--mount", "sh", "-c", threaded)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    (taker,) = (
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/comm")
+        if path.read_text().startswith(f"napi/{PEER}")
+    )
+    os.sched_setaffinity(taker, {min(before)})
+    os.sched_setscheduler(taker, os.SCHED_IDLE, os.sched_param(0))
+    yield
+    os.sched_setaffinity(0, before)
+
+
+def test_a_packet_that_a_busy_driver_returns_leaves_once(pair: Pair, busy_peer: None) -> None:
+    make_queues(pair.a, PORT, 10**10)
+    for name in ("all", "default", PORT):
+        pair.a.sysctl(f"net.ipv6.conf.{name}.disable_ipv6", 1)
+    with pair.a, socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender, PortProgram() as program:
+        sender.bind((PORT, 0))
+        program.make_flow_queues(PORT)
+        program.attach(PORT, PortSettings(10**10, None, 10**8, sub_queues=8, release_ns=RELEASE_NS))
+        sent, data = 0, frame(ipv4(0, bytes(100)), 2 << 13)
+        while requeues(pair.a) < 5:
+            for _ in range(1000):
+                sender.send(data)
+            sent += 1000
+        wait_until(lambda: sent_and_backlog_bytes(pair.a, PORT)[1] == 0, "an empty port")
+        assert departed(program) == sent
+
+
+def requeues(ns: Namespace) -> int:
+    found = re.search(r"requeues (\d+)", ns.run("tc", "-s", "qdisc", "show", "dev", PORT))
+    assert found is not None
+    return int(found[1])
+
+
+def departed(program: PortProgram) -> int:
+    """Return the packets that have left the port's flow queues (struct departures)."""
+    value = program._object.map("departures").lookup(socket.if_nametoindex(PORT)) or b""
+    return sum(struct.unpack_from(f"={flow_queues.QUEUES * flow_queues.SUB_QUEUES}I", value, 512))
 
 
 def test_make__again_changes_nothing_and_a_port_without_queues_is_refused(port: Port, pair: Pair) -> None:

@@ -25,6 +25,7 @@ from tests.kernel.controls import private_build, private_name
 
 ROUNDS = 20
 PORTS_MAX = 1024
+BPF_F_NO_PREALLOC = 1
 
 
 def program_exists(program_id: int) -> bool:
@@ -53,6 +54,13 @@ def test_load__again_and_again_leaves_nothing(pair: Pair) -> None:
             assert open_files() == files, f"round {round_}"
     assert len(set(ids)) == 2 * ROUNDS
     wait_until(lambda: not any(program_exists(i) for i in ids), "the kernel frees every program")
+
+
+def test_a_port_never_gets_memory_whose_lock_is_held() -> None:
+    """A preallocated map gives the memory of a deleted entry to the next one at once."""
+    with load("port") as port:
+        for name in ("states", "flow_queues"):
+            assert lib().bpf_map__map_flags(port.map_handle(name)) & BPF_F_NO_PREALLOC
 
 
 def test_register__again_and_again_leaves_nothing(control_file: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dataplane.build import compile_source
+from dataplane.libbpf import ffi, lib
 from dataplane.loader import open_object
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
@@ -38,6 +39,9 @@ from tests.kernel.port_frames import (
     ipv6,
     received,
 )
+
+SK_BUFF_BYTES, SK_BUFF_MARK, SK_BUFF_IFINDEX = 192, 8, 40
+"""struct __sk_buff of bpf.h."""
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
@@ -299,3 +303,23 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
     assert late_ms[link_bps] < 2, "the machine's own lateness"
     while_sending_ms = 0.75 * sending_ms[4 * link_bps]
     assert 0.6 * expected_ms < late_ms[4 * link_bps] < expected_ms + while_sending_ms + 0.3, owed
+
+
+@pytest.mark.parametrize(("sub_queues", "left"), [(None, 77), (8, 0x120001)])
+def test_a_packet_keeps_the_mark_of_others_unless_its_flow_has_a_queue(
+    pair: Pair, sub_queues: int | None, left: int
+) -> None:
+    settings = PortSettings(10**9, None, 10**9, sub_queues=sub_queues)
+    with PortProgram() as program, pair.a:
+        program.attach(PORT, settings)
+        context = bytearray(SK_BUFF_BYTES)
+        struct.pack_into("=I", context, SK_BUFF_MARK, 77)
+        struct.pack_into("=I", context, SK_BUFF_IFINDEX, socket.if_nametoindex(PORT))
+        options: Any = ffi.new("struct bpf_test_run_opts *")
+        data, given = frame(ipv4(0, b"x"), 2 << 13), ffi.from_buffer(context)
+        options.sz, options.repeat = ffi.sizeof("struct bpf_test_run_opts"), 1
+        options.data_in, options.data_size_in = ffi.from_buffer(data), len(data)
+        options.ctx_in = options.ctx_out = given
+        options.ctx_size_in = options.ctx_size_out = len(context)
+        assert lib().bpf_prog_test_run_opts(program._program.fd, options) == 0
+    assert struct.unpack_from("=I", context, SK_BUFF_MARK) == (left,)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import struct
 import threading
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and
 from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, ended, sockets_closed
 
 NEVER_NS = 3600 * 10**9
+TIMEOUTS_BEFORE = 92
+"""The place in struct watched of bpf/watch_state.bpf.h."""
 
 FAMILIES = pytest.mark.parametrize(
     ("family", "client", "server"),
@@ -305,3 +308,19 @@ def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> N
     assert connection.timeouts
     assert connection.timeouts >= 1
     assert connection.retransmissions == shown >= 1
+
+
+def test_timeouts__the_kernel_counts_them_in_16_bits(pair: Pair, watch: Watch) -> None:
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+    (before,) = watch.live()
+    if before.timeouts is None:
+        pytest.skip("the kernel counts timeouts since Linux 6.7")
+    connections = watch._object.map("connections")
+    state = bytearray(connections.lookup(near.fileno()) or b"")
+    struct.pack_into("=I", state, TIMEOUTS_BEFORE, 2**16 - 3)
+    connections.update(near.fileno(), bytes(state))
+    (after,) = watch.live()
+    assert after.timeouts == 3
+    near.close()
+    far.close()

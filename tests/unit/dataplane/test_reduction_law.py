@@ -58,3 +58,12 @@ def test_idle_cwnd__halves_for_each_timeout_down_to_the_initial_window(
 ) -> None:
     expected = max(min(initial, cwnd), cwnd >> min(timeouts, 40))
     assert laws.lib.sl_idle_cwnd(cwnd, initial, timeouts) == expected
+
+
+@example(ssthresh=5, cwnd=40)
+@example(ssthresh=2**32 - 1, cwnd=2**32 - 1)
+@given(ssthresh=u32, cwnd=u32)
+def test_idle_ssthresh__is_three_quarters_of_the_window_or_as_before(
+    laws: ModuleType, ssthresh: int, cwnd: int
+) -> None:
+    assert laws.lib.sl_idle_ssthresh(ssthresh, cwnd) == max(ssthresh, cwnd // 2 + cwnd // 4)

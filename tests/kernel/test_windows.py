@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of a socket's windows, beside all other storage that this project keeps in a socket."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from dataplane.congestion import register_congestion_control
+from dataplane.sockopt import Attachment
+from dataplane.tagger import Tagger
+from dataplane.watch import Watch
+from dataplane.windows import WindowLog
+from hostagent.sockets import declare
+from tests.kernel.conftest import V4, Pair
+from tests.kernel.controls import private_build, private_name
+from tests.kernel.lab import dial, listen
+
+OPTMEM = Path("/proc/sys/net/core/optmem_max")
+"""Of each network namespace since Linux 6.8. Before, the machine has one, and this is its default."""
+OPTMEM_BEFORE_LINUX_6_8 = 20_480
+
+
+def test_all_storage_fits_a_socket_of_an_older_kernel(
+    pair: Pair, hook: Attachment, watch: Watch, tmp_path: Path
+) -> None:
+    """Declared flows that wait for acknowledgements are there, too."""
+    name = private_name()
+    with (
+        register_congestion_control(name, private_build(tmp_path)),
+        WindowLog() as log,
+        Tagger() as tagger,
+        listen(pair.b, socket.AF_INET, V4["b"], name) as listener,
+    ):
+        with pair.a:
+            tagger.attach("eth0")
+            if OPTMEM.exists():
+                OPTMEM.write_text(str(OPTMEM_BEFORE_LINUX_6_8))
+        client, server = dial(pair.a, listener, name)
+        client.setblocking(False)
+        for _ in range(3):
+            declare(client, size_bytes=1_000_000)
+            client.send(bytes(20_000))
+        log.follow(client)
+        while log.read(client) == []:
+            assert server.recv(1 << 16)
+        client.close()
+        server.close()
