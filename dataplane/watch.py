@@ -180,8 +180,7 @@ class Watch:
             self._watched = _NAMESPACE.stat().st_ino, own_port
             self.set_idle_gap(DEFAULT_IDLE_GAP_NS)
             self._ring = RingBuffer(self._object.map("ended"))
-            walked = self._object.map("connections").fd
-            self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR, walked)
+            self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR)
             self._attach("sluice_watch", ATTACH_RAW_TRACEPOINT)
             if writes:
                 self._attach(*writes)
@@ -195,8 +194,8 @@ class Watch:
         """End a flow when its direction sends no data for longer than this (laws/tag.h)."""
         self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns))
 
-    def _attach(self, program: str, attach_type: int, over_map_fd: int | None = None) -> int:
-        self._links.append(iterators.attach(self._object.program(program), attach_type, over_map_fd))
+    def _attach(self, program: str, attach_type: int) -> int:
+        self._links.append(iterators.attach(self._object.program(program), attach_type))
         return self._links[-1]
 
     def ended(self) -> list[Connection]:
@@ -206,7 +205,7 @@ class Watch:
         return [Connection.unpack(data) for data in self._ring.read()]
 
     def live(self) -> list[Connection]:
-        """Return the open connections, including those without data."""
+        """Return the open connections of the caller's network namespace, including those without data."""
         if self._ring is None:
             raise ValueError("the watch is closed")
         data = iterators.read(self._living)

@@ -87,17 +87,20 @@ int BPF_PROG(sluice_watch, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* Write a struct watch_connection for each live watched connection. Visits no other sockets. */
-SEC("iter/bpf_sk_storage_map")
-int sluice_watch_live(struct bpf_iter__bpf_sk_storage_map *ctx)
+/*
+ * Write a struct watch_connection for each live watched connection of this network namespace. An
+ * iterator over the map would visit no other sockets, but some kernels refuse iterators over maps.
+ */
+SEC("iter/tcp")
+int sluice_watch_live(struct bpf_iter__tcp *ctx)
 {
-	struct watched *w = ctx->value;
-	struct sock *sk = ctx->sk;
+	struct sock_common *sk = ctx->sk_common;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL; /* the last call has no socket */
+	struct watched *w = tp ? watched_of(tp) : NULL;
 	struct watch_connection c = {};
 	int state;
 
-	if (!tp || !w || !w->start_ns)
+	if (!w)
 		return 0;
 	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
 	if (state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE)

@@ -22,6 +22,7 @@ from tests.kernel.cgroups import Cgroup
 from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, address, connect, dial, listen
 from tests.kernel.port_frames import OPEN, PORT, Port
+from tests.kernel.watching import WatchOf
 
 HERE = Path(__file__).parent
 V4 = {"a": "10.9.0.1", "b": "10.9.0.2"}
@@ -133,8 +134,7 @@ def port(pair: Pair, link_bps: int) -> Iterator[Port]:
 @pytest.fixture
 def watch(pair: Pair) -> Iterator[Watch]:
     """A watch of host a."""
-    with pair.a:
-        made = Watch()
+    made = WatchOf(pair.a)
     yield made
     made.close()
 

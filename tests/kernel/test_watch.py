@@ -18,7 +18,7 @@ from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
-from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, ended, sockets_closed
+from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, sockets_closed
 
 NEVER_NS = 3600 * 10**9
 TIMEOUTS_BEFORE = 92
@@ -170,9 +170,7 @@ def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: l
 
 
 def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None:
-    with pair.b:
-        other = Watch()
-    with other, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with WatchOf(pair.b) as other, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 10_000)
         close_in_order(near, far)
@@ -186,10 +184,7 @@ def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None
 def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         port = listener.getsockname()[1]
-        with pair.a:
-            sending = Watch(own_port=port)
-        with pair.b:
-            receiving = Watch(own_port=port)
+        sending, receiving = WatchOf(pair.a, port), WatchOf(pair.b, port)
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 10_000)
         assert not sending.live()

@@ -17,7 +17,7 @@ from runtime.command import run
 from runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import dial, listen, send_and_receive
-from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, ended
+from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
 
 
 def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
@@ -71,9 +71,7 @@ def test_earlier_connections_are_adopted(pair: Pair) -> None:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 70_000)
         send_and_receive(far, near, 500)
-        with pair.a:
-            watch = Watch()
-        with watch:
+        with WatchOf(pair.a) as watch:
             (living,) = watch.live()
             assert living.adopted
             assert (living.sent_bytes, living.received_bytes) == (0, 0)
@@ -126,8 +124,7 @@ def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for _ in range(30):
-            with pair.a:
-                watch = Watch()
+            watch = WatchOf(pair.a)
             send_and_receive(near, far, 100)
             assert watch.live()
             watch.close()

@@ -13,6 +13,19 @@ from tests.kernel.lab import Namespace
 RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 
 
+class WatchOf(Watch):
+    """A watch of a namespace, which tests ask from outside it."""
+
+    def __init__(self, ns: Namespace, own_port: int = 0) -> None:
+        self._ns = ns
+        with ns:
+            super().__init__(own_port)
+
+    def live(self) -> list[Connection]:
+        with self._ns:
+            return super().live()
+
+
 class Ends:
     """Collects the connections that a watch reports as ended."""
 
