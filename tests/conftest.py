@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from hypothesis.internal.constants_ast import Constants
 
 from policy.errors import EnvironmentLacking
 from runtime.postgres import PostgresServer, programs
-from tests.kit.steadiness import watched_machine
 
 # No verdict depends on how busy the machine is. "fixed": the same examples on every run. "random": examples of a seed
 # that `make fuzz` chooses and prints.
@@ -26,38 +25,6 @@ settings.load_profile(PROFILE)
 if PROFILE == "fixed":
     # Hypothesis also draws constants of the modules imported so far, and those depend on the order of the tests.
     pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants)
-
-_STALL = pytest.StashKey[float]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch the machine during tests that judge times."""
-    if item.get_closest_marker("timing") is None:
-        return (yield)
-    with watched_machine() as machine:
-        try:
-            return (yield)
-        finally:
-            item.stash[_STALL] = machine.longest_stall_s
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that judges times and failed while the machine stood still."""
-    report = yield
-    mark = item.get_closest_marker("timing")
-    if mark is None or call.when != "call" or not report.failed:
-        return report
-    allowed_ms, stall_ms = float(mark.kwargs["stall_ms"]), 1000 * item.stash.get(_STALL, 0.0)
-    if stall_ms > allowed_ms:
-        path, line, _ = item.location
-        reason = f"the machine stood still for {stall_ms:.0f} ms, and this test judges times"
-        report.outcome = "skipped"
-        report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}: {str(call.excinfo)[:300]}")
-    return report
 
 
 @pytest.fixture
