@@ -34,7 +34,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def decided(passes: int, rounds: int) -> bool:
     """Return whether a coin would show so many passes, or so few, in fewer than ERROR of all cases."""
     most = max(passes, rounds - passes)
-    return sum(comb(rounds, k) for k in range(most, rounds + 1)) / 2**rounds < ERROR
+    return sum(comb(rounds, k) for k in range(most, rounds + 1)) / (1 << rounds) < ERROR
 
 
 def run_round(arguments: Sequence[str]) -> dict[str, bool]:
