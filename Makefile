@@ -141,8 +141,8 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
-# Tests that wait come first. Four files at once use two cores, because many tests wait most of the time.
-TIERS := $(addprefix tests/,net web pg kernel api sim unit)
+# Four files at once use two cores, because many tests wait most of the time. tests/conftest.py mixes the files.
+TIERS := $(addprefix tests/,api kernel net pg sim unit web)
 test: setup ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
 	@tools/in-memory $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
 		$(if $(filter tests/%,$(ARGS)),,$(TIERS)) $(ARGS)

@@ -256,7 +256,7 @@ class Testbed:
         """Kill one of `pids` with SIGKILL. The testbed restarts it (`wait_restarted`)."""
         os.kill(self.pids[service], signal.SIGKILL)
 
-    def wait_restarted(self, service: str, restarts: int, *, timeout_s: float = 10.0) -> None:
+    def wait_restarted(self, service: str, restarts: int, *, timeout_s: float = 60) -> None:
         """Wait until a service has restarted `restarts` times and the testbed is ready."""
 
         def ready() -> bool:
