@@ -13,6 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
 STAGE ?=
 NAME ?=
+JOBS ?= 4
 # Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
@@ -31,7 +32,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help tour runnable measurable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test test-timing test-steady sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench bench-page screenshots experiment demo doctor clean
 
 help: ## this list
@@ -130,8 +131,18 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
-test: setup guests ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
-	@$(PYTHON) -m tools.tiers $(ARGS)
+# Four files at once use two cores, because many tests wait most of the time. tests/conftest.py mixes the files.
+TIERS := $(addprefix tests/,api kernel net pg sim unit web)
+test: setup ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
+	@tools/in-memory $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+		$(if $(filter tests/%,$(ARGS)),,$(TIERS)) $(ARGS)
+
+test-timing: setup ## tests that judge real time, on a quiet machine; repeats each until its confidence interval decides
+	@$(PYTHON) -m tools.timing $(or $(ARGS),tests)
+
+N ?= 10
+test-steady: ## `make test` N=10 times in fresh clones, the odd ones beside a busy core; prints failures and times
+	@tools/steady $(N)
 
 # Without QEMU or the kernels, the tests that need them are skipped with the reason.
 guests: venv ## QEMU and Debian's kernels, for tests under these kernels
@@ -145,8 +156,7 @@ test-go: setup ## the Go module of the socket options, with its gRPC part (fetch
 	@tools/install-packages --go
 	cd hostagent/go && go vet ./... && go test ./...
 	cd hostagent/go/grpc && go vet ./... && go build -o /dev/null ./example
-	$(PYTHON) -m pytest -q -n 0 tests/unit/hostagent/test_go_module.py tests/kernel/test_grpc.py tests/kernel/test_http_sizes.py \
-		tests/kernel/test_deadline_examples.py $(ARGS)
+	$(PYTHON) -m pytest -q -m go tests/unit tests/kernel tests/net $(ARGS)
 
 test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
 	@tools/install-packages --cluster
@@ -154,7 +164,7 @@ test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on 
 	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
-	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)
+	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow and not timing and not go" tests/unit tests/sim $(ARGS)
 
 MINUTES ?= 10
 SEED ?=

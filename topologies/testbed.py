@@ -272,14 +272,14 @@ class Testbed:
         """Kill one of `pids` with SIGKILL. The testbed restarts it (`wait_restarted`)."""
         os.kill(self.pids[service], signal.SIGKILL)
 
-    def wait_restarted(self, service: str, restarts: int, *, timeout_s: float = 10.0) -> None:
+    def wait_restarted(self, service: str, restarts: int) -> None:
         """Wait until a service has restarted `restarts` times and the testbed is ready."""
 
         def ready() -> bool:
             status = self._status()
             return bool(status["state"] == "ready" and status["restarts"][service] >= restarts)
 
-        wait_until(ready, f"{service} is back", timeout_s=timeout_s)
+        wait_until(ready, f"{service} is back")
 
     def losses(self) -> dict[str, int]:
         """Return packets lost so far outside the emulated queues, by place. See topologies.losses."""

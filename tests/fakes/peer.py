@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 
 from controller.openflow import Frame, Framer, MessageType, message
-from runtime.wait import patient
 
 _BUNDLE_CONTROL = 2300
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
@@ -49,15 +48,14 @@ class Peer:
         self.send(message(MessageType.HELLO))
 
     def send(self, data: bytes) -> None:
-        self._socket.settimeout(20)
+        self._socket.settimeout(60)
         self._socket.sendall(data)
 
     def close(self) -> None:
         self._socket.close()
 
-    def run(self, until: Callable[[], object], timeout_s: float = 10.0) -> None:
+    def run(self, until: Callable[[], object], timeout_s: float = 60.0) -> None:
         """Answer until a condition holds or the controller closes the connection. Raises TimeoutError otherwise."""
-        timeout_s = patient(timeout_s)
         deadline = time.monotonic() + timeout_s
         while not (until() or self.closed):
             if time.monotonic() > deadline:

@@ -14,8 +14,8 @@ from tests.kernel.capture import Capture, ones_complement_sum
 
 PORT = "eth0"
 NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
-SLOW_BPS = 100_000
-"""A rate so low that the queue drains less than one byte during a burst of 80 us."""
+SLOW_BPS = 1_000
+"""A rate so low that the queue drains less than a packet in seconds."""
 OPEN = PortSettings(rate_bps=10**9, mark_bytes=None, buffer_bytes=10**9)
 MACS = bytes.fromhex("0200000000020200000000aa")
 Ip = Callable[[int, bytes], bytes]

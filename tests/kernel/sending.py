@@ -21,20 +21,18 @@ def fill(sock: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[list[float]]:
-    """Run actions in another thread, one after the other. Yields the times at which each ended."""
-    times: list[float] = []
+def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[None]:
+    """Run actions in another thread, one after the other."""
 
     def run() -> None:
         for action in actions:
             time.sleep(every_s)
             action()
-            times.append(time.monotonic())
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield times
+        yield
     finally:
         thread.join()
 
@@ -45,7 +43,7 @@ def reading(sock: socket.socket) -> Iterator[list[int]]:
     counts: list[int] = []
 
     def run() -> None:
-        sock.settimeout(20)
+        sock.settimeout(200)
         total = 0
         while data := sock.recv(1 << 18):
             total += len(data)

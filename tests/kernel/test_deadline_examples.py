@@ -63,7 +63,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(program)]
 
 
-@pytest.fixture(params=["c", "python", "go"])
+@pytest.fixture(params=["c", "python", pytest.param("go", marks=pytest.mark.go)])
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, list[str]]:
     """A language, and the command of the example in it."""
     match request.param:

@@ -25,7 +25,7 @@ ROUNDED_UP = 1.01
 """gRPC sends a timeout with three digits, rounded up."""
 
 
-@pytest.fixture(params=["python", "go"])
+@pytest.fixture(params=["python", pytest.param("go", marks=pytest.mark.go)])
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """The command of the example in a language."""
     if request.param == "go":

@@ -25,7 +25,7 @@ SIZES = (20_000, 3_000_000, 300_000, 12_000_000, 20_000)
 """Of the responses on one connection: every class, and not in order."""
 
 
-@pytest.fixture(params=["python", "go"])
+@pytest.fixture(params=["python", pytest.param("go", marks=pytest.mark.go)])
 def server(request: pytest.FixtureRequest, hook: Attachment, pair: Pair, tmp_path: Path) -> Iterator[None]:
     """The example server on host a, whose tagger shows sizes."""
     if request.param == "python":

@@ -282,6 +282,7 @@ def test_the_virtual_queue_counts_a_packet_like_htb(port: Port, pair: Pair) -> N
     assert program.counters(PORT)[6].bytes == by_htb - 4 * len(sent)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("link_bps", [8_000_000])
 def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bps: int) -> None:
     """Another packet arrives when 20 of 40 packets of 0.98 ms have left. At four times the rate, none would wait."""

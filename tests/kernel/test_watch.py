@@ -143,7 +143,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
             "iperf continues",
         )
         assert more[0].cookie == first.cookie
-        sender.join(20)
+        sender.join(60)
         (connection,) = ended(watch)
     finally:
         stop(iperf)

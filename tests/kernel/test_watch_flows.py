@@ -16,14 +16,14 @@ from tests.kernel.lab import dial, listen, send_and_receive
 from tests.kernel.options import DEADLINE, declare
 from tests.kernel.watching import close_in_order, ended
 
-pytestmark = pytest.mark.timing(stall_ms=10)
-
-PAUSE_S = 0.03
-"""Longer than the idle gap, 10 ms."""
+GAP_NS = 400_000_000
+PAUSE_S = 0.5
+NEVER_NS = 3600 * 10**9
 
 
 def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
     sizes = [30_000, 2_000, 70_000]
+    watch.set_idle_gap(GAP_NS)
     with listen(pair.a, socket.AF_INET, V4["a"]) as listener:
         client, server = dial(pair.b, listener)
         before_ns = time.monotonic_ns()
@@ -48,7 +48,7 @@ def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
 
 
 def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
-    watch.set_idle_gap(10**10)  # on a busy machine, each write may wait for longer than 10 ms
+    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for _ in range(20):
@@ -62,6 +62,7 @@ def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
 def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch, waits: bool) -> None:
     """Also if the data of the flow before it is not acknowledged yet."""
     count, size_bytes = 4, 20_000
+    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for number in range(count):

@@ -56,7 +56,7 @@ class Script:
         """Return what the script has printed so far."""
         return self.output.read_text()
 
-    def wait_printed(self, word: str, *, interval_s: float = 0.02, timeout_s: float = 20.0) -> None:
+    def wait_printed(self, word: str, *, interval_s: float = 0.02, timeout_s: float = 60.0) -> None:
         """Wait until the script has printed the word."""
         wait_until(
             lambda: word in self.printed(),
@@ -102,7 +102,7 @@ class Controlled:
     def kill_controller(self) -> None:
         """Send SIGKILL, once the switches reconnect quickly (a few seconds after they first connected)."""
         assert self.controller is not None
-        wait_until(self._switches_are_configured, "the switches apply max_backoff", timeout_s=20)
+        wait_until(self._switches_are_configured, "the switches apply max_backoff")
         self.controller.kill()
         self.controller.wait()
 
@@ -110,16 +110,16 @@ class Controlled:
         output = self.bed.ovs(["ovs-vsctl", "--bare", "--columns=external_ids", "list", "Controller"])
         return output.count("while-connected") == len(self.topology.switches)
 
-    def wait_applied(self, timeout_s: float = 20.0) -> None:
+    def wait_applied(self) -> None:
         """Wait until the newest policy has been applied."""
 
         def applied() -> bool:
             newest = desired.current_policy(self.engine)
             return newest is not None and newest.applied_at is not None
 
-        wait_until(applied, "the policy is applied", timeout_s=timeout_s)
+        wait_until(applied, "the policy is applied")
 
-    def wait_in_effect(self, since: float, timeout_s: float = 5.0) -> None:
+    def wait_in_effect(self, since: float) -> None:
         """Wait for a report after `since` (epoch, s) that every switch has the newest policy in effect."""
 
         def in_effect() -> bool:
@@ -127,7 +127,7 @@ class Controlled:
             right = [row for row in rows if row["connected"] and row["policy_version"] == self.version]
             return len(right) == len(self.topology.switches)
 
-        wait_until(in_effect, "every switch has the newest policy", timeout_s=timeout_s)
+        wait_until(in_effect, "every switch has the newest policy")
 
     def apply(self, document: Mapping[str, Any]) -> None:
         self.put_policy(document)

@@ -54,13 +54,13 @@ def test_api__the_port_agent_captures_and_delivers(web: Server, tmp_path: Path) 
             answer = requests.post(captures, json={"port": "s1:2", "seconds": 3}, headers=bearer, timeout=30)
             return str(answer.json().get("id", ""))
 
-        capture = wait_until(begun, "the port agent reports its ports", timeout_s=30)
+        capture = wait_until(begun, "the port agent reports its ports")
 
         def state() -> str:
             bed.exec("h1", ["ping", "-c", "3", "-i", "0.2", "10.0.0.2"])
             return str(requests.get(f"{captures}/{capture}", headers=bearer, timeout=30).json()["state"])
 
-        wait_until(lambda: state() != "running", "the capture is delivered", timeout_s=40)
+        wait_until(lambda: state() != "running", "the capture is delivered")
         found = requests.get(f"{captures}/{capture}", headers=bearer, timeout=30).json()
     assert (found["state"], found["problem"], found["full"]) == ("done", "", False)
     out = tmp_path / "x.pcap"

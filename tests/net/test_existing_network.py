@@ -27,12 +27,11 @@ def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
     try:
         racks.up()
         racks.start_hub()
-        wait_until(racks.network, "the web process answers", timeout_s=30)
+        wait_until(racks.network, "the web process answers")
         racks.connect_switches()
         wait_until(
             lambda: "nic-web1" in str(racks.network()["discovered"]),
             "the switches are found",
-            timeout_s=30,
         )
         yield racks
     finally:
@@ -42,9 +41,7 @@ def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
 @pytest.fixture(scope="module")
 def described(racks: Racks) -> Path:
     """The file that `discover` printed, put in force."""
-    wait_until(
-        lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again", timeout_s=30
-    )
+    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again")
     code, text = racks.sluice("network", "discover")
     assert code == 0
     file = racks.folder / "network.toml"
@@ -61,9 +58,7 @@ def is_reported(racks: Racks, text: str) -> bool:
 def test_discovery__finds_the_link_and_reaches_everyone(racks: Racks) -> None:
     text = racks.sluice("network", "discover")[1]
     assert 'to = "br-back:tor2"' in text
-    wait_until(
-        lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again", timeout_s=30
-    )
+    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again")
     assert not racks.flows("rack1", "table=4,metadata=0x10001/0xffffff")[-1].count("set_queue"), (
         "it only watches"
     )
@@ -83,14 +78,13 @@ def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, descri
     code, text = racks.sluice("network", "apply", str(wrong))
     assert code == 1
     assert "br-front:nic-wbe1: the switch has no port of this name" in text
-    wait_until(lambda: is_reported(racks, "br-front:nic-wbe1: "), "it is in GET /health", timeout_s=10)
+    wait_until(lambda: is_reported(racks, "br-front:nic-wbe1: "), "it is in GET /health")
     assert racks.reaches("web1", "db1")
     racks.inside("web1", ["ping", "-c", "1", "-W", "2", "10.9.0.101"])
     assert racks.sluice("network", "apply", str(described))[0] == 0
     wait_until(
         lambda: [place for _, place in network_events(racks)][-2:] == ["br-front:nic-wbe1"] * 2,
         "its begin and its end are events",
-        timeout_s=10,
     )
     assert [kind for kind, _ in network_events(racks)][-2:] == ["network-problem", "network-solved"]
 
@@ -108,20 +102,17 @@ def test_duplicate_id__the_second_switch_is_refused_and_both_forward(racks: Rack
     wait_until(
         lambda: is_reported(racks, "br-front: two switches have the datapath id 00000000000000f1"),
         "it is in GET /health",
-        timeout_s=15,
     )
     assert racks.reaches("web1", "web2")
     assert racks.reaches("web1", "db1")
     racks.vsctl("rack2", "set", "bridge", "br-back", "other_config:datapath-id=00000000000000b2")
-    wait_until(lambda: not racks.problems(), "the problem is solved", timeout_s=20)
+    wait_until(lambda: not racks.problems(), "the problem is solved")
 
 
 def test_agent__its_name_is_the_name_of_the_learned_host(racks: Racks, described: Path) -> None:
     engine = open_store(racks.store)
     put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
-    wait_until(
-        lambda: "web1" in [host["name"] for host in racks.network()["hosts"]], "they are one", timeout_s=10
-    )
+    wait_until(lambda: "web1" in [host["name"] for host in racks.network()["hosts"]], "they are one")
     topology = current_topology(engine)
     assert topology is not None
     assert topology.edge_port("web1").name == "nic-web1"
@@ -135,7 +126,6 @@ def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks,
     wait_until(
         lambda: racks.flows("rack1", "table=4,metadata=0x2/0xffffff")[-1].count("push_vlan"),
         "the policy acts",
-        timeout_s=20,
     )
     assert racks.frames("web1", "web2", "52:54:00:00:00:12") == [
         "52:54:00:00:00:12 vlan 10 priority 0 1514",
@@ -167,7 +157,7 @@ def test_vlans_and_bonds_of_open_vswitch__are_named(racks: Racks, described: Pat
     racks.sluice("network", "apply", str(file))
     racks.start_port_agent("rack1")
     for text in ("br-front:nic-web2 has tag=10 in Open vSwitch", "br-front:b1 belongs to the bond bond0"):
-        wait_until(partial(is_said, racks, text), "it is named", timeout_s=20)
+        wait_until(partial(is_said, racks, text), "it is named")
     assert racks.reaches("web1", "web2"), "as the page says, hosts of different VLANs reach each other"
     racks.stop("ports-rack1")
     racks.vsctl("rack1", "clear", "port", "nic-web2", "tag")
@@ -190,10 +180,10 @@ def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, describ
     file.write_text(described.read_text().replace('{ name = "nic-gw"', '{ name = "nic-gw", uplink = true'))
     assert racks.sluice("network", "apply", str(file))[0] == 0
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "down"])
-    wait_until(lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named", timeout_s=15)
+    wait_until(lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named")
     assert racks.reaches("web1", "db1")
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "up"])
-    wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again", timeout_s=15)
+    wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again")
     assert racks.sluice("network", "apply", str(described))[0] == 0
 
 
@@ -202,12 +192,11 @@ def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) 
     wait_until(
         lambda: is_reported(racks, "br-front:tor1: the link to br-back:tor2 is down"),
         "the problem is named",
-        timeout_s=15,
     )
     assert racks.reaches("web1", "web2"), "the rest of the network works"
     racks.inside("rack1", ["ip", "link", "set", "tor1", "up"])
-    wait_until(lambda: not racks.problems(), "the problem is solved", timeout_s=20)
-    wait_until(lambda: racks.reaches("web1", "db1"), "the link carries packets again", timeout_s=15)
+    wait_until(lambda: not racks.problems(), "the problem is solved")
+    wait_until(lambda: racks.reaches("web1", "db1"), "the link carries packets again")
 
 
 def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, described: Path) -> None:
@@ -242,7 +231,6 @@ def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, descri
     wait_until(
         lambda: is_reported(racks, "br-front:loop1: leads to the switch port"),
         "the loop is named",
-        timeout_s=15,
     )
     before = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
     assert racks.reaches("web1", "db1")
@@ -264,10 +252,10 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
         described.read_text().replace('name = "br-front"', 'name = "br-front"\nfirst_table = 20', 1)
     )
     assert racks.sluice("network", "apply", str(file))[0] == 0
-    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables", timeout_s=15)
+    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables")
     racks.add_flow("rack1", "table=0,priority=50,actions=resubmit(,20)")
     racks.add_flow("rack1", "table=0,priority=90,udp,tp_dst=7,actions=drop")
-    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
+    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice")
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
 
@@ -283,12 +271,12 @@ def test_shared_switch__is_connected_without_losing_a_rule(racks: Racks, describ
     wait_until(lambda: not racks.flows("rack1", "table=24"), "Open vSwitch has deleted all rules")
     racks.vsctl("rack1", "set-controller", "br-front", CONTROLLER)
     racks.ofctl("rack1", "add-flows", "br-front", str(own))
-    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables", timeout_s=15)
+    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables")
     assert sorted(racks.flows("rack1", "table=0")) == [
         "priority=0 actions=resubmit(,20)",
         "priority=90,udp,tp_dst=7 actions=drop",
     ]
-    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
+    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice")
 
 
 def test_a_rack_without_a_port_agent__is_named_if_the_policy_acts_there(
@@ -311,16 +299,13 @@ def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Pat
     racks.stop("controller")
     assert racks.reaches("web1", "db1")
     racks.start_controller()
-    wait_until(
-        lambda: not racks.problems() and "leading" in log(racks), "another controller leads", timeout_s=30
-    )
+    wait_until(lambda: not racks.problems() and "leading" in log(racks), "another controller leads")
     assert racks.reaches("web1", "db1")
     assert lasting(racks) == before
     assert racks.sluice("network", "apply", str(described))[0] == 0
     wait_until(
         lambda: not any("tp_dst=7" in flow for flow in racks.flows("rack1")),
         "the switch belongs to Sluice again",
-        timeout_s=15,
     )
 
 
@@ -329,11 +314,8 @@ def test_removal__leaves_the_switches_as_they_were(racks: Racks, described: Path
     wait_until(
         lambda: racks.flows("rack1") == ["priority=0 actions=NORMAL"],
         "no rule of Sluice is left",
-        timeout_s=15,
     )
     for rack, bridge in (("rack1", "br-front"), ("rack2", "br-back")):
         racks.vsctl(rack, "del-controller", bridge)
-    wait_until(
-        lambda: all(racks.reaches("web1", host) for host in HOSTS), "the bridges forward again", timeout_s=15
-    )
+    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "the bridges forward again")
     assert racks.flows("rack2") == ["priority=0 actions=NORMAL"]

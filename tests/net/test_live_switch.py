@@ -14,7 +14,7 @@ from policy.records import FINISHED
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_no_flow_fails_and_the_port_sends_on(tmp_path: Path) -> None:
     """Flow queues and shares come and go, and congestion controls and marking change."""
     argv = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]

@@ -15,7 +15,7 @@ from experiments.kit.main import read_command
 from policy.errors import EnvironmentLacking
 from runtime.postgres import programs
 
-pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.timing(stall_ms=300)]
+pytestmark = pytest.mark.timing
 
 ONCE_EACH = ("kill", "stop", "isolate", "cut-store", "cut-switch")
 LONGER_THAN_THE_LEASE_S = (3.2, 3.6)

@@ -19,7 +19,7 @@ from sluice.runs.files import scenario_with
 from sluice.runs.testbed_run import run_on_testbed
 from tests.net.scenarios import GOODPUT_BPS, scenario
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timing
 
 Run = tuple[dict[str, Any], dict[str, Any], Path]
 DEEP_MARKING = {"name": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "60pkt"}

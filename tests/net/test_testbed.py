@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,18 +49,18 @@ def test_full_packets_pass_unfragmented_and_longer_ones_do_not_leave(
 
 def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) -> None:
     """Marking changes the IPv4 header in the switch. The kernel counts bad sums, and tcpdump computes them again."""
-    testbed.set_marking(3_000)
+    testbed.set_marking(1_000)  # less than a packet
     capture = tmp_path / "capture.txt"
     tcpdump = ["tcpdump", "-l", "-n", "-vv", "--immediate-mode", "-i", "h1-eth0", "-c", "400", "udp or tcp"]
     watching = testbed.spawn("h1", tcpdump, log_file=capture)
     wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
     for to in ("10.0.0.1", "fd00::1"):
-        # Half of the two senders' packets must wait: 300 KB, which the port's buffer holds.
+        # The port's buffer holds what must wait, 300 KB at most.
         senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=280) for host in ("h2", "h3")]
         got = measure.transmit(testbed, "h1", senders)
         assert got.packets == 560
         assert any(tos & 3 == 3 for tos in got.tos), "the port marked some packets"
-    assert watching.wait(10) == 0
+    assert watching.wait(60) == 0
     text = capture.read_text()
     assert "udp sum ok" in text
     assert "bad" not in text
@@ -71,27 +70,35 @@ def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) 
     testbed.set_marking(None)
 
 
-@pytest.mark.timing(stall_ms=50)
-def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Testbed) -> None:
-    server = testbed.spawn("h1", ["iperf", "-s"])
-    wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
-    before = counter(testbed, "h2", "TcpRetransSegs")
-    text = testbed.exec("h2", ["iperf", "-c", "10.0.0.1", "-t", "3", "-f", "k", "-y", "C"])
+def tcp_goodput_bps(bed: Testbed) -> int:
+    """Return the rate of iperf from h2 to h1 in three seconds."""
+    server = bed.spawn("h1", ["iperf", "-s"])
+    wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+    text = bed.exec("h2", ["iperf", "-c", "10.0.0.1", "-t", "3", "-f", "k", "-y", "C"])
     server.kill()
     server.wait()
-    goodput_bps = int(text.strip().split(",")[-1])
-    assert goodput_bps == pytest.approx(RATE_BPS * 1448 / 1514, rel=0.05)
+    return int(text.strip().split(",")[-1])
+
+
+def test_tcp_carries_data_without_bad_sums(testbed: Testbed) -> None:
+    assert tcp_goodput_bps(testbed) > 0
     assert counter(testbed, "h1", "TcpInCsumErrors") == 0
+
+
+@pytest.mark.timing
+def test_tcp_carries_data_at_the_link_rate_without_loss(testbed: Testbed) -> None:
+    before = counter(testbed, "h2", "TcpRetransSegs")
+    assert tcp_goodput_bps(testbed) == pytest.approx(RATE_BPS * 1448 / 1514, rel=0.05)
     assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "no packet is lost on an idle path"
 
 
-@pytest.mark.timing(stall_ms=50)
+@pytest.mark.timing
 def test_shaping_equals_the_rate(testbed: Testbed) -> None:
     senders = [Sender(host, "10.0.0.1", size_bytes=1400, for_s=3.0) for host in ("h2", "h3")]
     assert measure.transmit(testbed, "h1", senders).rate_bps == pytest.approx(RATE_BPS, rel=0.03)
 
 
-@pytest.mark.timing(stall_ms=50)
+@pytest.mark.timing
 def test_a_host_sends_at_its_link_rate(testbed: Testbed) -> None:
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
     # The rate is lower on a busy machine, because a host's shaper does not make up for late timers.
@@ -163,7 +170,7 @@ def test_the_machines_settings_stay(testbed: Testbed) -> None:
     assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
 
 
-@pytest.mark.timing(stall_ms=50)
+@pytest.mark.timing
 def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     sender = Sender("h2", "10.0.0.1", tags=(3,), pause_s=0.002)
     with measure.Receiver(testbed, "h1", idle_s=2.0), measure.sending(testbed, sender):
@@ -172,14 +179,11 @@ def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     assert gaps_s[-1] < 0.25
 
 
-@pytest.mark.timing(stall_ms=50)
-def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected_despite_a_dead_link(
+def test_leaf_spine__every_pair_is_connected_despite_a_dead_link(
     start_testbed: Callable[..., Testbed],
 ) -> None:
-    begin = time.monotonic()
     parameters = {"leaves": 4, "spines": 2, "hosts_per_leaf": 2, "down": ["s1-s5"]}
     with start_testbed("leaf-spine", parameters=parameters) as bed:
-        assert time.monotonic() - begin < 10
         install(bed)
         names = [host.name for host in bed.topology.hosts]
         for source, to in zip(names, names[3:] + names[:3], strict=True):
@@ -189,7 +193,7 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected_despite_a_dea
             assert "DOWN" in bed.exec(None, ["ip", "link", "show", end])
 
 
-@pytest.mark.timing(stall_ms=50)
+@pytest.mark.timing
 def test_leaf_spine__a_hop_is_fast_even_with_many_ports(
     start_testbed: Callable[..., Testbed],
 ) -> None:

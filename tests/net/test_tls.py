@@ -34,7 +34,7 @@ class Secured(Controlled):
         ]
         argv += ["--tls-key", own.key, "--tls-cert", own.certificate, "--tls-ca", self.authority.certificate]
         self.controller = self.bed.spawn(None, list(map(str, argv)), log_file=folder / "controller.log")
-        wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
+        wait_until(lambda: "listening" in self.log, "the controller listens")
 
     def connect_as(self, pair: Pair) -> None:
         files = (pair.key, pair.certificate, self.authority.certificate)
@@ -54,7 +54,6 @@ def test_a_switch_is_served_over_tls_and_one_with_another_certificate_is_refused
     wait_until(
         lambda: "TLS: CERTIFICATE_VERIFY_FAILED" in secured.log,
         "the controller refuses the switch",
-        timeout_s=20,
     )
     assert secured.rules("s1") == {}
     secured.connect_as(secured.authority.issue("switch"))

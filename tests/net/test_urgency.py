@@ -55,13 +55,13 @@ def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_no
         def urgent_bytes(host: str) -> int:
             return host_heartbeats(stack.engine)[host].urgent_bytes or 0
 
-        wait_until(lambda: urgent_bytes(HONEST) > URGENT_BYTES, "the deadline flow is urgent", timeout_s=20)
+        wait_until(lambda: urgent_bytes(HONEST) > URGENT_BYTES, "the deadline flow is urgent")
         ends = [topology.host_by_name[name] for name in (FORGER, SINK)]
         places = [f"{host.mac},{host.ipv4}" for host in ends]
         argv = [sys.executable, flood.__file__, "urgent", f"{FORGER}-eth0", *places, str(FRAMES_PER_S)]
         began = time.time()
         stack.testbed.spawn(FORGER, argv)
-        wait_until(lambda: all_sanctions(stack.engine), "a host is named", timeout_s=20)
+        wait_until(lambda: all_sanctions(stack.engine), "a host is named")
         (row,) = all_sanctions(stack.engine)
         assert urgent_bytes(FORGER) == 0
         demotions = [

@@ -142,7 +142,7 @@ def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, 
     assert f"failed: {point}: its process ended without a message" in text
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running(
     scenario: Path, tmp_path: Path, number: int
 ) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -64,3 +65,14 @@ def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
         assert not modules & IMPURE, f"{path.relative_to(ROOT)} imports {sorted(modules & IMPURE)}"
         foreign = {m for m in modules if m not in sys.stdlib_module_names} - {"policy"}
         assert foreign <= LIBRARIES_OF_POLICY, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+SERVICES = ("controller.launcher", "webui.server", "hostagent.agent", "topologies.port_agent", "sluice.cli")
+HEAVY = {"matplotlib", "pandas", "pyarrow", "scipy", "snakemake"}
+
+
+def test_imports__no_service_waits_for_the_libraries_of_reports_and_sweeps() -> None:
+    """A testbed starts a process for each host, and most of its first second is imports."""
+    program = f"import sys, {', '.join(SERVICES)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())

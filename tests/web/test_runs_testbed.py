@@ -46,7 +46,7 @@ mix = [{ bytes = "10KB", share = 1.0, from = ["h3"] }]
 """
 
 on_testbed = pytest.mark.skipif(obstacle() is not None, reason=f"the testbed cannot run: {obstacle()}")
-"""Such a test is alone, because a run on the testbed does not start beside another one."""
+"""A run on the testbed does not start beside another one, so it needs the machine for itself."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def shows(page: Page, name: str, text: str) -> None:
 
 
 @pytest.mark.net
-@pytest.mark.alone
+@pytest.mark.timing
 @on_testbed
 def test_a_real_run_shows_its_progress_and_is_compared_with_its_simulation(
     page: Page, server: RunsServer
@@ -108,7 +108,7 @@ def test_a_real_run_shows_its_progress_and_is_compared_with_its_simulation(
 
 
 @pytest.mark.net
-@pytest.mark.alone
+@pytest.mark.timing
 @on_testbed
 def test_a_real_run_is_cancelled_and_leaves_nothing(page: Page, server: RunsServer) -> None:
     choose_testbed(page, server, SMALL)

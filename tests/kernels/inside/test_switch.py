@@ -47,7 +47,7 @@ def network(datapath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     controlled = Controlled(graph, tmp_path_factory.mktemp("single"), PIAS, datapath)
     try:
         controlled.start_controller()
-        controlled.wait_applied(60)
+        controlled.wait_applied()
         yield controlled
     finally:
         controlled.close()

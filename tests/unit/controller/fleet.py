@@ -99,11 +99,11 @@ class Fleet:
             rows = observed.all_switches(self.first.engine)
             return all(row["connected"] and row["policy_version"] == version for row in rows)
 
-        wait_until(right, f"the rows of all switches have version {version}", timeout_s=20)
+        wait_until(right, f"the rows of all switches have version {version}")
 
     def apply(self, document: Mapping[str, object]) -> int:
         version = self.first.put_policy(document)
-        wait_until(self.first.applied, "the policy stands everywhere", timeout_s=20)
+        wait_until(self.first.applied, "the policy stands everywhere")
         return version
 
     def pause(self, process: Process) -> None:

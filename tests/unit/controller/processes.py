@@ -50,7 +50,7 @@ class Process:
         argv = [sys.executable, *start, "--store", store_url]
         argv += ["--listen", f"127.0.0.1:{self.port}", *arguments]
         self.process = spawn(argv, log_file=self._log)
-        wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
+        wait_until(lambda: "listening" in self.log, "the controller listens")
 
     @property
     def log(self) -> str:
@@ -141,7 +141,7 @@ class Live:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(10)
+        self._thread.join(60)
         self.peers[-1].close()
 
 

@@ -14,7 +14,7 @@ from tests.unit.controller.processes import Process
 
 __all__ = ["fleet", "store_url"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]  # several controllers and real leases
 
 ROUNDS = 6
 KINDS = ("kill", "stop", "end")

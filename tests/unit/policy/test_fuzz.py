@@ -21,7 +21,7 @@ from sluice.runs.files import load_cdf, load_trace, read_document
 
 pytestmark = pytest.mark.slow
 
-MANY = settings(max_examples=200, suppress_health_check=list(HealthCheck))
+MANY = settings(suppress_health_check=list(HealthCheck))
 
 SCALARS = st.one_of(
     st.none(),

@@ -84,6 +84,7 @@ def test_ideal_times__columns_equal_single_flows() -> None:
     assert many.tolist() == one
 
 
+@pytest.mark.timing
 def test_ideal_times__a_thousand_hosts_take_no_time() -> None:
     topology = leaf_spine(leaves=32, spines=16, hosts_per_leaf=32)
     began = time.process_time()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -30,6 +31,7 @@ def models_of(policy: Policy, traffic: list[tuple[str, float]]) -> list[DelayMod
     return [known_delays(load_cdf(name), load, levels, 1.0, least) for name, load in traffic]
 
 
+@cache
 def plan_of(scheme: str, most: int = MOST_CLASSES, **fields: object) -> tuple[ClassPlan, list[DelayModel]]:
     policy = policy_of(scheme, **fields)
     models = models_of(policy, PAPERS)
@@ -78,14 +80,14 @@ def test_class_plan__every_scheme_fits_into_eight_classes(scheme: str) -> None:
     assert plan.classes <= MOST_CLASSES
 
 
-_SLUICE, _ = plan_of("sluice")
+EDGES = st.deferred(lambda: st.sampled_from(plan_of("sluice")[0].edges_bytes))
 
 
-@given(st.lists(st.sampled_from(_SLUICE.edges_bytes), min_size=5, max_size=5).map(sorted))
+@given(st.lists(EDGES, min_size=5, max_size=5).map(sorted))
 def test_queue_of_class__is_the_queue_of_each_tag(thresholds: list[int]) -> None:
-    queues = coarse_map(_SLUICE.policy, thresholds)
-    of_class = _SLUICE.queue_of_class(thresholds)
-    assert [of_class[one] for one in _SLUICE.class_of_tag] == list(queues)
+    plan, _ = plan_of("sluice")
+    of_class = plan.queue_of_class(thresholds)
+    assert [of_class[one] for one in plan.class_of_tag] == list(coarse_map(plan.policy, thresholds))
 
 
 def test_coarse_map__urgency_has_two_steps_and_the_rest_is_unchanged() -> None:
@@ -97,8 +99,9 @@ def test_coarse_map__urgency_has_two_steps_and_the_rest_is_unchanged() -> None:
 
 
 def test_snapped__a_threshold_becomes_the_nearest_edge() -> None:
-    low, *_, high = _SLUICE.edges_bytes
-    assert _SLUICE.snapped([1, low * 1.05, 10 * high]) == (low, low, high)
+    plan, _ = plan_of("sluice")
+    low, *_, high = plan.edges_bytes
+    assert plan.snapped([1, low * 1.05, 10 * high]) == (low, low, high)
 
 
 def test_snapped__thresholds_of_a_static_scheme_stay_its_own() -> None:

@@ -152,7 +152,7 @@ def test_controller__a_loop_that_hangs_is_not_reported_alive() -> None:
 def test_ready__when_it_serves_and_then_alive(name: str, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(30)
+        systemd.settimeout(60)
         path = tmp_path / "service.sock"
         argv = [
             sys.executable,

@@ -25,6 +25,8 @@ def every_policy_mutant() -> Iterator[Place]:
         yield from mutate_policy.mutants(module)
 
 
+pytestmark = pytest.mark.timing  # they compile laws and wait for what never ends
+
 TOOLS = [(mutate_laws.ACCEPTED, every_law_mutant), (mutate_policy.ACCEPTED, every_policy_mutant)]
 
 

@@ -82,14 +82,14 @@ def test_captures__one_order_is_made_once_although_each_answer_repeats_it() -> N
 
     def make(interface: str, wanted: CaptureOrder) -> CaptureResult:
         made.append(interface)
-        goes_on.wait(10)
+        goes_on.wait(60)
         return CaptureResult(packets=1)
 
     captures = Captures(lambda capture, result: delivered.append((capture, result)), make)
     for _ in range(3):
         captures.follow(order(), PORT)
     goes_on.set()
-    wait_until(lambda: delivered, "the capture is delivered", timeout_s=10)
+    wait_until(lambda: delivered, "the capture is delivered")
     captures.follow(order(), PORT)
     assert made == ["s1-eth2"]
     assert delivered == [("a" * 16, CaptureResult(packets=1))]
@@ -98,5 +98,5 @@ def test_captures__one_order_is_made_once_although_each_answer_repeats_it() -> N
 def test_captures__a_port_that_is_gone_is_a_problem() -> None:
     delivered: list[CaptureResult] = []
     Captures(lambda _capture, result: delivered.append(result)).follow(order(), None)
-    wait_until(lambda: delivered, "the problem is delivered", timeout_s=10)
+    wait_until(lambda: delivered, "the problem is delivered")
     assert "does not have the port s1:2" in delivered[0].problem

@@ -64,7 +64,7 @@ def test_health__stays_short_though_heartbeats_are_as_long_as_they_may(client: C
         )
     )
     assert len(json.dumps(full)) > 0.8 * MAX_HEARTBEAT_BYTES
-    for number in range(30):
+    for number in range(3):
         answer = beat(client, f"a{number}", full)
         assert answer.status_code == 200, answer.json
     health = client.get("/api/v1/health")

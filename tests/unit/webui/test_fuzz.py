@@ -48,7 +48,7 @@ CHANGED = st.builds(
     st.dictionaries(st.one_of(st.sampled_from(FIELDS), st.text(max_size=10)), JSON, max_size=4),
     st.sets(st.sampled_from(FIELDS), max_size=2),
 )
-MANY = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+MANY = settings(suppress_health_check=list(HealthCheck))
 
 
 def check(answer: Answer) -> int:

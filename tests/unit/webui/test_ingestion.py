@@ -34,7 +34,7 @@ class Slow:
     def __call__(self, engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[Added]:
         self.sizes.append([len(records) for records in batches])
         if len(self.sizes) == 1:
-            assert self.go.wait(20)
+            assert self.go.wait(60)
         if len(self.sizes) in self.failing:
             raise OperationalError("INSERT", {}, Exception("the disk is full"))
         return add_batches(engine, batches)
@@ -74,7 +74,7 @@ def test_add__what_came_while_another_was_written_is_written_together(
     threads, results = deliver(ingestion, deliveries)
     slow.go.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert slow.sizes == [[2], [3, 3, 1]]
     assert {name: added.new for name, added in results.items()} == {"a": 2, "b": 3, "c": 1, "d": 0}
     assert not any(added.conflicts for added in results.values())
@@ -90,7 +90,7 @@ def test_add__so_many_go_together_and_no_more(engine: Engine, monkeypatch: pytes
     threads, results = deliver(ingestion, deliveries)
     slow.go.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert slow.sizes == [[1], [3, 2], [2], [9]]
     assert sum(added.new for added in results.values()) == 17
 
@@ -102,7 +102,7 @@ def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(
     threads, results = deliver(ingestion, {name: batch(name, 1) for name in "abc"})
     slow.go.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert results["a"] == Added(1)
     assert isinstance(results["b"], OperationalError)
     assert isinstance(results["c"], OperationalError)
@@ -135,7 +135,7 @@ def test_alone__on_postgresql_a_delivery_waits_for_no_other_task(engine: Engine)
         done.start()
         done.join(20 if engine.dialect.name == "postgresql" else 0.2)
         assert done.is_alive() == (engine.dialect.name == "sqlite")
-    done.join(20)
+    done.join(60)
     assert len(all_flows(engine)) == 1
 
 

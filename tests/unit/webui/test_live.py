@@ -188,5 +188,5 @@ def test_live__ends_when_the_process_stops(engine: Engine, stopping: threading.E
     thread = threading.Thread(target=lambda: done.append(list(live.stream())))
     thread.start()
     threading.Timer(0.2, stopping.set).start()
-    thread.join(20)
+    thread.join(60)
     assert done

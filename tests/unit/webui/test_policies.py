@@ -175,18 +175,14 @@ def test_change_policy__a_bad_wait_is_a_422(client: Client, bearer: dict[str, st
 def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine: Engine) -> None:
     old = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
-    began = time.monotonic()
-    assert wait_applied(engine, old, 30, threading.Event()).applied_at is None
-    assert time.monotonic() - began < 10
+    assert wait_applied(engine, old, 3600, threading.Event()).applied_at is None
 
 
 def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
     version = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     stopping = threading.Event()
     stopping.set()
-    began = time.monotonic()
-    assert wait_applied(engine, version, 30, stopping).version == version
-    assert time.monotonic() - began < 10
+    assert wait_applied(engine, version, 3600, stopping).version == version
 
 
 @pytest.mark.parametrize(

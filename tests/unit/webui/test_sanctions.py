@@ -45,7 +45,7 @@ def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
 
     follower = threading.Thread(target=follow)
     follower.start()
-    wait_until(lambda: seen, "the first snapshot", timeout_s=20)
+    wait_until(lambda: seen, "the first snapshot")
     put_sanction(engine, SANCTION)
     follower.join(60)
     assert seen == [[], [vars(SANCTION)]]

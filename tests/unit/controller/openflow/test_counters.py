@@ -53,6 +53,7 @@ def test_flow_columns__more_runs_than_are_read_as_rows() -> None:
     assert flow_columns(body).cookies.tolist() == list(range(200))
 
 
+@pytest.mark.timing
 def test_flow_columns__of_ten_thousand_rules_cost_a_few_milliseconds() -> None:
     """One Python object for each rule takes 300 ms. The best of five, because others run here."""
     body = flow_entry(instructions=GOTO) * 10_000

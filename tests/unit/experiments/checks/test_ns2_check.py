@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def scenario_of(name: str) -> Scenario:
     return scenario_from_document(point.document, load_cdf)
 
 
+@cache
 def tcp_of(name: str) -> TcpVariant:
     tcp = scenario_of(name).simulator.tcp
     assert tcp is not None

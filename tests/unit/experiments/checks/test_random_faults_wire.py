@@ -127,9 +127,9 @@ class Ends:
         """Return both ends of a new connection: the switch's and the controller's."""
         switch = socket.socket(socket.AF_UNIX)
         switch.connect(str(self.door))
-        switch.settimeout(5.0)
+        switch.settimeout(60)
         controller, _ = self.listening.accept()
-        controller.settimeout(5.0)
+        controller.settimeout(60)
         return switch, controller
 
 
@@ -138,7 +138,7 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "c"))
     listening.listen()
-    listening.settimeout(5.0)
+    listening.settimeout(60)
     with listening, Relay({"c": (tmp_path / "door", tmp_path / "c")}) as relay:
         yield Ends(relay, tmp_path / "door", listening)
 
@@ -150,7 +150,7 @@ def is_silent(sock: socket.socket) -> bool:
     except TimeoutError:
         return True
     finally:
-        sock.settimeout(5.0)
+        sock.settimeout(60)
     return False
 
 

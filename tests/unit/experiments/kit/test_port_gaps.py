@@ -20,7 +20,6 @@ def test_sent_packets__of_the_interface() -> None:
     assert port_gaps.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
 
 
-@pytest.mark.alone
 def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "dev"
     file.write_text(DEV.format(bytes=0, packets=0))
@@ -32,12 +31,15 @@ def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fresh.write_text(DEV.format(bytes=0, packets=packets))
         fresh.replace(file)
 
-    with watch:
-        time.sleep(0.01)
-        send(1)
+    def seen() -> bool:
         time.sleep(0.2)
-        send(2)
-        wait_until(lambda: watch.gaps, "the gap is seen")
+        sent.append(len(sent))
+        send(len(sent))
+        return bool(watch.gaps)
+
+    sent: list[int] = []
+    with watch:
+        wait_until(seen, "the gap is seen")
     assert watch.looks.longest_gap_s == watch.gaps[0].length_s
 
 

@@ -11,7 +11,7 @@ from sluice.bench.control import SCHEMES, Crew, Loop, Place, measure_decoding, m
 from store import observed
 from tests.kit.known import known
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.timing
 
 
 def test_decoding__is_a_hundred_times_faster_than_os_ken_on_the_same_bytes() -> None:

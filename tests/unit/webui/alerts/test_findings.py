@@ -136,6 +136,7 @@ def test_validity__names_the_reasons() -> None:
     assert not found.above
 
 
+@pytest.mark.timing
 def test_findings__half_a_million_flows_take_less_than_a_turn() -> None:
     """The default rules, on as many flows as the memory holds."""
     few = columns(*flows(500, **LATE), *flows(500, **MET))
