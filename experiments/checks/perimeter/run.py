@@ -89,8 +89,8 @@ def _serving(folder: Path, given: Given) -> Iterator[Web]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    address, command = f"127.0.0.1:{port}", [sys.executable, "-P", "-m", "sluice"]
-    env = {"PYTHONPATH": str(given["tree"] or _ROOT), "SLUICE_TOKEN": TOKEN}
+    address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
+    env = {"PYTHONPATH": str(given["tree"] or _ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
     if given["demo"]:
         process = spawn(
             [*command, "demo", "--listen", address, "--out", str(folder / "demo")],
