@@ -45,10 +45,10 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
         "flask",
         "flask-openapi3",
         "flask-openapi3-swagger",
-        "gunicorn",
         "jinja2",
         "prometheus-client",
         "pydantic",
+        "tornado",
     ),
     "agent": ("cffi", "pyroute2"),
 }

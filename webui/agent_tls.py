@@ -1,48 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS of the agents' address. gunicorn serves it beside the plain addresses, in the same workers."""
+"""TLS of the agents' address."""
 
 from __future__ import annotations
 
-import logging
 import ssl
-import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from cryptography import x509
 
 from runtime.certificates import pem
 from webui.authority import Authority
-from webui.channel import channel_of
+from webui.peers import channel_of
 
-log = logging.getLogger(__name__)
-
-AGENTS = "sluice-agents"
-"""Key of the application's extension that holds the AgentsAddress, or None."""
 HANDSHAKE_S = 5.0
 CONTEXT_LIFE_S = 3600.0
 """A context is made anew after this time, so the web process renews its own certificate in time."""
 
 
 class ServerTls:
-    """The context for connections of agents. It follows changes of the authority."""
+    """The context for connections of agents. It follows changes of the authority. One thread uses it."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority = authority
-        self._lock = threading.Lock()
         self._made_of: tuple[int, ...] | None = None
         self._until = 0.0
         self._context: ssl.SSLContext
 
     def context(self) -> ssl.SSLContext:
-        with self._lock:
-            state = self._authority.state()
-            if state != self._made_of or time.monotonic() > self._until:
-                self._context = _context(self._authority)
-                self._made_of, self._until = state, time.monotonic() + CONTEXT_LIFE_S
-            return self._context
+        state = self._authority.state()
+        if state != self._made_of or time.monotonic() > self._until:
+            self._context = _context(self._authority)
+            self._made_of, self._until = state, time.monotonic() + CONTEXT_LIFE_S
+        return self._context
 
 
 def _context(authority: Authority) -> ssl.SSLContext:
@@ -53,55 +44,8 @@ def _context(authority: Authority) -> ssl.SSLContext:
     # A caller without a certificate may only enrol (webui/identity.py). One with a certificate of
     # another authority ends in the handshake.
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.sslobject_class = _Watched
     context.num_tickets = 0  # every connection verifies the certificate
     return context
-
-
-class _Watched(ssl.SSLObject):
-    """Tells its Handshake the alert of a failed handshake, which asyncio discards."""
-
-    handshake: Handshake
-    outgoing: ssl.MemoryBIO
-
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError:
-            self.handshake.alert = self.outgoing.read()
-            raise
-
-
-class Handshake:
-    """The TLS context of one connection, as asyncio uses it."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        self.alert = b""
-        """What a failed handshake has to tell the caller."""
-
-    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
-        made = self._context.wrap_bio(incoming, outgoing, **options)
-        assert isinstance(made, _Watched), "the context makes them"
-        made.handshake, made.outgoing = self, outgoing
-        return made
-
-
-@dataclass(frozen=True)
-class AgentsAddress:
-    """The agents' address of a worker process."""
-
-    address: Any
-    """As gunicorn parses HOST:PORT."""
-    tls: ServerTls
-    refused: Callable[[str, str], None]
-    """Gets the address of a caller and the reason why its handshake failed."""
-
-    def handshake(self) -> Handshake:
-        """Return the context for a new connection."""
-        return Handshake(self.tls.context())
 
 
 def reason(error: ssl.SSLError) -> str:

@@ -36,7 +36,6 @@ from webui.api_page import api_page
 from webui.authority import Authority
 from webui.error_models import Error
 from webui.errors import query_error, register_errors
-from webui.event_stream import MOST_STREAMS, StreamPlaces
 from webui.heartbeats import Heartbeats
 from webui.hosts import allowed_hosts, check_host
 from webui.identity import Refusals, check_channel, write_refusal
@@ -44,6 +43,7 @@ from webui.ingestion import Ingestion
 from webui.live import Live
 from webui.metrics import metrics
 from webui.pages import pages
+from webui.places import MOST_STREAMS, StreamPlaces
 from webui.recent import RecentFlows
 from webui.services import EXTENSION, Services
 
@@ -122,6 +122,7 @@ def create_app(
     app.register_blueprint(pages)
     app.register_blueprint(metrics)
     app.register_blueprint(api_page)
+    app.add_url_rule("/health", "health", network.health)  # where probes of operators look
     app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
     register_errors(app)
     app.before_request(check_host)

@@ -34,9 +34,9 @@ from store.flows import Conflict
 from store.observed import add_event
 from webui.agent_tls import is_agents_address, peer_certificate
 from webui.authority import serial_of
-from webui.channel import channel_of
 from webui.errors import ApiError
 from webui.origins import foreign_record, no_end
+from webui.peers import channel_of
 from webui.services import services
 
 log = logging.getLogger(__name__)

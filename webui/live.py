@@ -189,8 +189,9 @@ class Live:
 
 
 def _frames(rows: Sequence[Any]) -> tuple[bytes, int]:
-    """Return the frames of events, and the last one's id; 0 if there is none."""
-    return b"".join(event_frame(row) for row in rows), int(rows[-1]["id"]) if rows else 0
+    """Return a stream's first frames, with these events, and the last one's id; 0 if there is none."""
+    frames = b"".join([b"retry: 1000\n\n", *(event_frame(row) for row in rows)])
+    return frames, int(rows[-1]["id"]) if rows else 0
 
 
 def event_frame(row: Any) -> bytes:

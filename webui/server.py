@@ -1,123 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gunicorn with the application: worker processes, on TCP and a unix socket, that end within 2 s of SIGTERM."""
+"""The web process: it listens, starts worker processes, replaces those that hang, and ends within 2 s of SIGTERM."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import gc
+import logging
+import mmap
 import os
 import resource
+import select
 import signal
+import socket
+import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from gunicorn.app.base import BaseApplication
-from gunicorn.arbiter import Arbiter
-from gunicorn.util import parse_address
+from flask import Flask
+from tornado.netutil import bind_sockets, bind_unix_socket
 
-from policy.enrolment import AGENT_LIFE_S
+from policy.errors import EnvironmentLacking
 from runtime.notify import Notifier
 from runtime.process import die_with_parent
+from runtime.settings.kinds import split_address
 from runtime.wait import patient
 from runtime.watchdog import LIMIT_S
 from store.engine import engine_of
 from store.retention import Retention
-from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
+from webui.agent_tls import ServerTls
 from webui.alerts.settings import AlertSettings
 from webui.alerts.watch import AlertWatch
 from webui.app import create_app
 from webui.authority import Authority
+from webui.bridge import AGENTS, PLAIN, UNIX, Bridge
 from webui.durable import Durable
 from webui.event_log import EventLog
-from webui.event_stream import MOST_STREAMS
-from webui.front import FrontWorker
 from webui.hosts import allowed_hosts
 from webui.housekeeping import Housekeeping
-from webui.identity import Refusals
-from webui.services import EXTENSION
+from webui.services import EXTENSION, Services
 from webui.stuck_copies import StuckCopies
 
-GRACEFUL_S = 1
+if TYPE_CHECKING:
+    from webui.service import WebOptions
+
+log = logging.getLogger(__name__)
+
+Listener: TypeAlias = tuple[str, socket.socket]
+"""Its kind (webui/bridge.py) and its socket."""
+
+EVERY_S = 1.0
+"""The pause between two looks at the workers, and between two signs of life of a worker."""
+GRACEFUL_S = 0.5
+"""Time for running requests after SIGTERM. A worker that is still there after three times as long is killed."""
+BIND_S = 5.0
+"""Time for a killed predecessor's workers to release the address."""
+BACKLOG = 4096
+"""Connections that wait to be accepted. A further one tries again after a second (Linux, somaxconn)."""
 SWITCH_INTERVAL_S = 0.0002
 """How long a thread computes while others wait. A delivery needs about a dozen turns while the
 live picture is drawn. With Python's default of 5 ms, it took 200 ms at 10,000 records a second."""
-KEEPALIVE_S = 75
-"""Longer than the pause between two heartbeats. Otherwise the server would close the connection
-under the next one."""
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """The settings of the web process."""
+    """What the web process serves with."""
 
+    options: WebOptions
     store_url: str = field(repr=False)
+    """With the password."""
     token: str = field(repr=False)
-    listen: list[str]
+    listen: Sequence[str]
     """Addresses, each HOST:PORT."""
-    unix: Path | None = None
-    threads: int = 8
-    """Reads that a worker answers at the same time. Changes, agents and /health have threads of their own."""
-    most_connections: int = 4000
-    """Connections that a worker keeps open at each kind of address."""
-    most_streams: int = MOST_STREAMS
-    """Event streams of a worker for clients with a token. Those without one have an eighth as many places."""
-    workers: int = 1
-    """Worker processes. Each reads the store itself, so all of them give the same answers."""
-    retention: Retention = field(default_factory=Retention)
-    fsync: bool = True
-    event_log: str | None = None
-    """A path, or "-" for standard error."""
-    agents: str | None = None
-    """The address HOST:PORT for agents of other machines, with TLS."""
-    authority: Path | None = None
-    """Folder of the agents' certificate authority; needed with `agents`."""
-    certificate_life_s: float = AGENT_LIFE_S
+    authority: Path
+    """Folder of the agents' certificate authority; needed with an address for agents."""
+    retention: Retention
+    alerts: AlertSettings
     run_manager: Path | None = None
     """The socket of the process of runs."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Names under which the process answers besides the loopback names and the addresses of `listen`."""
-    alerts: AlertSettings = field(default_factory=AlertSettings)
 
 
-class Overseer(Arbiter):  # type: ignore[misc]
-    """gunicorn's first process. It restarts workers that hang, and reports to systemd what the workers do."""
+class Worker:
+    """A child process that serves, as its parent sees it."""
 
-    def __init__(self, app: Server, notifier: Notifier, serving: int, look_after: Callable[[], None]) -> None:
-        """`serving` is an event file descriptor, which a worker sets once it serves. `look_after` runs each second."""
-        self._notifier, self._serving, self._look_after = notifier, serving, look_after
-        self._is_ready = False
-        super().__init__(app)
+    def __init__(self, serve: Callable[[Worker], None]) -> None:
+        self._life = mmap.mmap(-1, 8)  # parent and child share it
+        self._began_s = time.monotonic()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                serve(self)
+                status = 0
+            except BaseException:
+                log.exception("a worker failed")
+            finally:
+                os._exit(status)  # threads that still work do not hold it up
 
-    def murder_workers(self) -> None:
-        """Look after the workers, once in each round of the loop."""
-        super().murder_workers()
-        self._look_after()
-        if not self._is_ready and self._has_served():
-            self._notifier.ready("serves the API and the dashboard")
-            self._is_ready = True
-        if any(
-            time.monotonic() - worker.tmp.last_update() < self.timeout for worker in self.WORKERS.values()
-        ):
-            self._notifier.alive()
+    def beat(self) -> None:
+        """Give a sign of life. The child calls it."""
+        struct.pack_into("d", self._life, 0, time.monotonic())
 
-    def _has_served(self) -> bool:
-        try:
-            return os.eventfd_read(self._serving) > 0
-        except BlockingIOError:
-            return False
+    @property
+    def has_served(self) -> bool:
+        return self._beaten_s > 0
 
-    def handle_hup(self) -> None:
-        """Continue: a closed terminal does not end the service, and there is nothing to load again."""
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last sign of life."""
+        return time.monotonic() - max(self._began_s, self._beaten_s)
 
-    def stop(self, graceful: bool = True) -> None:
-        self._notifier.stopping()
-        super().stop(graceful)
+    @property
+    def _beaten_s(self) -> float:
+        return float(struct.unpack_from("d", self._life)[0])
+
+    def ends(self, within_s: float = 0.0) -> bool:
+        """Return whether the process has ended. Call it until then."""
+        until = time.monotonic() + within_s
+        while not (ended := os.waitpid(self.pid, os.WNOHANG)[0]) and time.monotonic() < until:
+            time.sleep(0.01)
+        return bool(ended)
 
 
-class Server(BaseApplication):  # type: ignore[misc]
+class Server:
     """`run()` serves until a signal ends it."""
 
     def __init__(
@@ -126,95 +135,165 @@ class Server(BaseApplication):  # type: ignore[misc]
         notifier: Notifier | None = None,
         look_after: Callable[[], None] = lambda: None,
     ) -> None:
-        self._settings = settings
-        self._look_after = look_after
-        self._notifier = notifier or Notifier({})
-        self._serving = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        super().__init__()
+        """`look_after` runs each second."""
+        self._settings, self._notifier, self._look_after = settings, notifier or Notifier({}), look_after
+        self._workers: list[Worker] = []
+        self._is_ending = self._is_ready = False
+        self._looked_s = time.monotonic()
 
     def run(self) -> None:
+        """Raises EnvironmentLacking if an address is taken, or if a worker cannot start."""
         _allow_descriptors()
-        Overseer(self, self._notifier, self._serving, self._look_after).run()
+        self._listeners = listeners(self._settings)
+        wakes = self._catch_signals()
+        try:
+            while not self._is_ending:
+                self._look()
+                if select.select([wakes], [], [], EVERY_S)[0]:
+                    os.read(wakes, 4096)
+        finally:
+            self._stop()
 
-    @property
-    def threads(self) -> int:
-        return self._settings.threads
+    def _catch_signals(self) -> int:
+        """Return a descriptor that is readable after a signal."""
+        wakes, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note_end)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal does not end the service
+        return wakes
 
-    @property
-    def most_connections(self) -> int:
-        return self._settings.most_connections
+    def _note_end(self, *_: object) -> None:
+        self._is_ending = True
 
-    def load_config(self) -> None:
-        settings = {
-            "bind": self._binds(),
-            "worker_class": FrontWorker,
-            "asgi_disconnect_grace_period": 0,
-            "asgi_loop": "asyncio",
-            "asgi_lifespan": "off",
-            "workers": self._settings.workers,
-            "timeout": round(patient(LIMIT_S)),
-            "graceful_timeout": GRACEFUL_S,
-            "keepalive": KEEPALIVE_S,
-            "control_socket_disable": True,
-            "proc_name": "sluice-web",
-            "post_fork": _post_fork,
-            "post_worker_init": self._serves,
-        }
-        for name, value in settings.items():
-            self.cfg.set(name, value)
+    def _look(self) -> None:
+        """Replace workers that have ended or hang, and report to systemd."""
+        now_s, before_s = time.monotonic(), self._looked_s
+        self._looked_s = now_s
+        if (
+            now_s - before_s < 2 * EVERY_S
+        ):  # otherwise the workers may have been stopped together with this process
+            for worker in self._workers:
+                if worker.silent_s > patient(LIMIT_S):
+                    log.error("the worker %d hangs", worker.pid)
+                    os.kill(worker.pid, signal.SIGKILL)
+        ended = [worker for worker in self._workers if worker.ends()]
+        self._workers = [worker for worker in self._workers if worker not in ended]
+        if not all(worker.has_served for worker in ended):
+            raise EnvironmentLacking("a worker of the web process cannot start; its log says why")
+        while len(self._workers) < self._settings.options.workers:
+            self._workers.append(Worker(self._serve))
+        self._look_after()
+        self._report()
 
-    def _serves(self, _worker: Any) -> None:
-        signal.signal(
-            signal.SIGHUP, signal.SIG_IGN
-        )  # gunicorn leaves it to the kernel, which would end the worker
-        os.eventfd_write(self._serving, 1)
+    def _report(self) -> None:
+        if not self._is_ready and any(worker.has_served for worker in self._workers):
+            self._notifier.ready("serves the API and the dashboard")
+            self._is_ready = True
+        if any(worker.silent_s < patient(LIMIT_S) for worker in self._workers):
+            self._notifier.alive()
 
-    def _binds(self) -> list[str]:
-        settings = self._settings
-        unix = [f"unix:{settings.unix}"] if settings.unix else []
-        return [*settings.listen, *unix, *([settings.agents] if settings.agents else [])]
+    def _stop(self) -> None:
+        self._notifier.stopping()
+        for worker in self._workers:
+            os.kill(worker.pid, signal.SIGTERM)
+        for worker in self._workers:
+            if not worker.ends(3 * GRACEFUL_S):
+                os.kill(worker.pid, signal.SIGKILL)
+        if self._settings.options.unix:
+            self._settings.options.unix.unlink(missing_ok=True)
 
-    def _authority(self) -> Authority | None:
-        settings = self._settings
-        if settings.agents is None or settings.authority is None:
-            return None
-        return Authority(settings.authority, settings.certificate_life_s)
+    def _serve(self, worker: Worker) -> None:
+        """Serve in a worker process until SIGTERM."""
+        die_with_parent()  # otherwise it would keep the sockets that the parent's successor needs
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        app, authority = application(self._settings)
+        asyncio.run(_serve(self._settings, app, authority, self._listeners, worker.beat))
 
-    def _agents_address(self, authority: Authority | None, refusals: Refusals) -> AgentsAddress | None:
-        if authority is None:
-            return None
-        return AgentsAddress(parse_address(self._settings.agents), ServerTls(authority), refusals.note)
 
-    def load(self) -> Any:
-        """Set up a worker. Runs in each worker process."""
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-        # This works also while the store is unreachable.
-        engine = engine_of(self._settings.store_url, fsync=self._settings.fsync)
-        authority = self._authority()
-        hosts = allowed_hosts(self._settings.listen, self._settings.allowed_hosts)
-        app = create_app(
-            engine,
-            self._settings.token,
-            authority=authority,
-            hosts=hosts,
-            most_streams=self._settings.most_streams,
-            run_manager=self._settings.run_manager,
-            alert_settings=self._settings.alerts,
-        )
-        app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
-        found = app.extensions[EXTENSION]
-        event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
-        Housekeeping(
-            engine, found.tally, found.ingestion, found.stopping, self._settings.retention, event_log
-        ).start()
-        AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
-        if engine.dialect.name == "postgresql":
-            StuckCopies(engine, found.stopping).start()
-        if engine.dialect.name == "postgresql" and self._settings.fsync:
+async def _serve(
+    settings: ServerSettings,
+    app: Flask,
+    authority: Authority | None,
+    sockets: Sequence[Listener],
+    beat: Callable[[], None],
+) -> None:
+    ending = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
+    tls = ServerTls(authority) if authority else None
+    bridge = Bridge(app, settings.options.threads, settings.options.most_connections, tls)
+    for kind, listener in sockets:
+        bridge.listen(kind, listener)
+    while not ending.is_set():
+        beat()
+        try:
+            await asyncio.wait_for(ending.wait(), EVERY_S)
+        except TimeoutError:
+            continue
+    await bridge.end(GRACEFUL_S)
+    os._exit(0)  # asyncio.run would wait for the threads
+
+
+def listeners(settings: ServerSettings) -> list[Listener]:
+    """Return sockets that listen at all addresses. Raises EnvironmentLacking."""
+    options = settings.options
+    made = [(PLAIN, each) for address in settings.listen for each in _bound(address)]
+    if options.agents:
+        made += [(AGENTS, each) for each in _bound(options.agents)]
+    if options.unix:
+        try:
+            made.append((UNIX, bind_unix_socket(str(options.unix), 0o777, BACKLOG)))
+        except (OSError, ValueError) as error:
+            raise EnvironmentLacking(
+                f"cannot listen on {options.unix}: {error}; choose another path"
+            ) from None
+    return made
+
+
+def _bound(address: str) -> list[socket.socket]:
+    host, port = split_address(address)
+    until = time.monotonic() + patient(BIND_S)
+    while True:
+        try:
+            return bind_sockets(port, host, backlog=BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                problem = f"cannot listen on {address}: {error.strerror}; choose another address"
+                raise EnvironmentLacking(problem) from None
+        time.sleep(0.1)
+
+
+def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
+    """Return the application of a worker process, whose threads it starts, and the agents' authority if any."""
+    options = settings.options
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    engine = engine_of(
+        settings.store_url, fsync=options.fsync
+    )  # this works also while the store is unreachable
+    authority = Authority(settings.authority, options.certificate_life) if options.agents else None
+    app = create_app(
+        engine,
+        settings.token,
+        authority=authority,
+        hosts=allowed_hosts(settings.listen, options.allowed_hosts),
+        most_streams=options.most_streams,
+        run_manager=settings.run_manager,
+        alert_settings=settings.alerts,
+    )
+    found: Services = app.extensions[EXTENSION]
+    event_log = EventLog(engine, str(options.event_log)) if options.event_log else None
+    Housekeeping(engine, found.tally, found.ingestion, found.stopping, settings.retention, event_log).start()
+    AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
+    if engine.dialect.name == "postgresql":
+        StuckCopies(engine, found.stopping).start()
+        if options.fsync:
             found.ingestion.durable = Durable(engine, found.stopping)
             found.ingestion.durable.start()
-        _forget_garbage_so_far()
-        return app
+    _forget_garbage_so_far()
+    return app, authority
 
 
 def _allow_descriptors() -> None:
@@ -228,8 +307,3 @@ def _forget_garbage_so_far() -> None:
     ms while a delivery waits."""
     gc.collect()
     gc.freeze()
-
-
-def _post_fork(_arbiter: Any, _worker: Any) -> None:
-    """End the worker with its parent. Otherwise it would keep the sockets that the parent's successor needs."""
-    die_with_parent()

@@ -112,7 +112,7 @@ class WebOptions:
     )
     most_streams: int = entry(
         Whole(8, 100_000),
-        "Event streams of one worker for clients that send a token; an eighth as many for others. More get 429.",
+        "Event streams of one worker for clients that send a token; a sixteenth as many for others. More get 429.",
         default=1000,
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
@@ -187,9 +187,9 @@ def run(options: WebOptions) -> int:
         log.error("%s", failure.problem)
     token, source = find_token(options.token_file)
     settings = _server_settings(options, store_url, token)
-    if settings.agents and settings.authority:
+    if options.agents:
         Authority(settings.authority).web_chain()  # a problem with the folder shows before the workers start
-        print(f"agents on https://{settings.agents}, authority in {settings.authority}", flush=True)
+        print(f"agents on https://{options.agents}, authority in {settings.authority}", flush=True)
     for address in settings.listen:
         print(f"dashboard on http://{address}", flush=True)
         if not is_loopback(address):
@@ -226,21 +226,12 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
     from webui.server import ServerSettings
 
     return ServerSettings(
+        options=options,
         store_url=store_url,
         token=token,
-        listen=list(options.listen) or ([] if options.unix else [DEFAULT_LISTEN]),
-        unix=options.unix,
-        threads=options.threads,
-        most_connections=options.most_connections,
-        most_streams=options.most_streams,
-        workers=options.workers,
-        retention=retention(options),
-        fsync=options.fsync,
-        event_log=str(options.event_log) if options.event_log else None,
-        agents=options.agents,
+        listen=options.listen or (() if options.unix else (DEFAULT_LISTEN,)),
         authority=options.authority or default_authority_path(),
-        certificate_life_s=options.certificate_life,
-        allowed_hosts=options.allowed_hosts,
+        retention=retention(options),
         alerts=_alert_settings(options),
     )
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from store.totals import Tally
 from webui.alerts.settings import AlertSettings
-from webui.event_stream import StreamPlaces
+from webui.places import StreamPlaces
 
 if TYPE_CHECKING:
     from webui.authority import Authority

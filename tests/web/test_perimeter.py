@@ -9,16 +9,15 @@ import socket
 import sys
 from pathlib import Path
 
-from experiments.checks.perimeter.attacks import STREAMS
+from experiments.checks.perimeter.attacks import ATTACKS
 from runtime.http_client import HttpClient
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server
-from webui.event_stream import MOST_STREAMS, SHARE_WITHOUT_TOKEN
-from webui.front import HEADER_S
-from webui.gateway import BODY_S
+from webui.bridge import BODY_S, HEADER_S
+from webui.places import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 
 ATTACK_S = max(HEADER_S, BODY_S) + 8
 ANSWER_S = 15.0
@@ -27,7 +26,14 @@ ANSWER_S = 15.0
 
 def test_an_attack_holds_up_neither_agents_nor_health(server: Server, tmp_path: Path) -> None:
     log = tmp_path / "attack.json"
-    argv = [sys.executable, "-m", "experiments.checks.perimeter.attacks", str(server.port), str(ATTACK_S)]
+    argv = [
+        sys.executable,
+        "-m",
+        "experiments.checks.perimeter.attacks",
+        "slow",
+        str(server.port),
+        str(ATTACK_S),
+    ]
     attack = spawn(argv, log_file=log)
     agent = HttpClient(f"unix:{server.socket_path}", ANSWER_S)
     beat = json.dumps(document(host_heartbeat())).encode()
@@ -42,11 +48,12 @@ def test_an_attack_holds_up_neither_agents_nor_health(server: Server, tmp_path: 
         health.close()
         number += 1
     answers = json.loads(log.read_text())
-    assert answers["slow_post 408"] > 0
-    assert answers["half_header 408"] > 0
+    assert answers["slow body 408"] > 0
+    assert answers["half header 408"] > 0
     assert answers["silent 408"] > 0
     assert answers["stream 200"] <= MOST_STREAMS * SHARE_WITHOUT_TOKEN
-    assert answers["stream 429"] >= STREAMS - answers["stream 200"]
+    [streams] = [clients.count for clients in ATTACKS["slow"] if clients.name == "stream"]
+    assert answers["stream 429"] >= streams - answers["stream 200"]
     assert number > 3
 
 

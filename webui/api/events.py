@@ -10,7 +10,7 @@ from webui.api import blueprint
 from webui.auth import require_token
 from webui.error_models import Error
 from webui.errors import ApiError
-from webui.event_stream import STREAM
+from webui.event_stream import PLACE, STREAM
 from webui.queries import EventsQuery
 from webui.services import services
 
@@ -33,7 +33,7 @@ def events(query: EventsQuery) -> Response:
     A token is not needed, but 429 comes earlier without one.
     """
     found = services()
-    leave = found.streams.take(_has_token())
+    leave = request.environ.get(PLACE) or found.streams.take(_has_token())
     try:
         stream = found.live.stream(_last_event_id(query), query.count, leave)
     except BaseException:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest agents that measure themselves: a heartbeat and a batch of records each second, through the Unix socket."""
+"""Honest agents that measure themselves: a heartbeat and a batch of records each second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from policy.agents import heartbeat_document
@@ -34,10 +33,10 @@ class Times:
 class Agent(threading.Thread):
     """An agent until `until` (monotonic seconds)."""
 
-    def __init__(self, name: str, socket: Path, until: float, times: Times) -> None:
+    def __init__(self, name: str, url: str, until: float, times: Times) -> None:
         super().__init__(daemon=True)
         self.name = name
-        self._web = HttpClient(f"unix:{socket}", TIMEOUT_S)
+        self._web = HttpClient(url, TIMEOUT_S)
         self._until, self._times = until, times
         self._sent = time.time_ns()  # each run has ids of its own
         self._waiting: list[tuple[float, bytes]] = []

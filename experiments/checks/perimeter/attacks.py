@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients that hold the web process up, all at once, in a process of their own.
+"""The clients that hold the web process up, in a process of their own.
 
-`python -m experiments.checks.perimeter.attacks PORT SECONDS` opens every connection at the start, and again when the
-server closes it. It prints how many answers of each status it got.
+`python -m experiments.checks.perimeter.attacks NAME PORT SECONDS` opens every connection of an attack at the start, and
+again when the server closes it. It prints how many answers of each status it got.
 """
 
 from __future__ import annotations
@@ -10,89 +10,129 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import socket
 import sys
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from dataclasses import dataclass
 
-SLOW_POSTS, HALF_HEADERS, STREAMS, SILENT = 70, 70, 300, 1200
 AGAIN_S = 1.0
 """The pause before a closed connection is opened again."""
 DRIP_S = 1.0
-"""The pause between two bytes of a slow client."""
+"""The pause between two pieces of a slow client."""
+SHORT_PER_S = 10_000
 
-Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Attack: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-_HEAD = (
-    b"POST /api/v1/flows HTTP/1.1\r\nHost: localhost\r\n"
-    b"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-)
+_JSON = b"Content-Type: application/json\r\n"
 
 
-async def slow_post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(_HEAD)
-    await _drip(reader, writer)
+@dataclass(frozen=True)
+class Clients:
+    """Some clients that all do the same."""
+
+    name: str
+    count: int
+    first: bytes = b""
+    """What each sends at once."""
+    drip: bytes = b""
+    """What it sends each second afterwards."""
+    reads: bool = True
+    """Whether it reads its answer."""
+    half_closes: bool = False
+    """Whether it ends its sending side after `first`."""
 
 
-async def half_header(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-    await _drip(reader, writer)
+def _get(path: str, more: bytes = b"", version: str = "1.1", host: str = "localhost") -> bytes:
+    return f"GET {path} HTTP/{version}\r\nHost: {host}\r\n".encode() + more + b"\r\n"
 
 
-async def stream(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+def _post(more: bytes, body: bytes, version: str = "1.1") -> bytes:
+    head = f"POST /api/v1/flows HTTP/{version}\r\nHost: localhost\r\n".encode()
+    return head + _JSON + more + b"\r\n" + body
 
 
-async def silent(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    """Send nothing."""
+_EVENTS, _HEALTH = "/api/v1/events", "/api/v1/health"
+_LONG, _CHUNKED = b"Content-Length: 100000\r\n", b"Transfer-Encoding: chunked\r\n"
+_UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+_LONG_HEAD = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 8192) for i in range(100))
 
-
-async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while not reader.at_eof() and not writer.is_closing():
-        writer.write(b" ")
-        await writer.drain()
-        await asyncio.sleep(DRIP_S)
-
-
-ATTACKS: dict[Attack, int] = {
-    slow_post: SLOW_POSTS,
-    half_header: HALF_HEADERS,
-    stream: STREAMS,
-    silent: SILENT,
+ATTACKS: Mapping[str, Sequence[Clients]] = {
+    "slow": [
+        Clients("slow body", 70, _post(_LONG, b""), b" "),
+        Clients("half header", 70, _get("/", b"X-Slow: ")[:-2], b" "),
+        Clients("stream", 300, _get(_EVENTS)),
+        Clients("silent", 1200),
+    ],
+    "unread": [
+        Clients("stream", 300, _get(_EVENTS), reads=False),
+        Clients("body", 200, _post(_LONG, b"["), reads=False),
+    ],
+    "HTTP/1.0": [
+        Clients("stream", 300, _get(_EVENTS, version="1.0"), reads=False),
+        Clients("body", 200, _post(_LONG, b"[", "1.0"), reads=False),
+    ],
+    "chunks": [Clients("chunks", 300, _post(_CHUNKED, b""), b"1\r\n \r\n")],
+    "headers": [
+        Clients("100 × 8 KB", 200, _get("/", _LONG_HEAD)),
+        Clients("line", 50, b"GET /" + b"a" * 800_000),
+    ],
+    "forms": [
+        Clients("absolute", 100, _get("http://evil.example" + _EVENTS)),
+        Clients("upgrade", 100, _get(_EVENTS, _UPGRADE), reads=False),
+        Clients("IPv6", 100, _get(_EVENTS, host="[fe80::1%25eth0]:80")),
+        Clients("100-continue", 100, _post(_LONG + b"Expect: 100-continue\r\n", b"")),
+        Clients("half-closed", 100, _get(_HEALTH), half_closes=True),
+    ],
+    "hoard": [
+        Clients("pipelined", 30, _get(_HEALTH) * 100, reads=False),
+        Clients("kept open", 3000, _get("/static/nothing")),
+    ],
+    "short": [Clients("short", SHORT_PER_S, _get(_HEALTH))],
 }
+"""By name; `short` opens SHORT_PER_S connections a second, and closes each after the request."""
 
 
-async def _repeat(port: int, attack: Attack, answers: Counter[str]) -> None:
+async def _repeat(port: int, clients: Clients, answers: Counter[str]) -> None:
     while True:
         with suppress(OSError):
-            await _once(port, attack, answers)
+            await _once(port, clients, answers)
         await asyncio.sleep(AGAIN_S)
 
 
-async def _once(port: int, attack: Attack, answers: Counter[str]) -> None:
+async def _once(port: int, clients: Clients, answers: Counter[str]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    sending = asyncio.ensure_future(attack(reader, writer))
+    writer.write(clients.first)
+    sending = asyncio.ensure_future(_drip(reader, writer, clients))
     try:
+        if not clients.reads:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await sending
+            return
         if status := await reader.readline():
-            answers[f"{attack.__name__} {status.split()[1].decode()}"] += 1
+            answers[f"{clients.name} {status.split()[1].decode()}"] += 1
         while await reader.read(65_536):
             pass
     finally:
         sending.cancel()
-        with suppress(OSError, asyncio.CancelledError):
-            await sending
-        writer.close()
+        writer.transport.abort()
 
 
-async def attack_all(port: int, seconds: float) -> Counter[str]:
-    """Return how many answers of each attack had each status."""
+async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clients: Clients) -> None:
+    if clients.half_closes:
+        writer.write_eof()
+    while not reader.at_eof() and not writer.is_closing():
+        if clients.drip:
+            writer.write(clients.drip)
+        await asyncio.sleep(DRIP_S)
+
+
+async def _attack(port: int, seconds: float, attack: Sequence[Clients]) -> Counter[str]:
     answers: Counter[str] = Counter()
     tasks = [
-        asyncio.ensure_future(_repeat(port, attack, answers))
-        for attack, count in ATTACKS.items()
-        for _ in range(count)
+        asyncio.ensure_future(_repeat(port, clients, answers))
+        for clients in attack
+        for _ in range(clients.count)
     ]
     await asyncio.sleep(seconds)
     for task in tasks:
@@ -101,10 +141,34 @@ async def attack_all(port: int, seconds: float) -> Counter[str]:
     return answers
 
 
+def _short(port: int, seconds: float, request: bytes) -> Counter[str]:
+    """Open connections at the rate, or as fast as the server takes them."""
+    answers: Counter[str] = Counter()
+    began = time.monotonic()
+    while (now := time.monotonic()) < began + seconds:
+        if sum(answers.values()) > SHORT_PER_S * (now - began):
+            time.sleep(0.001)
+            continue
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+                connection.sendall(request)
+            answers["short sent"] += 1
+        except OSError:
+            answers["short failed"] += 1
+    return answers
+
+
 def main() -> None:
+    name, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print(json.dumps(asyncio.run(attack_all(int(sys.argv[1]), float(sys.argv[2])))))
+    attack = ATTACKS[name]
+    short = name == "short"
+    print(
+        json.dumps(
+            _short(port, seconds, attack[0].first) if short else asyncio.run(_attack(port, seconds, attack))
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slow, silent and greedy clients at a web process, while agents report and dashboards watch.
 
-Two phases of equal length: without an attack, and with 70 slow bodies, 70 half headers, 300 event streams without a
-token and 1,200 silent connections at once. `--tree` measures the web process of another checkout.
+A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the web process of a running demonstration.
+`--tree` measures the web process of another checkout.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.perimeter.agents import Agent, HealthWatcher, Times
+from experiments.checks.perimeter.attacks import ATTACKS
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from runtime.http_client import HttpClient, ServerAway
@@ -32,9 +35,32 @@ HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
 """The goals: the oldest heartbeat, the slowest /health, the longest wait of a record."""
 LEAST_SNAPSHOTS = 0.5
 """The share of its snapshots, one a second, that each dashboard must get."""
+MOST_CORES, MOST_BYTES = 1 / 3, 300_000_000
+"""The goals for the web process: CPU time for each second, and memory."""
+CALM = "calm"
 TOKEN = "perimeter"
 _ROOT = Path(__file__).resolve().parents[3]
-PHASES = ("calm", "attacked")
+
+
+@dataclass(frozen=True)
+class Web:
+    """The web process that is measured."""
+
+    port: int
+    pid: int
+    agents: str
+    """Where agents reach it."""
+
+    def usage(self) -> tuple[float, int]:
+        """Return the CPU time of the process and its workers so far, in seconds, and their memory in bytes."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        found = [
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (self.pid, *children)
+        ]
+        ticks = sum(int(fields[11]) + int(fields[12]) for fields in found)
+        return ticks / os.sysconf("SC_CLK_TCK"), sum(int(fields[21]) for fields in found) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
 
 
 @dataclass(frozen=True)
@@ -43,58 +69,80 @@ class Phase:
 
     seconds: float
     times: Times
-    dashboards: dict[str, Any]
-    answers: dict[str, int]
+    dashboards: Mapping[str, Any]
+    answers: Mapping[str, int]
     """Answers to the attack by status."""
+    cores: float
+    memory_bytes: int
+    """At the end of the phase."""
 
 
 def measure(given: Given) -> dict[str, Phase]:
     """Return the phases by name."""
-    with TemporaryDirectory(prefix="sluice-perimeter-") as name:
-        folder = Path(name)
-        port = _free_port()
-        process = _serve(folder, port, given["tree"] or _ROOT)
-        try:
-            return {name: _phase(folder, port, given, name == "attacked") for name in PHASES}
-        finally:
-            stop(process, grace_s=10)
+    with TemporaryDirectory(prefix="sluice-perimeter-") as name, _serving(Path(name), given) as web:
+        return {name: _phase(web, given, name) for name in (CALM, *(given["attack"] or ATTACKS))}
 
 
-def _serve(folder: Path, port: int, tree: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def _serving(folder: Path, given: Given) -> Iterator[Web]:
     (folder / "token").write_text(TOKEN)
-    argv = [sys.executable, "-P", "-m", "sluice", "web", "--store", f"sqlite:///{folder}/store.db"]
-    argv += [
-        "--listen",
-        f"127.0.0.1:{port}",
-        "--unix",
-        str(folder / "web.sock"),
-        "--token-file",
-        str(folder / "token"),
-    ]
-    process = spawn(argv, log_file=folder / "web.log", env={"PYTHONPATH": str(tree)})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    address, command = f"127.0.0.1:{port}", [sys.executable, "-m", "sluice"]
+    env = {"PYTHONPATH": str(given["tree"] or _ROOT), "PYTHONSAFEPATH": "1", "SLUICE_TOKEN": TOKEN}
+    if given["demo"]:
+        process = spawn(
+            [*command, "demo", "--listen", address, "--out", str(folder / "demo")],
+            log_file=folder / "demo.log",
+            env=env,
+        )
+    else:
+        more = ["--store", f"sqlite:///{folder}/store.db", "--unix", str(folder / "web.sock")]
+        process = spawn([*command, "web", "--listen", address, *more], log_file=folder / "web.log", env=env)
+    try:
+        wait_until(lambda: _answers(port, process), "the web process answers", timeout_s=120)
+        pid = _child_that_listens(address) if given["demo"] else process.pid
+        yield Web(port, pid, f"http://{address}" if given["demo"] else f"unix:{folder}/web.sock")
+    finally:
+        stop(process, grace_s=60)
 
-    def answers() -> bool:
-        try:
-            return HttpClient(f"http://127.0.0.1:{port}", 5).get("/api/v1/health").ok
-        except ServerAway:
-            return False
 
-    wait_until(answers, "the web process answers", timeout_s=60)
-    return process
+def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        raise RuntimeError("the web process ended")
+    try:
+        return HttpClient(f"http://127.0.0.1:{port}", 5).get("/api/v1/health").ok
+    except ServerAway:
+        return False
 
 
-def _phase(folder: Path, port: int, given: Given, attacked: bool) -> Phase:
+def _child_that_listens(address: str) -> int:
+    """Return the first of the processes that have `web` and the address in their command lines."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # a process that ends meanwhile
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if address.encode() in words and b"web" in words:
+                found.append(int(folder.name))
+    return min(found)
+
+
+def _phase(web: Web, given: Given, name: str) -> Phase:
     seconds = float(given["seconds"])
-    attack = _module("attacks", port, seconds + 5) if attacked else None
-    dashboards = _module("dashboards", port, TOKEN, given["dashboards"], seconds)
+    cpu_s, _ = web.usage()
+    attack = None if name == CALM else _module("attacks", name, web.port, seconds + 1)
+    dashboards = _module("dashboards", web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
-    threads = [Agent(f"h{n + 1}", folder / "web.sock", until, times) for n in range(given["agents"])]
-    watcher = HealthWatcher(f"http://127.0.0.1:{port}", until, times)
+    threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
+    watcher = HealthWatcher(f"http://127.0.0.1:{web.port}", until, times)
     for thread in (*threads, watcher):
         thread.start()
     for thread in (*threads, watcher):
         thread.join()
-    return Phase(seconds, times, _result(dashboards), _result(attack) if attack else {})
+    used_s, memory_bytes = web.usage()
+    cores = (used_s - cpu_s) / seconds
+    return Phase(seconds, times, _result(dashboards), _result(attack) if attack else {}, cores, memory_bytes)
 
 
 def _module(name: str, *arguments: object) -> subprocess.Popen[bytes]:
@@ -108,29 +156,29 @@ def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     return found
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def claims(phases: dict[str, Phase]) -> Sequence[Claim]:
-    found = phases["attacked"]
+    return [claim for name, phase in phases.items() if name != CALM for claim in _claims(name, phase)]
+
+
+def _claims(name: str, found: Phase) -> Iterator[Claim]:
     limits = (
         ("oldest heartbeat", found.times.heartbeat_ages_s, HEARTBEAT_S),
         ("slowest /health", found.times.health_s, HEALTH_S),
         ("longest wait of a record", found.times.record_waits_s, RECORD_S),
     )
-    fewest, due = found.dashboards["fewest"], LEAST_SNAPSHOTS * found.seconds
-    return [
-        *(_limit(what, values, limit_s) for what, values, limit_s in limits),
-        Claim("snapshots of the worst dashboard", f"at least {due:.0f}", str(fewest), fewest >= due),
-    ]
-
-
-def _limit(what: str, values: Sequence[float], limit_s: float) -> Claim:
-    longest = max(values, default=float("inf"))
-    return Claim(what, f"below {limit_s:.0f} s", f"{longest:.2f} s", longest < limit_s)
+    for what, values, limit_s in limits:
+        longest = max(values, default=float("inf"))
+        yield Claim(f"{name}: {what}", f"below {limit_s:.0f} s", f"{longest:.2f} s", longest < limit_s)
+    if found.dashboards["lags_s"]:
+        fewest, due = found.dashboards["fewest"], LEAST_SNAPSHOTS * found.seconds
+        yield Claim(
+            f"{name}: snapshots of the worst dashboard", f"at least {due:.0f}", str(fewest), fewest >= due
+        )
+    cores, megabytes, most = found.cores, found.memory_bytes / 1e6, MOST_BYTES / 1e6
+    yield Claim(
+        f"{name}: CPU time", f"below {MOST_CORES:.2f} cores", f"{cores:.2f} cores", cores < MOST_CORES
+    )
+    yield Claim(f"{name}: memory", f"below {most:.0f} MB", f"{megabytes:.0f} MB", megabytes < most)
 
 
 def numbers(phases: dict[str, Phase]) -> dict[str, Any]:
@@ -145,8 +193,14 @@ def _summary(phase: Phase) -> dict[str, Any]:
         "lag of a snapshot": phase.dashboards["lags_s"],
     }
     tails = {name: [_tail(values, q) for q in (50, 99, 100)] for name, values in measured.items()}
-    statuses, fewest = phase.dashboards["statuses"], phase.dashboards["fewest"]
-    return {**tails, "fewest snapshots": fewest, "statuses": statuses, "failures": phase.times.failures}
+    return {
+        **tails,
+        "fewest snapshots": phase.dashboards["fewest"],
+        "statuses": phase.dashboards["statuses"],
+        "failures": phase.times.failures,
+        "cores": round(phase.cores, 2),
+        "memory (MB)": round(phase.memory_bytes / 1e6),
+    }
 
 
 def _tail(values: Sequence[float], percentile: float) -> float | None:
@@ -154,19 +208,14 @@ def _tail(values: Sequence[float], percentile: float) -> float | None:
 
 
 def table(phases: dict[str, Phase]) -> str:
-    """Return median, 99th percentile and maximum of each time, in seconds."""
-    lines = ["| time (s): p50 / p99 / max | " + " | ".join(phases) + " |", "|---|" + "---|" * len(phases)]
-    summaries = [_summary(phase) for phase in phases.values()]
-    for name in ("heartbeat age", "/health", "wait of a record", "lag of a snapshot"):
-        cells = [
-            " / ".join("–" if value is None else f"{value:.2f}" for value in found[name])
-            for found in summaries
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines.append(
-        f"| fewest snapshots | {' | '.join(str(found['fewest snapshots']) for found in summaries)} |"
-    )
-    lines.append(f"| failed requests | {' | '.join(str(found['failures']) for found in summaries)} |")
+    """Return the largest value of each time in seconds, and what the web process needs."""
+    times = ("heartbeat age", "/health", "wait of a record", "lag of a snapshot")
+    columns = (*times, "cores", "memory (MB)", "failures")
+    lines = [f"| phase | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for name, phase in phases.items():
+        found = _summary(phase)
+        cells = [found[column][2] if column in times else found[column] for column in columns]
+        lines.append(f"| {name} | {' | '.join('–' if cell is None else f'{cell:g}' for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -174,14 +223,20 @@ EXPERIMENT = Experiment(
     name="perimeter",
     claim="Slow, silent and greedy clients hold up no agent, no dashboard with a token, and not /health.",
     figure="",
-    minutes=3,
+    minutes=4,
     about=__doc__,
     runner=Script(measure),
     options=(
-        option("--seconds", type=seconds, default=60.0, help="seconds of each phase (default: %(default)s)"),
+        option("--seconds", type=seconds, default=20.0, help="seconds of each phase (default: %(default)s)"),
         option("--agents", type=at_least_one, default=16, help="honest agents (default: %(default)s)"),
         option(
             "--dashboards", type=at_least_one, default=500, help="honest dashboards (default: %(default)s)"
+        ),
+        option("--attack", choices=tuple(ATTACKS), nargs="+", help="attacks to try (default: all)"),
+        option(
+            "--demo",
+            action="store_true",
+            help="attack the web process of a running demonstration (needs root)",
         ),
         option(
             "--tree",
@@ -190,7 +245,7 @@ EXPERIMENT = Experiment(
             help="checkout whose web process to measure (default: this one)",
         ),
     ),
-    quick={"seconds": 20.0, "dashboards": 100},
+    quick={"seconds": 10.0, "dashboards": 20, "attack": ["slow", "unread"]},
     claims=claims,
     numbers=numbers,
     table=table,

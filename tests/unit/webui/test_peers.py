@@ -10,8 +10,7 @@ from sqlalchemy import Engine
 from store.observed import newest_events
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.conftest import Client
-from webui.channel import CHANNEL, Channel
-from webui.peers import uid_at_loopback, uid_at_unix_socket
+from webui.peers import CHANNEL, Channel, uid_of
 
 NOBODY = 65_534
 
@@ -19,8 +18,8 @@ NOBODY = 65_534
 def test_unix_socket__the_user_who_connected() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert uid_at_unix_socket(ours) == os.geteuid()
-    assert uid_at_unix_socket(ours) is None
+        assert uid_of(ours) == os.geteuid()
+    assert uid_of(ours) is None
 
 
 @pytest.mark.parametrize(("uid", "reported"), [(None, []), (NOBODY, ["agent-refused"])])
@@ -49,7 +48,6 @@ def test_loopback__the_user_who_owns_the_other_end(
             client = socket.create_connection(address[:2])
         finally:
             os.seteuid(0)
-        connection, peer = listener.accept()
+        connection, _ = listener.accept()
         with client, connection:
-            assert uid_at_loopback(peer[:2], address[:2]) == user
-            assert uid_at_loopback((peer[0], 1), address[:2]) is None
+            assert uid_of(connection) == user

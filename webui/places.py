@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many connections and event streams may be open, in all and of one kind of client. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from webui.errors import ApiError
+
+SHARE_OF_ONE = 0.25
+"""The share of all connections that one address of another machine may have."""
+MOST_STREAMS = 1000
+SHARE_WITHOUT_TOKEN = 0.0625
+"""The share of the streams that clients without a token may have."""
+
+
+class Visitor(Protocol):
+    """An open connection."""
+
+    @property
+    def address(self) -> str:
+        """The caller's; empty for a Unix socket."""
+
+    def make_room(self) -> None:
+        """Close the connection, which waits for a request."""
+
+
+class ConnectionPlaces:
+    """Counts the open connections of one kind of listener. One thread uses it.
+
+    A newcomer takes the place of the connection that has waited longest for its request. If every connection has a
+    request, the newcomer must come back later.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._most_of_one = max(1, int(most * SHARE_OF_ONE))
+        self._inside: set[Visitor] = set()
+        self._of_address: Counter[str] = Counter()
+        self._waiting: dict[Visitor, None] = {}
+        """Those without a request, longest first."""
+
+    def __len__(self) -> int:
+        return len(self._inside)
+
+    def enter(self, visitor: Visitor) -> bool:
+        """Count a new connection, which waits for its request. Returns False if there is no room for it."""
+        if not self._has_room(visitor.address):
+            return False
+        self._inside.add(visitor)
+        self._of_address[visitor.address] += 1
+        self._waiting[visitor] = None
+        return True
+
+    def _has_room(self, address: str) -> bool:
+        """Return whether there is room, after the longest waiting connection has made some if necessary."""
+        too_many_of_one = not _is_local(address) and self._of_address[address] >= self._most_of_one
+        if not too_many_of_one and len(self._inside) < self._most:
+            return True
+        candidates = (
+            visitor for visitor in self._waiting if not too_many_of_one or visitor.address == address
+        )
+        longest = next(candidates, None)
+        if longest is None:
+            return False
+        self.leave(longest)
+        longest.make_room()
+        return True
+
+    def wait(self, visitor: Visitor) -> None:
+        """Note that the connection has no request now."""
+        if visitor in self._inside:
+            self._waiting[visitor] = None
+
+    def serve(self, visitor: Visitor) -> None:
+        """Note that the connection has a request: it keeps its place until the answer."""
+        self._waiting.pop(visitor, None)
+
+    def leave(self, visitor: Visitor) -> None:
+        """Forget a connection. A second time changes nothing."""
+        if visitor not in self._inside:
+            return
+        self._inside.remove(visitor)
+        self._waiting.pop(visitor, None)
+        self._of_address[visitor.address] -= 1
+        if not self._of_address[visitor.address]:
+            del self._of_address[visitor.address]
+
+
+def _is_local(address: str) -> bool:
+    """Whether it is a Unix socket or this machine, where a proxy or a tunnel speaks for many."""
+    return not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+class StreamPlaces:
+    """Counts the open event streams of this process. Thread-safe."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = {True: most, False: max(1, int(most * SHARE_WITHOUT_TOKEN))}
+        self._open = {True: 0, False: 0}
+        self._lock = threading.Lock()
+
+    def take(self, has_token: bool) -> Callable[[], None]:
+        """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
+        with self._lock:
+            if self._open[has_token] >= self._most[has_token]:
+                raise ApiError(429, "too-many-streams", self._problem(has_token))
+            self._open[has_token] += 1
+        taken = [has_token]
+
+        def leave() -> None:
+            with self._lock:
+                if taken:
+                    self._open[taken.pop()] -= 1
+
+        return leave
+
+    def _problem(self, has_token: bool) -> str:
+        remedy = "" if has_token else "send a token, or "
+        whose = "with" if has_token else "without"
+        return (
+            f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
+            f"{remedy}raise the setting most_streams"
+        )
