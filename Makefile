@@ -32,7 +32,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help tour runnable measurable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test test-timing test-steady sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test test-timing test-steady sanitize hooks fuzz fuzz-parsers soak model model-traces pins audit sbom coverage coverage-cpp \
 	bench bench-page screenshots experiment demo doctor clean
 
 help: ## this list
@@ -175,13 +175,6 @@ fuzz-parsers: venv ## fuzz every parser for MINUTES=10 each, guided by coverage;
 	$(PIP_HASHED) requirements/fuzz.txt
 	nice -n 19 tools/fuzz-parsers $(PYTHON) $(MINUTES) $(SEED)
 
-SHARE ?= 1
-mutate-laws: venv ## break the laws in one place at a time, and see whether their tests notice; SHARE=0.1 takes a part
-	nice -n 19 $(PYTHON) -m tools.mutate_laws --share $(SHARE) $(ARGS)
-
-mutate-policy: venv ## break the files of policy/ that decide in one place at a time; SHARE=0.1 takes a part
-	nice -n 19 $(PYTHON) -m tools.mutate_policy --share $(SHARE) $(ARGS)
-
 # Java and Maven are needed for this alone, so setup does not install them.
 model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour
 	$(PYTHON) -m tools.model
@@ -212,9 +205,6 @@ coverage: setup ## how much of the Python code the unit and simulator tests run,
 	.venv/bin/coverage run -m pytest tests/unit tests/sim $(ARGS)
 	.venv/bin/coverage combine --quiet
 	@$(PYTHON) -m tools.coverage_table
-
-prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst files first (ARGS="--worst 40")
-	@$(PYTHON) tools/prose $(ARGS)
 
 demo: runnable ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	@.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
