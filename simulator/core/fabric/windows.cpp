@@ -36,8 +36,10 @@ Windows::Windows(Network &network, const Parts &parts, Time lookahead, unsigned 
 	for (const auto &part : parts)
 		by_stage[part->stage].push_back(part.get());
 	for (const auto &[number, of_stage] : by_stage) {
-		Stage &stage = stages_.emplace_back(std::vector<Share>(threads), of_stage.size());
+		Stage &stage = stages_.emplace_back();
 
+		stage.shares = std::vector<Share>(threads);
+		stage.parts = of_stage.size();
 		for (std::size_t i = 0; i < of_stage.size(); i++)
 			stage.shares[i % threads].parts.push_back(of_stage[i]);
 	}
