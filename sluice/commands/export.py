@@ -21,7 +21,6 @@ from policy.units import format_bytes
 from policy.workload import Workload
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
 from sluice.export.following import Following
-from sluice.export.gnmi import GnmiTarget, apply
 from sluice.export.running import ANY, Planned, planned
 from sluice.export.sonic import (
     SonicPort,
@@ -39,7 +38,7 @@ _EPILOG = """examples:
   sluice export sonic my.toml --interfaces Ethernet0,Ethernet4 --out qos.json
   sluice export sonic my.toml --interfaces Ethernet0 --traffic web-search:0.8 --traffic data-mining:0.5
   sluice export sonic --running --interfaces s1:1=Ethernet0,s1:2=Ethernet4 --only-maps
-  sluice export sonic --running --interfaces h3=Ethernet0,any=Ethernet48 --follow 10 --gnmi switch1:8080 --plaintext
+  sluice export sonic --running --interfaces h3=Ethernet0,any=Ethernet48 --follow 10 --out qos.json
 
 The configuration goes to the standard output or to --out, everything else to the standard error. On the switch,
 `sudo config load qos.json` adds it. docs/how-to/sonic.md says what was never tried on hardware.
@@ -87,32 +86,21 @@ def parser() -> argparse.ArgumentParser:
         help="with --running: look again every so many seconds, and write what has changed, until Ctrl-C",
     )
     sonic.add_argument("--out", type=file, metavar="FILE", help="where the configuration goes")
-    _add_gnmi(sonic)
     return made
-
-
-def _add_gnmi(parser: argparse.ArgumentParser) -> None:
-    gnmi = parser.add_argument_group("gNMI", "write the tables into the switch instead")
-    gnmi.add_argument("--gnmi", type=_address, metavar="HOST:PORT", help="the switch's gNMI server")
-    gnmi.add_argument("--tls-ca", type=Path, metavar="FILE", help="authority of the switch's certificate")
-    gnmi.add_argument("--tls-cert", type=Path, metavar="FILE", help="our certificate, with --tls-key")
-    gnmi.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
-    gnmi.add_argument("--plaintext", action="store_true", help="without TLS, on a network that you trust")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.running == (arguments.scenario is not None):
         raise SluiceError("give either a scenario or --running")
-    target = _target(arguments)
     if arguments.follow is not None:
-        _check_follow(arguments, target)
+        _check_follow(arguments)
     if arguments.running:
-        return _export_running(arguments, target)
+        return _export_running(arguments)
     scenario, _ = scenario_from_file(arguments.scenario)
     made = planned(scenario.policy, arguments.traffic or _own_traffic(scenario))
     ports = [SonicPort(name, made.thresholds_bytes) for name in arguments.interfaces]
     tables = (adapted_tables if arguments.only_maps else config_tables)(made.plan, ports)
-    _deliver(arguments, target, tables, tables)
+    _write(tables, arguments.out)
     _explain(made)
     return 0
 
@@ -124,30 +112,28 @@ def _own_traffic(scenario: Scenario) -> list[Traffic]:
     return [Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
 
 
-def _export_running(arguments: argparse.Namespace, target: GnmiTarget | None) -> int:
+def _export_running(arguments: argparse.Namespace) -> int:
     remote = Remote(arguments.url, None)
     following = Following(
         remote, arguments.interfaces, arguments.load, arguments.traffic, only_maps=arguments.only_maps
     )
-    _turn(arguments, target, following)
+    _turn(arguments, following)
     assert following.made is not None
     _explain(following.made)
     problem = ""
     try:
         while arguments.follow is not None:
             time.sleep(arguments.follow)
-            problem = _repeated_turn(arguments, target, following, problem)
+            problem = _repeated_turn(arguments, following, problem)
     except KeyboardInterrupt:
-        print("The switch keeps what it has.", file=sys.stderr)
+        print("The file keeps what it has.", file=sys.stderr)
     return 0
 
 
-def _repeated_turn(
-    arguments: argparse.Namespace, target: GnmiTarget | None, following: Following, problem: str
-) -> str:
+def _repeated_turn(arguments: argparse.Namespace, following: Following, problem: str) -> str:
     """Look again. A problem ends nothing: it is said once, and the next look writes what is missing. Returns it."""
     try:
-        _turn(arguments, target, following)
+        _turn(arguments, following)
     except SluiceError as error:
         if str(error) != problem:
             print(f"{error}; trying again every {arguments.follow:g} s", file=sys.stderr)
@@ -157,40 +143,21 @@ def _repeated_turn(
     return ""
 
 
-def _turn(arguments: argparse.Namespace, target: GnmiTarget | None, following: Following) -> None:
-    if changed := following.look():
-        _deliver(arguments, target, changed, following.tables)
+def _turn(arguments: argparse.Namespace, following: Following) -> None:
+    if following.look():
+        _write(following.tables, arguments.out)
         following.taken()
 
 
-def _deliver(
-    arguments: argparse.Namespace, target: GnmiTarget | None, changed: Tables, tables: Tables
-) -> None:
-    """Write the changed rows into the switch, and all rows into the file. Without both, onto the standard output."""
-    if target:
-        print(f"{target.address} has taken {apply(changed, target)} rows", file=sys.stderr)
-    if arguments.out or not target:
-        _write(json.dumps(tables, indent=2) + "\n", arguments.out)
-
-
-def _check_follow(arguments: argparse.Namespace, target: GnmiTarget | None) -> None:
+def _check_follow(arguments: argparse.Namespace) -> None:
     if not arguments.running:
         raise SluiceError("--follow needs --running, because a scenario does not change")
-    if target is None and arguments.out is None:
-        raise SluiceError("--follow needs --gnmi or --out, where the tables go")
+    if arguments.out is None:
+        raise SluiceError("--follow needs --out, where the tables go")
 
 
-def _target(arguments: argparse.Namespace) -> GnmiTarget | None:
-    if arguments.gnmi is None:
-        return None
-    if arguments.plaintext == (arguments.tls_ca is not None):
-        raise SluiceError("--gnmi needs either --tls-ca or --plaintext")
-    if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise SluiceError("give --tls-cert and --tls-key together")
-    return GnmiTarget(arguments.gnmi, arguments.tls_ca, arguments.tls_cert, arguments.tls_key)
-
-
-def _write(text: str, out: Path | None) -> None:
+def _write(tables: Tables, out: Path | None) -> None:
+    text = json.dumps(tables, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
         return

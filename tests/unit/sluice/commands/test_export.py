@@ -19,7 +19,6 @@ from sluice.remote import Remote
 from store.desired import put_policy, put_topology
 from store.flows import add_flows
 from store.observed import ThresholdChange, add_thresholds
-from tests.fakes.gnmi import FakeSwitch
 from topologies import build
 
 SCENARIO = """
@@ -50,19 +49,6 @@ def test_a_scenario__tables_on_stdout_and_the_losses_beside_them(
     assert set(tables["PORT_QOS_MAP"]) == {"Ethernet0", "Ethernet4"}
     assert "8 traffic classes" in shown.err
     assert "the scenario's workload" in shown.err
-
-
-def test_a_scenario__into_a_switch(scenario: str) -> None:
-    switch = FakeSwitch()
-    try:
-        address = f"127.0.0.1:{switch.port}"
-        words = [scenario, "--interfaces", "Ethernet0", "--gnmi", address]
-        assert export(*words, "--plaintext") == 0
-        assert switch.rows["PORT_QOS_MAP", "Ethernet0"]["dscp_to_tc_map"] == "SLUICE"
-        assert export(*words) == 2  # neither TLS nor the word for plain text
-        assert len(switch.requests) == 1
-    finally:
-        switch.stop()
 
 
 def test_running__each_port_has_its_thresholds_in_force(
@@ -135,17 +121,16 @@ def test_follow__goes_on_after_a_problem_until_ctrl_c(
 ) -> None:
     put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
     add_thresholds(engine, [ThresholdChange(1.0, "s1:1", 1, (1, 2, 3, 4, 5, 6, 7), 1)])
-    switch = FakeSwitch()
     out = tmp_path / "qos.json"
     argv = [sys.executable, "-m", "sluice", "export", "sonic", "--running", "--url", url]
     argv += ["--interfaces", "s1:1=Ethernet0", "--follow", "1", "--out", str(out)]
-    argv += ["--gnmi", f"127.0.0.1:{switch.port}", "--plaintext"]
     process = subprocess.Popen(argv)
     try:
         wait_until(out.exists, "the first tables")
-        switch.stop()
+        put_policy(engine, Policy.from_document({"scheme": "fish"}), "test")
+        wait_until(lambda: "trying again every 1 s" in capfd.readouterr().err, "the problem is said")
         put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "50KB"}), "test")
-        wait_until(lambda: "took no row" in capfd.readouterr().err, "the problem is said")
+        wait_until(lambda: "It works again" in capfd.readouterr().err, "the next tables")
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
@@ -157,7 +142,7 @@ def test_follow__needs_a_network_and_a_place(
     assert export(scenario, "--interfaces", "Ethernet0", "--follow", "5") == 2
     assert "--follow needs --running" in capsys.readouterr().err
     assert export("--running", "--url", url, "--interfaces", "any=Ethernet0", "--follow", "5") == 2
-    assert "--follow needs --gnmi or --out" in capsys.readouterr().err
+    assert "--follow needs --out" in capsys.readouterr().err
 
 
 def _record(number: int, dst: str = "h2", size_bytes: int = 0) -> FlowRecord:
