@@ -281,6 +281,9 @@ class Connection(HTTPServerConnectionDelegate):
         return True
 
     async def _shake_hands(self, tls: ServerTls) -> None:
+        kept = (
+            self.socket.dup()
+        )  # Tornado closes the connection after a refusal, but the client must get its alert
         try:
             self.socket = secured = tls.context().wrap_socket(
                 self.socket, server_side=True, do_handshake_on_connect=False
@@ -292,9 +295,12 @@ class Connection(HTTPServerConnectionDelegate):
             self._serve(stream)
         except ssl.SSLError as error:
             self.end()
+            self.bridge.linger(kept)
             await asyncio.to_thread(self.bridge.services.refusals.note, self.address, reason(error))
         except OSError:  # also a TimeoutError
             self.end()
+        finally:
+            kept.close()
 
     def _serve(self, stream: IOStream) -> None:
         self._stream = stream

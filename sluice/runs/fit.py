@@ -28,14 +28,14 @@ from topologies.testbed import Testbed
 
 CPU_GOAL = 0.6
 """The share of the free cores that the demonstration may take."""
-FIXED_PACKETS_PER_S, PACKETS_PER_BIT = 1500.0, 1.6e-3
+FIXED_PACKETS_PER_S, PACKETS_PER_BIT = 7500.0, 1.1e-3
 """The CPU time of a whole demonstration in packets of the probe: at rest, and for each bit/s of its links' rate.
 
-Measured with the links at 2.5, 5 and 10 Mb/s (docs/measurements/costs.md).
+Measured with links of 2.5, 5 and 10 Mb/s (docs/measurements/costs.md): 0.80, 0.98 and 1.29 cores at 68 us a packet.
 """
 RATES_BPS = tuple(round(mbit * 1e6) for mbit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10))
 LOOK_S = 0.5
-PROBE_PACKETS, PROBE_BYTES, PROBE_PAUSE_S = 1500, 1000, 0.0005
+PROBE_PACKETS, PROBE_BYTES, PROBE_PAUSE_S, PROBE_BPS = 1500, 100, 0.0005, 5_000_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Forwarding:
 def measure() -> Forwarding:
     """Measure for about two seconds, in a small network of its own. Raises SluiceError if there can be none."""
     free = free_cores(LOOK_S)
-    graph = build("single", hosts=2)
+    graph = build("single", hosts=2, host_rate_bps=PROBE_BPS)
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
         Testbed.start(graph, Path(folder), controller=None) as bed,

@@ -101,14 +101,14 @@ REPLAYED: tuple[FlowFields, ...] = (
 
 @pytest.fixture
 def logged(bell: Dumbbell) -> list[tuple[FlowFields, list[Window]]]:
-    """Return the windows of four flows that compete for 0.8 s, from the first window on."""
+    """Return the windows of four flows that compete for 0.3 s, from the first window on."""
     with WindowLog() as log:
         some = flows(bell, len(REPLAYED))
         for sender, declared in zip(some.senders, REPLAYED, strict=True):
             log.follow(sender)
             if declared:
                 declare(sender, **declared)
-        some.run(0.8)
+        some.run(0.3)
         logs = [(declared, log.read(sender)) for declared, sender in zip(REPLAYED, some.senders, strict=True)]
         some.close()
     return logs

@@ -104,7 +104,7 @@ def test_a_run_starts_shows_its_progress_survives_a_reload_and_is_cancelled(
     assert state is not None
     page.click(f'button[aria-label="Cancel {name}"]')
     page.wait_for_selector(f'#past tr[data-run="{name}"][data-state="interrupted"]')
-    assert not Path(f"/proc/{state.pid}").exists()
+    wait_until(lambda: not Path(f"/proc/{state.pid}").exists(), "the run's process has ended")
 
 
 def test_two_runs_are_compared_in_one_report(page: Page, browser: Browser, server: RunsServer) -> None:
