@@ -344,7 +344,8 @@ class Stack:
 
     def stop_agents(self) -> None:
         """Stop the agents. Each records its active flows as unfinished and delivers its records."""
-        ending = {service.name.removeprefix("agent-") for service in self.services.running}
+        names = [service.name for service in self.services.running]
+        ending = {name.removeprefix("agent-") for name in names if name.startswith("agent-")}
         self.services.stop("agent-")
         beats = observed.host_heartbeats(self.engine) if ending else {}
         self.host_delays.add(beat for name, beat in beats.items() if name in ending)
