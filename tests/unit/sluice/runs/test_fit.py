@@ -19,7 +19,7 @@ def rate_bps(free_cores: float, packet_us: float) -> int:
 
 
 def test_rate__falls_with_busy_cores_and_with_the_cost_of_a_packet() -> None:
-    rates = [rate_bps(free, us) for free, us in ((2, 30), (2, 75), (2, 110), (0.5, 110))]
+    rates = [rate_bps(free, us) for free, us in ((2, 30), (2, 67), (2, 90), (0.5, 110))]
     assert rates == sorted(set(rates), reverse=True)
     assert set(rates) <= set(RATES_BPS)
 
