@@ -280,8 +280,9 @@ class OutgoingConnection:
 
     def _finish(self, active: ActiveFlow, notice: Notice) -> None:
         info = tcp.tcp_info(self._sock)
-        answer_us = (notice.answered_ns - notice.arrived_ns) / NS_PER_US
-        self._sender.answer_delays[delay_class(answer_us, active.flow.ideal_us)] += 1
+        if not active.flow.endless:
+            answer_us = (notice.answered_ns - notice.arrived_ns) / NS_PER_US
+            self._sender.answer_delays[delay_class(answer_us, active.flow.ideal_us)] += 1
         arrived_ns, clock_error_ns = self._sender.clocks.arrival(self.address, self._started_ns, notice)
         record = finished(
             active.initial_record,

@@ -114,7 +114,8 @@ class Traffic:
         flow, transport = self._schedule.flows[sequence], self.transport
         lag_us = (time.monotonic_ns() - self._due_ns(flow.start_s)) / 1000
         self.statistics.start_lag_max_us = max(self.statistics.start_lag_max_us, lag_us)
-        self.statistics.start_delays[delay_class(lag_us, flow.ideal_us)] += 1
+        if not flow.endless:
+            self.statistics.start_delays[delay_class(lag_us, flow.ideal_us)] += 1
         initial = unfinished(
             flow,
             RESTARTED,

@@ -17,8 +17,10 @@ from policy.kinds import ListOf, MapOf, Number, Text, Whole
 DELAYS = 16
 DELAYS_IN_UNIT = 8
 """Delays are counted by their ratio to a unit: class 0 is below 1/8, class i from 2^(i-1)/8 on (as in bpf/port.h)."""
+FORWARDED_LATE_FRAMES = 2
+"""A packet is late if the switch forwards it later than after the time of so many full frames at the egress port."""
 FORWARDED_LATE_LIMIT = 0.02
-"""Greatest share of packets that the switch forwards later than after a full frame's time at the egress port."""
+"""Greatest share of packets that the switch forwards late."""
 HOST_LATE_LIMIT = 0.05
 """Greatest share of flows that a host starts, or whose end it notes, later than after the flow's ideal FCT."""
 LATE_LIMIT = 0.05
@@ -42,13 +44,19 @@ NO_DELAYS = (0,) * DELAYS
 
 
 def delay_class(delay: float, unit: float) -> int:
-    """Return the class of a delay among DELAYS. Both have the same unit of time."""
-    return min(int(max(0.0, DELAYS_IN_UNIT * delay / unit)).bit_length(), DELAYS - 1)
+    """Return the class of a delay among DELAYS. Both have the same unit of time. A unit of 0 is not known: class 0."""
+    eighths = int(max(0.0, DELAYS_IN_UNIT * delay / unit)) if unit else 0
+    return min(eighths.bit_length(), DELAYS - 1)
 
 
-def share_late(counts: Sequence[int]) -> float:
-    """Return the share of the delays of at least one unit; 0 without delays."""
-    return sum(counts[DELAYS_IN_UNIT.bit_length() :]) / max(1, sum(counts))
+def share_late(counts: Sequence[int], units: int = 1) -> float:
+    """Return the share of the delays of at least so many units, a power of two; 0 without delays."""
+    return sum(counts[(units * DELAYS_IN_UNIT).bit_length() :]) / max(1, sum(counts))
+
+
+def share_forwarded_late(counts: Sequence[int]) -> float:
+    """Return the share of the packets that the switch forwarded late."""
+    return share_late(counts, FORWARDED_LATE_FRAMES)
 
 
 def delays_between(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
@@ -80,7 +88,7 @@ class MachineStatus:
     )
     forwarded_late: float = entry(
         Number(0, 1),
-        "Share of the packets that the switch forwarded later than after a full frame's time. 0 if no one measures it.",
+        "Share of the packets that the switch forwarded later than after two full frames' time. 0 if unknown.",
         default=0.0,
     )
 
@@ -117,4 +125,5 @@ def flaws(status: MachineStatus, where: str) -> Iterator[Flaw]:
 
 def forwarded_late(share: float, when: str) -> str:
     """Return the sentence about packets that the switch forwarded late."""
-    return f"the switch forwarded {share:.1%} of the packets {when} later than after a full frame's time"
+    late = f"later than after {FORWARDED_LATE_FRAMES} full frames' time"
+    return f"the switch forwarded {share:.1%} of the packets {when} {late}"

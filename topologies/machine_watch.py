@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from policy.agents import QueueCounters
 from policy.graph import Port
 from policy.units import BITS_PER_BYTE, NS_PER_S
-from policy.validity import LATE_LIMIT, LEAST_BUSY_S, MOST_PLACES, MachineStatus, delays_between, share_late
+from policy.validity import (
+    LATE_LIMIT,
+    LEAST_BUSY_S,
+    MOST_PLACES,
+    MachineStatus,
+    delays_between,
+    share_forwarded_late,
+)
 from runtime.command import CommandFailed, run
 from runtime.machine_load import Ticks, machine_ticks
 from topologies import losses
@@ -112,7 +119,7 @@ def status_between(first: _Reading, now: _Reading) -> MachineStatus:
     late = {port: round(share, 4) for port in now.busy_s if (share := _late(first, now, port)) > LATE_LIMIT}
     lost = {place: now.lost[place] - first.lost.get(place, 0) for place in now.lost}
     growing = [(place, count) for place, count in lost.items() if count > 0 and place in first.lost]
-    forwarded_late = round(share_late(delays_between(first.forwarding, now.forwarding)), 4)
+    forwarded_late = round(share_forwarded_late(delays_between(first.forwarding, now.forwarding)), 4)
     return MachineStatus(
         round(now.at_s - first.at_s, 1), round(busy, 3), late, dict(growing[:MOST_PLACES]), forwarded_late
     )

@@ -23,6 +23,7 @@ from policy.validity import (
     REMEDY,
     delays_between,
     forwarded_late,
+    share_forwarded_late,
     share_late,
     total_delays,
 )
@@ -95,7 +96,7 @@ def reasons_between(before: Reading, after: Reading) -> list[str]:
     restarts = after.switch_restarts - before.switch_restarts
     if restarts:
         found.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
-    late = share_late(delays_between(before.forwarding, after.forwarding))
+    late = share_forwarded_late(delays_between(before.forwarding, after.forwarding))
     if late > FORWARDED_LATE_LIMIT:
         found.append(f"{forwarded_late(late, 'of the run')}; {REMEDY}")
     found += [
@@ -123,7 +124,7 @@ def summary_between(before: Reading, after: Reading) -> dict[str, Any]:
         "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
         "port_late_worst": round(max(late.values(), default=0.0), 4),
         "forwarding": list(forwarding),
-        "forwarded_late": round(share_late(forwarding), 4),
+        "forwarded_late": round(share_forwarded_late(forwarding), 4),
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from policy.entries import entries
 from policy.metrics import distribution, summarise, summarise_watched
 from policy.records import FlowRecord
-from policy.validity import FORWARDED_LATE_LIMIT, HOST_LATE_LIMIT, LATE_LIMIT
+from policy.validity import FORWARDED_LATE_FRAMES, FORWARDED_LATE_LIMIT, HOST_LATE_LIMIT, LATE_LIMIT
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures
@@ -53,7 +53,7 @@ _REASONS = (
     (
         "packets were forwarded late",
         "the time from a packet's arrival at a switch to its departure at another port, of one packet in sixteen",
-        f"{FORWARDED_LATE_LIMIT:.0%} later than after the time of a full frame at that port",
+        f"{FORWARDED_LATE_LIMIT:.0%} later than after the time of {FORWARDED_LATE_FRAMES} full frames at that port",
     ),
     (
         "a port was served late",

@@ -46,11 +46,13 @@ def test_flaws__each_says_where_why_and_what_to_do() -> None:
 )
 def test_delay_class__powers_of_two_of_eighths(delay: float, expected: int) -> None:
     assert delay_class(delay * 7, 7) == expected
+    assert delay_class(delay, 0) == 0
 
 
 def test_share_late__counts_whole_units_and_more() -> None:
     assert share_late(counts(c0=6, c3=2, c4=1, c9=1)) == 0.2
     assert share_late(counts()) == 0
+    assert share_late(counts(c0=6, c3=2, c4=1, c9=1), units=2) == 0.1
 
 
 def test_delays_between__the_growth_or_all_of_a_new_process() -> None:
