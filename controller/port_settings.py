@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.changes import Remap, remap
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Port
-from policy.queue_map import QueueMap, queue_map
+from sluice.controller.changes import Remap, remap
+from sluice.policy import tags
+from sluice.policy.desired import Policy
+from sluice.policy.graph import Port
+from sluice.policy.queue_map import QueueMap, queue_map
 
 
 @dataclass(frozen=True)

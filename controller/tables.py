@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from controller.rules import Match, MatchValue
-from policy.sightings import OWN_PORT
+from sluice.controller.rules import Match, MatchValue
+from sluice.policy.sightings import OWN_PORT
 
 
 class Table(IntEnum):

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.desired import Policy
-from policy.ended_flows import believed_ends, most_ends
-from policy.framing import MSS_BYTES
-from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
-from policy.online_thresholds import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
-from policy.port_traffic import (
+from sluice.policy import tags
+from sluice.policy.desired import Policy
+from sluice.policy.ended_flows import believed_ends, most_ends
+from sluice.policy.framing import MSS_BYTES
+from sluice.policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from sluice.policy.online_thresholds import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
+from sluice.policy.port_traffic import (
     Counters,
     Floats,
     PortTraffic,
@@ -34,10 +34,10 @@ from policy.port_traffic import (
     payload_by_bucket,
     sizes_of_ends,
 )
-from policy.queue_map import queue_map
-from policy.schemes import ThresholdRule
-from policy.thresholds import Counts, SlidingCounts, percentile_edges
-from policy.units import NS_PER_MS, NS_PER_S
+from sluice.policy.queue_map import queue_map
+from sluice.policy.schemes import ThresholdRule
+from sluice.policy.thresholds import Counts, SlidingCounts, percentile_edges
+from sluice.policy.units import NS_PER_MS, NS_PER_S
 
 _PACKETS, _BYTES, _COMPLETED = (
     slice(0, tags.TAG_COUNT),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documents that agents and the web process exchange: heartbeats, and the settings that answer them.
 
-Both ends read and write these documents through `policy.entries`, so a key that one end renames is
+Both ends read and write these documents through `sluice.policy.entries`, so a key that one end renames is
 an error at the other. Every number, text and list is bounded.
 """
 
@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from policy import names, reserved
-from policy.behaviour import PortBehaviour
-from policy.captures import CaptureOrder
-from policy.desired import Policy
-from policy.entries import TableOf, entry, read, write
-from policy.errors import FieldError
-from policy.field_entry import MAX_QUEUES
-from policy.field_kinds import MAX_GROWTH
-from policy.foreign import DSCPS, ForeignDscp
-from policy.host_state import MAX_RUNNING, LinkCounters, RunningFlow
-from policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
-from policy.queue_map import host_queue_map
-from policy.tags import TAG_COUNT
-from policy.units import NS_PER_MS
-from policy.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
+from sluice.policy import names, reserved
+from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.captures import CaptureOrder
+from sluice.policy.desired import Policy
+from sluice.policy.entries import TableOf, entry, read, write
+from sluice.policy.errors import FieldError
+from sluice.policy.field_entry import MAX_QUEUES
+from sluice.policy.field_kinds import MAX_GROWTH
+from sluice.policy.foreign import DSCPS, ForeignDscp
+from sluice.policy.host_state import MAX_RUNNING, LinkCounters, RunningFlow
+from sluice.policy.kinds import Choice, Flag, Line, ListOf, MapOf, Number, Text, Whole
+from sluice.policy.queue_map import host_queue_map
+from sluice.policy.tags import TAG_COUNT
+from sluice.policy.units import NS_PER_MS
+from sluice.policy.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 
 MAX_HEARTBEAT_BYTES = 500_000
 """Maximum length of a heartbeat's JSON."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.columns import Array
-from policy.graph import Topology
-from policy.ideal import edge_ports
-from policy.sizes import Mix, SizeCdf, mean_wire_bytes
-from policy.workload import Workload
+from sluice.policy.columns import Array
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import edge_ports
+from sluice.policy.sizes import Mix, SizeCdf, mean_wire_bytes
+from sluice.policy.workload import Workload
 
 
 def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from policy.entries import entry
-from policy.kinds import ListOf, Number, Whole
-from policy.marking import MAX_BACKLOG_BYTES, PortMarking
-from policy.overrides import PORT_NAMES
-from policy.units import NS_PER_S
+from sluice.policy.entries import entry
+from sluice.policy.kinds import ListOf, Number, Whole
+from sluice.policy.marking import MAX_BACKLOG_BYTES, PortMarking
+from sluice.policy.overrides import PORT_NAMES
+from sluice.policy.units import NS_PER_S
 
 
 @dataclass(frozen=True)

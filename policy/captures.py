@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy import names
-from policy.entries import entry
-from policy.kinds import Flag, Line, Number, Text, Whole
+from sluice.policy import names
+from sluice.policy.entries import entry
+from sluice.policy.kinds import Flag, Line, Number, Text, Whole
 
 MOST_S = 60.0
 MOST_BYTES = 4_000_000

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.field_entry import Draft, PolicyEntry
-from policy.fields import POLICY_FIELDS, scheme_of
-from policy.kinds import ListOf
-from policy.overrides import Override
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.field_entry import Draft, PolicyEntry
+from sluice.policy.fields import POLICY_FIELDS, scheme_of
+from sluice.policy.kinds import ListOf
+from sluice.policy.overrides import Override
 
 DEFAULT = "default"
 """As the value of a key: the scheme's default again."""
@@ -46,8 +46,8 @@ def _default(field: PolicyEntry, draft: Draft) -> object:
 def changed(policy: Policy, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with new values for some keys; the value DEFAULT gives a key its default again.
 
-    With another scheme, the document names only the settings, because `policy.fitting` decides what the network keeps.
-    Raises FieldError that names the key.
+    With another scheme, the document names only the settings, because `sluice.policy.fitting` decides what the network
+    keeps. Raises FieldError that names the key.
     """
     scheme = scheme_of({"scheme": policy.scheme, **settings})
     if scheme is not policy.definition:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.framing import HEADER_BYTES, MSS_BYTES
-from policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
+from sluice.policy.framing import HEADER_BYTES, MSS_BYTES
+from sluice.policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
 
 Array = npt.NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policy.errors import FieldError
-from policy.needs import Need
+from sluice.policy.errors import FieldError
+from sluice.policy.needs import Need
 
 PREFIX = "sluice_"
 """Kernel names of this project's controls start with it."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from policy.behaviour import PortBehaviour
-from policy.errors import FieldError
-from policy.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
-from policy.marking import REFERENCE_MARK_BYTES, MarkBy, PortMarking
-from policy.needs import Need
-from policy.overrides import name_port
-from policy.schemes import Marking, Scheme, scheme_named
+from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.errors import FieldError
+from sluice.policy.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
+from sluice.policy.marking import REFERENCE_MARK_BYTES, MarkBy, PortMarking
+from sluice.policy.needs import Need
+from sluice.policy.overrides import name_port
+from sluice.policy.schemes import Marking, Scheme, scheme_named
 
 __all__ = ["Override", "Policy"]
 

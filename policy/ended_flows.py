@@ -42,8 +42,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.ingress_groups import TRUNKS
+from sluice.policy import tags
+from sluice.policy.ingress_groups import TRUNKS
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,10 +16,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from policy import names
-from policy.entries import entry, read
-from policy.errors import FieldError
-from policy.kinds import Choice, Text, Whole
+from sluice.policy import names
+from sluice.policy.entries import entry, read
+from sluice.policy.errors import FieldError
+from sluice.policy.kinds import Choice, Text, Whole
 
 KINDS = ("host", "port")
 """The kinds of agents, as heartbeats name them."""

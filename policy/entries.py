@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_type_hints
 
-from policy.errors import FieldError, unknown_key
-from policy.kinds import Kind, Schema
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.kinds import Kind, Schema
 
 REQUIRED: Final = object()
 """The default of an entry that every document must have."""

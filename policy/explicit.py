@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policy.columns import Array
-from policy.entries import entry, read
-from policy.errors import FieldError, unknown_key
-from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from policy.graph import Topology
-from policy.ideal import IdealTimes
-from policy.kinds import Choice, Duration, Flag, Number, Size, Text
-from policy.schedule import QUENCH
-from policy.units import NS_PER_S
-from policy.workload import BATCH_FLOWS, FlowBatch
+from sluice.policy.columns import Array
+from sluice.policy.entries import entry, read
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import IdealTimes
+from sluice.policy.kinds import Choice, Duration, Flag, Number, Size, Text
+from sluice.policy.schedule import QUENCH
+from sluice.policy.units import NS_PER_S
+from sluice.policy.workload import BATCH_FLOWS, FlowBatch
 
 MAX_IMPORTANCE = 8.0
 """The kernel accepts no more (dataplane/include/sluice.h)."""

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.needs import Need
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.needs import Need
 
 TESTBED = "testbed"
 SIMULATOR = "simulator"

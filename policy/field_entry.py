@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from policy.entries import Entry
-from policy.errors import FieldError
-from policy.kinds import Kind, Schema
-from policy.marking import REFERENCE_MARK_BYTES
-from policy.schemes import Scheme, ThresholdRule
+from sluice.policy.entries import Entry
+from sluice.policy.errors import FieldError
+from sluice.policy.kinds import Kind, Schema
+from sluice.policy.marking import REFERENCE_MARK_BYTES
+from sluice.policy.schemes import Scheme, ThresholdRule
 
 MAX_QUEUES = 8
 

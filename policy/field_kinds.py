@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from policy.errors import FieldError
-from policy.field_entry import MAX_QUEUES, Applies, Draft, Of
-from policy.kinds import Kind, ListOf, Number, OneOfWhole, Schema, Size, Whole
-from policy.marking import (
+from sluice.policy.errors import FieldError
+from sluice.policy.field_entry import MAX_QUEUES, Applies, Draft, Of
+from sluice.policy.kinds import Kind, ListOf, Number, OneOfWhole, Schema, Size, Whole
+from sluice.policy.marking import (
     DEFAULT_BUFFER_BYTES,
     LEAST_MARKS_IN_BUFFER,
     MARKS_IN_BUFFER,
@@ -19,10 +19,10 @@ from policy.marking import (
     REFERENCE_MARK_BYTES,
     MarkBy,
 )
-from policy.needs import Need
-from policy.overrides import OverrideTable
-from policy.schemes import Marking, ThresholdRule
-from policy.units import PACKET_BYTES
+from sluice.policy.needs import Need
+from sluice.policy.overrides import OverrideTable
+from sluice.policy.schemes import Marking, ThresholdRule
+from sluice.policy.units import PACKET_BYTES
 
 MAX_THRESHOLD_BYTES = 10**9
 MAX_GROWTH = 1000

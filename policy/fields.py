@@ -12,24 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy import field_kinds as kinds
-from policy import reserved
-from policy.entries import Entry
-from policy.errors import FieldError, unknown_key
-from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
-from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
-from policy.marking import (
+from sluice.policy import field_kinds as kinds
+from sluice.policy import reserved
+from sluice.policy.entries import Entry
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
+from sluice.policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
+from sluice.policy.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
+from sluice.policy.marking import (
     MAX_BACKLOG_BYTES,
     MAX_MARK_FACTOR,
     MIN_BUFFER_BYTES,
     REFERENCE_MARK_BYTES,
     MarkBy,
 )
-from policy.overrides import PORT_NAMES, Override
-from policy.schemes import SCHEMES, Scheme, scheme_named
-from policy.tags import DEFAULT_IDLE_GAP_NS
-from policy.units import NS_PER_MS, NS_PER_S
+from sluice.policy.overrides import PORT_NAMES, Override
+from sluice.policy.schemes import SCHEMES, Scheme, scheme_named
+from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.policy.units import NS_PER_MS, NS_PER_S
 
 __all__ = [
     "MAX_QUEUES",
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PolicyFields:
-    """The values of all fields. `policy.desired.Policy` adds what follows from them."""
+    """The values of all fields. `sluice.policy.desired.Policy` adds what follows from them."""
 
     scheme: str = policy_field(
         lambda draft: Choice(tuple(SCHEMES)),  # plugins add schemes later

@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.field_entry import Draft, PolicyEntry
-from policy.fields import POLICY_FIELDS, scheme_of
-from policy.framing import MSS_BYTES
-from policy.graph import Topology
-from policy.ideal import IdealTimes
-from policy.marking import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES
-from policy.schemes import Marking, Scheme, ThresholdRule
-from policy.static_thresholds import Traffic, solved
-from policy.units import BITS_PER_BYTE, PACKET_BYTES, US_PER_S, format_bytes, format_rate
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.field_entry import Draft, PolicyEntry
+from sluice.policy.fields import POLICY_FIELDS, scheme_of
+from sluice.policy.framing import MSS_BYTES
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import IdealTimes
+from sluice.policy.marking import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES
+from sluice.policy.schemes import Marking, Scheme, ThresholdRule
+from sluice.policy.static_thresholds import Traffic, solved
+from sluice.policy.units import BITS_PER_BYTE, PACKET_BYTES, US_PER_S, format_bytes, format_rate
 
 REFERENCE_RATE_BPS = 10**10
 REFERENCE_ROUND_TRIP_US = REFERENCE_MARK_BYTES * BITS_PER_BYTE * US_PER_S / REFERENCE_RATE_BPS

@@ -19,11 +19,11 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any
 
-from policy.entries import entries
-from policy.errors import FieldError, guess, shortened
-from policy.explicit import ExplicitFlow, ExplicitWorkload
-from policy.kinds import Kind
-from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from sluice.policy.entries import entries
+from sluice.policy.errors import FieldError, guess, shortened
+from sluice.policy.explicit import ExplicitFlow, ExplicitWorkload
+from sluice.policy.kinds import Kind
+from sluice.policy.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 SUFFIXES = (".csv", ".parquet")
 """Names of files that hold such a table. Other traces have "ms KB sender" lines (policy/traces.py)."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from policy.entries import entry
-from policy.kinds import Whole
+from sluice.policy.entries import entry
+from sluice.policy.kinds import Whole
 
 DSCPS = 64
 _COUNT = Whole(0, 2**63 - 1, "packets")

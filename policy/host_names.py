@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy.network import Network
-from policy.sightings import Sightings, learned_name
+from sluice.policy.network import Network
+from sluice.policy.sightings import Sightings, learned_name
 
 
 class HostNames:

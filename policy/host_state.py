@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy import names
-from policy.entries import TableOf, entry
-from policy.field_entry import MAX_QUEUES
-from policy.kinds import Line, ListOf, Number, Whole
-from policy.records import MAX_LABEL
+from sluice.policy import names
+from sluice.policy.entries import TableOf, entry
+from sluice.policy.field_entry import MAX_QUEUES
+from sluice.policy.kinds import Line, ListOf, Number, Whole
+from sluice.policy.records import MAX_LABEL
 
 MAX_RUNNING = 100
 

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.columns import Array, wire_bytes
-from policy.framing import HEADER_BYTES, MSS_BYTES
-from policy.graph import Port, Topology
+from sluice.policy.columns import Array, wire_bytes
+from sluice.policy.framing import HEADER_BYTES, MSS_BYTES
+from sluice.policy.graph import Port, Topology
 
 Indices = npt.NDArray[Any]
 

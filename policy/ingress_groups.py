@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policy.graph import Port
+from sluice.policy.graph import Port
 
 TRUNKS = 0
 """The group of ports to other switches."""

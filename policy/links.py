@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy.entries import entry
-from policy.kinds import Duration, ListOf, Rate, Text
-from policy.units import NS_PER_S
+from sluice.policy.entries import entry
+from sluice.policy.kinds import Duration, ListOf, Rate, Text
+from sluice.policy.units import NS_PER_S
 
 RATE = Rate(10**6, 800 * 10**9)
 DELAY = Duration(0, NS_PER_S)

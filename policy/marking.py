@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policy.entries import entry
-from policy.kinds import Choice, Flag, Whole
-from policy.units import PACKET_BYTES
+from sluice.policy.entries import entry
+from sluice.policy.kinds import Choice, Flag, Whole
+from sluice.policy.units import PACKET_BYTES
 
 REFERENCE_MARK_BYTES = 65 * PACKET_BYTES
 """K of the papers, for 10 Gb/s and round trips of about 80 us (Alizadeh et al., SIGCOMM 2010: DCTCP)."""

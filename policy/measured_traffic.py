@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policy.columns import wire_bytes
-from policy.framing import MIN_FLOW_BYTES
-from policy.sizes import SizeCdf
-from policy.static_thresholds import Traffic
-from policy.units import BITS_PER_BYTE
+from sluice.policy.columns import wire_bytes
+from sluice.policy.framing import MIN_FLOW_BYTES
+from sluice.policy.sizes import SizeCdf
+from sluice.policy.static_thresholds import Traffic
+from sluice.policy.units import BITS_PER_BYTE
 
 Floats = npt.NDArray[np.float64]
 

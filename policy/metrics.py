@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.records import SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
+from sluice.policy.records import SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
 
 Array = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.kinds import Text
+from sluice.policy.kinds import Text
 
 AGENT = Text(r"[A-Za-z0-9._-]{1,64}", what="1 to 64 letters, digits or . _ -")
 """Names of agents, hosts, switches and congestion controls."""

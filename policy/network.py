@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy.entries import TableOf, entries, entry, read
-from policy.errors import FieldError
-from policy.graph import Unknown
-from policy.kinds import Choice, Flag, ListOf, Rate, Text, Whole
+from sluice.policy.entries import TableOf, entries, entry, read
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Unknown
+from sluice.policy.kinds import Choice, Flag, ListOf, Rate, Text, Whole
 
 MAX_TABLE = 247
 """The first table of a switch is at most this, because the pipeline needs the tables behind it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy.graph import Unknown
-from policy.network import DeclaredHost, DeclaredPort, DeclaredSwitch, Network
-from policy.sightings import OWN_PORT, SeenSwitch, Sightings
+from sluice.policy.graph import Unknown
+from sluice.policy.network import DeclaredHost, DeclaredPort, DeclaredSwitch, Network
+from sluice.policy.sightings import OWN_PORT, SeenSwitch, Sightings
 
 
 def discovered(seen: Sightings) -> Network:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from policy.graph import Host, Port, Switch, Topology, Unknown
-from policy.host_names import HostNames
-from policy.network import DeclaredHost, DeclaredPort, DeclaredSwitch, Network
-from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort, Sightings
-from policy.units import format_rate
+from sluice.policy.graph import Host, Port, Switch, Topology, Unknown
+from sluice.policy.host_names import HostNames
+from sluice.policy.network import DeclaredHost, DeclaredPort, DeclaredSwitch, Network
+from sluice.policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort, Sightings
+from sluice.policy.units import format_rate
 
 DEFAULT_RATE_BPS = 10_000_000_000
 """Of a port whose rate neither the description nor its switch names."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from policy.arrivals import arrival_rate_per_s
-from policy.columns import Array
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.ideal import edge_ports
-from policy.sizes import Mix, SizeCdf, mean_wire_bytes
-from policy.workload import Workload
+from sluice.policy.arrivals import arrival_rate_per_s
+from sluice.policy.columns import Array
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import edge_ports
+from sluice.policy.sizes import Mix, SizeCdf, mean_wire_bytes
+from sluice.policy.workload import Workload
 
 
 def check_offered_load(workload: Workload, topology: Topology) -> None:

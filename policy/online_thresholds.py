@@ -37,8 +37,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policy.desired import Policy
-from policy.port_traffic import BUCKETS, EDGES, Floats, FlowSizes
+from sluice.policy.desired import Policy
+from sluice.policy.port_traffic import BUCKETS, EDGES, Floats, FlowSizes
 
 EdgeIndices = npt.NDArray[np.int64]
 """Thresholds as indices of the edges, shape (P, L - 1). Each row never decreases."""

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from policy.errors import FieldError, unknown_key
-from policy.kinds import Flag, Kind, ListOf, Schema, Text
-from policy.schemes import Scheme
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.kinds import Flag, Kind, ListOf, Schema, Text
+from sluice.policy.schemes import Scheme
 
 _PORT_NAME = Text(r"(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))", what='a name such as "s1:2", "s2:*" or "*"')
 _PORT_NAMES = ListOf(_PORT_NAME, shortest=1)

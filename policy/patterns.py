@@ -13,10 +13,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.sizes import Parts
-from policy.workload import Workload
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Topology
+from sluice.policy.sizes import Parts
+from sluice.policy.workload import Workload
 
 PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
 

@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.ended_flows import confirmed_sizes, in_company, sizes_in_company
-from policy.framing import HEADER_BYTES, MSS_BYTES
+from sluice.policy import tags
+from sluice.policy.ended_flows import confirmed_sizes, in_company, sizes_in_company
+from sluice.policy.framing import HEADER_BYTES, MSS_BYTES
 
 Floats = npt.NDArray[np.float64]
 Counters = npt.NDArray[np.int64]

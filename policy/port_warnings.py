@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from policy.desired import Policy
-from policy.errors import FieldError, guess, shortened
-from policy.overrides import name_port
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError, guess, shortened
+from sluice.policy.overrides import name_port
 
 _MOST_PORTS = 8
 """A warning lists at most this many ports of the network."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from policy import tags
-from policy.desired import Policy
-from policy.queue_rules import QueueMap
+from sluice.policy import tags
+from sluice.policy.desired import Policy
+from sluice.policy.queue_rules import QueueMap
 
 __all__ = ["QueueMap", "changed", "host_queue_map", "queue_map"]
 

@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from policy import tags
-from policy.needs import Need
+from sluice.policy import tags
+from sluice.policy.needs import Need
 
 QueueMap = tuple[int, ...]
 """Queue of each tag, length tags.TAG_COUNT; index 0 is the untagged traffic."""

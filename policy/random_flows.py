@@ -15,15 +15,15 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from policy.arrivals import Poisson, arrival_rate_per_s
-from policy.columns import Array
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.ideal import IdealTimes
-from policy.offered_load import check_offered_load
-from policy.patterns import make_pattern
-from policy.sizes import Parts, scaled_bytes
-from policy.workload import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
+from sluice.policy.arrivals import Poisson, arrival_rate_per_s
+from sluice.policy.columns import Array
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import IdealTimes
+from sluice.policy.offered_load import check_offered_load
+from sluice.policy.patterns import make_pattern
+from sluice.policy.sizes import Parts, scaled_bytes
+from sluice.policy.workload import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
 
 _STREAMS = 7
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from policy import names
-from policy.entries import entry, read
-from policy.errors import FieldError
-from policy.framing import MAX_FLOW_BYTES
-from policy.kinds import Choice, Flag, Line, Number, Whole
+from sluice.policy import names
+from sluice.policy.entries import entry, read
+from sluice.policy.errors import FieldError
+from sluice.policy.framing import MAX_FLOW_BYTES
+from sluice.policy.kinds import Choice, Flag, Line, Number, Whole
 
 SMALL_LIMIT_BYTES = 100_000
 MEDIUM_LIMIT_BYTES = 10_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from policy import tags
+from sluice.policy import tags
 
 LOWEST, HIGHEST = 1, tags.BACKGROUND - 1
 """Background is the controller's own: it demotes hosts with it. DSCP 62 and 63 are no tags."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy.entries import entry
-from policy.fabrics import SIMULATOR, TESTBED
-from policy.kinds import Choice, Flag, ListOf, Text, Whole
-from policy.sweep_axes import LOAD, SCHEME, SEED
+from sluice.policy.entries import entry
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.kinds import Choice, Flag, ListOf, Text, Whole
+from sluice.policy.sweep_axes import LOAD, SCHEME, SEED
 
 MOST_SCENARIO_CHARACTERS = 64_000
 MOST_VALUES = 50

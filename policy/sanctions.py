@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from policy.units import NS_PER_S
+from sluice.policy.units import NS_PER_S
 
 WATCH_NS = 5 * NS_PER_S
 FIRST_TERM_NS = 5 * NS_PER_S

@@ -13,22 +13,29 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from policy.desired import Policy
-from policy.entries import entries, read
-from policy.errors import FieldError, unknown_key
-from policy.explicit import ExplicitWorkload, explicit_batches
-from policy.fields import POLICY_FIELDS
-from policy.fitting import NetworkPath, Surroundings, fitted
-from policy.graph import Topology
-from policy.links import Links
-from policy.port_warnings import check_ports
-from policy.random_flows import check_random, random_batches
-from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
-from policy.schedule import ScheduledFlow
-from policy.sizes import Mix
-from policy.static_thresholds import Traffic
-from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
-from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
+from sluice.policy.desired import Policy
+from sluice.policy.entries import entries, read
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.explicit import ExplicitWorkload, explicit_batches
+from sluice.policy.fields import POLICY_FIELDS
+from sluice.policy.fitting import NetworkPath, Surroundings, fitted
+from sluice.policy.graph import Topology
+from sluice.policy.links import Links
+from sluice.policy.port_warnings import check_ports
+from sluice.policy.random_flows import check_random, random_batches
+from sluice.policy.scenario_tables import (
+    Background,
+    Fabric,
+    FabricKeys,
+    ScenarioKeys,
+    SimulatorSettings,
+    Transport,
+)
+from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.sizes import Mix
+from sluice.policy.static_thresholds import Traffic
+from sluice.policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
+from sluice.policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 TABLES = ("fabric", "scheme", "transport", "simulator", "workload", "deadlines")
 """The tables of a scenario, besides the keys at its top."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy.entries import TableOf, entry
-from policy.errors import FieldError
-from policy.framing import HEADER_BYTES, MSS_BYTES
-from policy.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
-from policy.links import Links
-from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
+from sluice.policy.entries import TableOf, entry
+from sluice.policy.errors import FieldError
+from sluice.policy.framing import HEADER_BYTES, MSS_BYTES
+from sluice.policy.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
+from sluice.policy.links import Links
+from sluice.policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 
 RTO_INITIAL_US = US_PER_S
 """RFC 6298, section 2: the timeout before a connection's first round trip has been measured."""
@@ -27,7 +27,7 @@ class Fabric:
 
     topology: str
     parameters: Mapping[str, Any]
-    """Keys of `policy.links.Links` by their attributes, and keys of the topology itself unchanged."""
+    """Keys of `sluice.policy.links.Links` by their attributes, and keys of the topology itself unchanged."""
     buffer_bytes: int | None
     """None: the scheme's default."""
 

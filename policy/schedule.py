@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from policy import names
-from policy.entries import TableOf, entry
-from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from policy.kinds import Choice, Flag, ListOf, MapOf, Number, Text, Whole
-from policy.records import SIZE_CLASSES
+from sluice.policy import names
+from sluice.policy.entries import TableOf, entry
+from sluice.policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.kinds import Choice, Flag, ListOf, MapOf, Number, Text, Whole
+from sluice.policy.records import SIZE_CLASSES
 
 Quench = Literal["never", "kill", "suspend"]
 QUENCH: tuple[Quench, ...] = ("never", "kill", "suspend")

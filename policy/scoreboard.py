@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.metrics import cdf
-from policy.records import SIZE_CLASSES
+from sluice.policy.metrics import cdf
+from sluice.policy.records import SIZE_CLASSES
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

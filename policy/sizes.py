@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from policy.columns import Array, wire_bytes
-from policy.errors import FieldError
-from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.columns import Array, wire_bytes
+from sluice.policy.errors import FieldError
+from sluice.policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 
 Parts = npt.NDArray[np.int64]
 

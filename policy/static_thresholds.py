@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.desired import Policy
-from policy.errors import FieldError, shortened
-from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
-from policy.marking import REFERENCE_MARK_BYTES
-from policy.online_thresholds import DelayModel, best_thresholds, delay_model, threshold_limits
-from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
-from policy.sizes import Sizes, scaled_bytes
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError, shortened
+from sluice.policy.fields import MAX_THRESHOLD_BYTES, demotions_of
+from sluice.policy.marking import REFERENCE_MARK_BYTES
+from sluice.policy.online_thresholds import DelayModel, best_thresholds, delay_model, threshold_limits
+from sluice.policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
+from sluice.policy.sizes import Sizes, scaled_bytes
 
 Floats = npt.NDArray[np.float64]
 

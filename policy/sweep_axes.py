@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.kinds import Number, Text, Whole
+from sluice.policy.kinds import Number, Text, Whole
 
 SCHEME = Text(longest=64)
 """A scheme, or a variant of [sweep.scheme]."""

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.framing import MSS_BYTES
-from policy.reserved import last_attained
+from sluice.policy import tags
+from sluice.policy.framing import MSS_BYTES
+from sluice.policy.reserved import last_attained
 
 MAX_HEADER_BYTES = 14 + 40 + 60
 """Ethernet, IPv6, and TCP with the largest options."""

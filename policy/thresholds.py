@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
+from sluice.policy import tags
 
 Counts = npt.NDArray[np.int64]
 """Completed flows by attained-service bucket, shape (40,)."""

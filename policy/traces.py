@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policy.errors import FieldError
-from policy.framing import MAX_FLOW_BYTES
+from sluice.policy.errors import FieldError
+from sluice.policy.framing import MAX_FLOW_BYTES
 
 KB_BYTES = 1024
 MAX_SENDER = 65_534

@@ -19,12 +19,12 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from policy import tags
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.online_thresholds import DelayModel, DelayTerms, delay_terms
-from policy.port_traffic import BUCKETS
-from policy.queue_map import QueueMap, queue_map
+from sluice.policy import tags
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.online_thresholds import DelayModel, DelayTerms, delay_terms
+from sluice.policy.port_traffic import BUCKETS
+from sluice.policy.queue_map import QueueMap, queue_map
 
 MOST_CLASSES = 8
 """Traffic classes of a SONiC switch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from policy.errors import FieldError, shortened
+from sluice.policy.errors import FieldError, shortened
 
 US_PER_S = 10**6
 NS_PER_US = 10**3

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from policy.units import NS_PER_S
+from sluice.policy.units import NS_PER_S
 
 LAG_NS = 4 * NS_PER_S
 """A heartbeat is a second old when the next one comes. Web process and controller add less than two seconds."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from policy import names
-from policy.entries import entry
-from policy.kinds import ListOf, MapOf, Number, Text, Whole
+from sluice.policy import names
+from sluice.policy.entries import entry
+from sluice.policy.kinds import ListOf, MapOf, Number, Text, Whole
 
 DELAYS = 16
 DELAYS_IN_UNIT = 8

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.columns import Array
-from policy.entries import entry
-from policy.graph import Topology
-from policy.ideal import IdealTimes
-from policy.kinds import Choice, Duration, Number
-from policy.records import size_class
-from policy.schedule import QUENCH, ScheduledFlow
-from policy.sizes import Mix, SizeCdf
-from policy.traces import Trace
-from policy.units import NS_PER_S
+from sluice.policy.columns import Array
+from sluice.policy.entries import entry
+from sluice.policy.graph import Topology
+from sluice.policy.ideal import IdealTimes
+from sluice.policy.kinds import Choice, Duration, Number
+from sluice.policy.records import size_class
+from sluice.policy.schedule import QUENCH, ScheduledFlow
+from sluice.policy.sizes import Mix, SizeCdf
+from sluice.policy.traces import Trace
+from sluice.policy.units import NS_PER_S
 
 BATCH_FLOWS = 4096
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from policy.entries import TableOf, entry, read
-from policy.errors import FieldError
-from policy.explicit import ExplicitWorkload, explicit_workload
-from policy.flow_tables import SUFFIXES, FlowTable
-from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from policy.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
-from policy.patterns import PATTERNS
-from policy.sizes import Mix, MixPart, SizeCdf
-from policy.traces import Trace
-from policy.units import NS_PER_S, format_bytes
-from policy.workload import Deadlines, Shift, TraceWorkload, Workload
+from sluice.policy.entries import TableOf, entry, read
+from sluice.policy.errors import FieldError
+from sluice.policy.explicit import ExplicitWorkload, explicit_workload
+from sluice.policy.flow_tables import SUFFIXES, FlowTable
+from sluice.policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+from sluice.policy.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
+from sluice.policy.patterns import PATTERNS
+from sluice.policy.sizes import Mix, MixPart, SizeCdf
+from sluice.policy.traces import Trace
+from sluice.policy.units import NS_PER_S, format_bytes
+from sluice.policy.workload import Deadlines, Shift, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace | FlowTable]
@@ -108,7 +108,7 @@ class RandomKeys(CommonKeys):
     """Random flows: patterns all-to-all, many-to-one and permutation."""
 
     sizes: str | None = entry(
-        _FILE, "A distribution: a name in experiments/workloads, or a .cdf file.", default=None
+        _FILE, "A distribution: a name in sluice/data/workloads, or a .cdf file.", default=None
     )
     mix: tuple[MixKeys, ...] = entry(
         ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes and distributions.", default=()

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.needs import Need
-from policy.scenario import Scenario
-from policy.scenario_tables import SPRAYS
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.needs import Need
+from sluice.policy.scenario import Scenario
+from sluice.policy.scenario_tables import SPRAYS
 
 
 def check_scenario(scenario: Scenario) -> None:

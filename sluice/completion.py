@@ -75,21 +75,19 @@ def completed(action: argparse.Action, words: Words, *, files: tuple[str, ...] =
 
 def scenarios() -> list[str]:
     """Return the names of the included scenarios."""
-    return sorted(
-        path.stem for path in (Path(__file__).parents[1] / "experiments" / "scenarios").glob("*.toml")
-    )
+    return sorted(path.stem for path in (Path(__file__).parent / "data" / "scenarios").glob("*.toml"))
 
 
 def schemes() -> list[str]:
     """Return the names of all schemes."""
-    from policy.schemes import SCHEMES
+    from sluice.policy.schemes import SCHEMES
 
     return list(SCHEMES)
 
 
 def policy_keys() -> list[str]:
     """Return the start of a setting for each key of a policy, and the settings of the scheme."""
-    from policy.fields import POLICY_FIELDS
+    from sluice.policy.fields import POLICY_FIELDS
 
     return [*(f"{field.name}=" for field in POLICY_FIELDS), *(f"scheme={name}" for name in schemes())]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Engine, select
 
-from policy.measured_traffic import MeasuredFlows
-from policy.records import ALL, TRAFFIC
-from policy.units import US_PER_S
-from store.connections import reading
-from store.schema import flows
+from sluice.policy.measured_traffic import MeasuredFlows
+from sluice.policy.records import ALL, TRAFFIC
+from sluice.policy.units import US_PER_S
+from sluice.store.connections import reading
+from sluice.store.schema import flows
 
 MOST_FLOWS = 5_000
 """How many records a measurement reads: enough for the 99th percentile, and read within milliseconds."""

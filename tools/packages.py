@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from pathlib import Path
 
-from policy.version import VERSION
 from sluice.commands.completion import script
+from sluice.policy.version import VERSION
 from tools import sockets_package
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ sluice = "sluice.cli:main"
 include-package-data = false
 
 [tool.setuptools.packages.find]
-include = ["policy*", "runtime*", "topologies*", "simulator*", "sluice*", "experiments*"]
+include = ["sluice*"]
 
 [tool.setuptools.package-data]
 "*" = ["*"]
@@ -168,11 +168,17 @@ def tracked(*folders: str) -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (ROOT / (path := Path(name))).is_file()]
 
 
+def installed(path: Path) -> Path:
+    """Return where a file of a room is in a package: `store/flows.py` in `sluice/store`, as its import name says."""
+    return path if path.parts[0] == "sluice" else "sluice" / path
+
+
 def copy(files: Iterable[Path], target: Path) -> None:
-    """Copy files of the project, with their folders."""
+    """Copy files of rooms to the places that their import names say."""
     for path in files:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / path, target / path)
+        place = target / installed(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, place)
 
 
 def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
@@ -226,7 +232,7 @@ def _is_run(package: str, name: Path) -> bool:
 
 def debian(version: str) -> None:
     """Build the Debian packages with debhelper."""
-    run(sys.executable, "-m", "dataplane.build")
+    run(sys.executable, "-m", "sluice.dataplane.build")
     vendor()
     source = OUT / "source"
     shutil.rmtree(source, ignore_errors=True)
@@ -285,13 +291,13 @@ def manual_page(path: Path, version: str) -> None:
 
 def wheel() -> None:
     """Build the wheel sluice-sim: the simulator, its reports, and the commands that need no root."""
-    run(sys.executable, "-m", "simulator.build")
+    run(sys.executable, "-m", "sluice.simulator.build")
     source = OUT / "wheel"
     shutil.rmtree(source, ignore_errors=True)
     copy((path for path in tracked(*WHEEL_ROOMS) if is_in_the_wheel(path)), source)
-    copy(tracked("experiments/scenarios", "experiments/workloads"), source)
-    module = next((ROOT / "simulator").glob("_fabric.*.so"))
-    copy((module.relative_to(ROOT), Path("README.md"), Path("LICENSE")), source)
+    copy([next((ROOT / "simulator").glob("_fabric.*.so")).relative_to(ROOT)], source)
+    for name in ("README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, source / name)
     (source / "pyproject.toml").write_text(wheel_project())
     (source / "setup.py").write_text(_WITH_COMPILED_CORE)
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from policy.entries import entry
-from policy.graph import Topology, host, switch
-from policy.kinds import Whole
-from policy.links import Links
-from topologies.wiring import host_link
+from sluice.policy.entries import entry
+from sluice.policy.graph import Topology, host, switch
+from sluice.policy.kinds import Whole
+from sluice.policy.links import Links
+from sluice.topologies.wiring import host_link
 
 KIND = "single"
 

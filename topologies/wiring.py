@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from policy.graph import Host, Port, Switch
-from policy.links import Links
+from sluice.policy.graph import Host, Port, Switch
+from sluice.policy.links import Links
 
 
 def host_link(switch: Switch, number: int, host: Host, links: Links) -> Port:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy import names
-from policy.access import ENROLMENT_LIFE_MAX_S, ROLES, TOKEN_LIFE_MAX_S
-from policy.enrolment import KINDS
-from policy.entries import entry
-from policy.kinds import Choice, Text, Whole
+from sluice.policy import names
+from sluice.policy.access import ENROLMENT_LIFE_MAX_S, ROLES, TOKEN_LIFE_MAX_S
+from sluice.policy.enrolment import KINDS
+from sluice.policy.entries import entry
+from sluice.policy.kinds import Choice, Text, Whole
 
 _PEM = Text(longest=10_000)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from flask import Blueprint, render_template
 
-from webui import __version__
+from sluice.webui import __version__
 
 pages = Blueprint("pages", __name__)
 
-_STATIC = Path(__file__).parent / "static"
+_STATIC = Path(__file__).resolve().parent / "static"
 _IMPORTED = re.compile(r'^import\b[^;"]*"(\.[^"]+)"', re.MULTILINE)
 
 

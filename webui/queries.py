@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from policy import names
-from policy.captures import CAPTURE_ID
-from policy.records import MAX_LABEL
+from sluice.policy import names
+from sluice.policy.captures import CAPTURE_ID
+from sluice.policy.records import MAX_LABEL
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]

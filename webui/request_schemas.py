@@ -11,10 +11,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from policy.agents import HEARTBEATS, Heartbeat
-from policy.entries import schema
-from policy.fields import scheme_schema
-from policy.records import (
+from sluice.policy.agents import HEARTBEATS, Heartbeat
+from sluice.policy.entries import schema
+from sluice.policy.fields import scheme_schema
+from sluice.policy.records import (
     BACKGROUND,
     FINISHED,
     NEEDED_IF_SCHEDULED,
@@ -23,8 +23,8 @@ from policy.records import (
     WATCHED,
     FlowRecord,
 )
-from policy.schemes import SCHEMES, Scheme, ThresholdRule
-from policy.static_thresholds import SOLVERS
+from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
+from sluice.policy.static_thresholds import SOLVERS
 
 
 def request_body(schema: dict[str, Any]) -> dict[str, Any]:

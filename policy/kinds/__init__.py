@@ -7,10 +7,10 @@ Each entry has a kind.
 
 from __future__ import annotations
 
-from policy.kinds.containers import ListOf, MapOf, OneOrMore
-from policy.kinds.kind import Kind, Schema
-from policy.kinds.quantities import Duration, Quantity, Rate, Size
-from policy.kinds.scalars import Choice, Flag, Line, Number, OneOfWhole, Text, Whole
+from sluice.policy.kinds.containers import ListOf, MapOf, OneOrMore
+from sluice.policy.kinds.kind import Kind, Schema
+from sluice.policy.kinds.quantities import Duration, Quantity, Rate, Size
+from sluice.policy.kinds.scalars import Choice, Flag, Line, Number, OneOfWhole, Text, Whole
 
 __all__ = [
     "Choice",

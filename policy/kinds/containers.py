@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from policy.errors import FieldError
-from policy.kinds.kind import Kind, Schema
-from policy.kinds.scalars import Text
+from sluice.policy.errors import FieldError
+from sluice.policy.kinds.kind import Kind, Schema
+from sluice.policy.kinds.scalars import Text
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from policy.errors import FieldError, shortened
+from sluice.policy.errors import FieldError, shortened
 
 Schema = dict[str, Any]
 """A JSON schema."""

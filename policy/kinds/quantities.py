@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from policy import units
-from policy.kinds.kind import Kind, Schema
-from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from sluice.policy import units
+from sluice.policy.kinds.kind import Kind, Schema
+from sluice.policy.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 
 @dataclass(frozen=True)

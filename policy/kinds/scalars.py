@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from policy.errors import FieldError, guess
-from policy.kinds.kind import Kind, Schema
-from policy.lines import visible
+from sluice.policy.errors import FieldError, guess
+from sluice.policy.kinds.kind import Kind, Schema
+from sluice.policy.lines import visible
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policy.controls import Control
-from policy.marking import MarkBy
-from policy.needs import Need
-from policy.queue_rules import QueueRule
-from policy.units import PACKET_BYTES
+from sluice.policy.controls import Control
+from sluice.policy.marking import MarkBy
+from sluice.policy.needs import Need
+from sluice.policy.queue_rules import QueueRule
+from sluice.policy.units import PACKET_BYTES
 
 __all__ = ["Marking", "QueueRule", "Scheme", "ThresholdRule"]
 

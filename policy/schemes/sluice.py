@@ -8,9 +8,9 @@ computes its thresholds itself (policy/online_thresholds.py). docs/explanation/s
 
 from __future__ import annotations
 
-from policy import controls
-from policy.marking import MarkBy
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.marking import MarkBy
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 SLUICE = Scheme(
     name="sluice",

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from policy.desired import Policy
-from policy.graph import Topology
 from sluice.bench.played_switch import Switch
 from sluice.bench.switch_lines import Serving
+from sluice.policy.desired import Policy
+from sluice.policy.graph import Topology
 
 
 def run(order: Mapping[str, Any]) -> dict[str, Any]:

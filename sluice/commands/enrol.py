@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from policy.access import ENROLMENT_LIFE_MAX_S
-from policy.enrolment import KINDS
 from sluice.commands.arguments import command_parser, life
+from sluice.policy.access import ENROLMENT_LIFE_MAX_S
+from sluice.policy.enrolment import KINDS
 from sluice.remote import Remote, add_remote
 
 

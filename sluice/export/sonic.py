@@ -20,12 +20,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policy.errors import SluiceError
-from policy.marking import MarkBy, PortMarking, last_mark_bytes
-from policy.needs import Need
-from policy.queue_map import queue_map
-from policy.schemes import Marking
-from policy.traffic_classes import ClassPlan, coarse_map
+from sluice.policy.errors import SluiceError
+from sluice.policy.marking import MarkBy, PortMarking, last_mark_bytes
+from sluice.policy.needs import Need
+from sluice.policy.queue_map import queue_map
+from sluice.policy.schemes import Marking
+from sluice.policy.traffic_classes import ClassPlan, coarse_map
 
 Tables = dict[str, dict[str, dict[str, str]]]
 """Table → row → field → value, as in config_db.json."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from policy.desired import Policy
-from policy.online_thresholds import DelayModel, threshold_limits
-from policy.sizes import SizeCdf, Sizes
-from policy.static_thresholds import known_delays
+from sluice.policy.desired import Policy
+from sluice.policy.online_thresholds import DelayModel, threshold_limits
+from sluice.policy.sizes import SizeCdf, Sizes
+from sluice.policy.static_thresholds import known_delays
 from sluice.remote import Remote
 
 LEAST_FLOWS = 100

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from policy.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
+from sluice.policy.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
 from sluice.report.figures import Estimate
 from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Scale, count, time_scale
 from sluice.report.runs import Variant

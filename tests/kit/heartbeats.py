@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policy.agents import (
+from sluice.bench.heartbeats import idle_heartbeat
+from sluice.policy.agents import (
     Heartbeat,
     HostHeartbeat,
     LivingConnection,
@@ -15,8 +16,7 @@ from policy.agents import (
     WatchStatus,
     heartbeat_document,
 )
-from policy.behaviour import PortBehaviour
-from sluice.bench.heartbeats import idle_heartbeat
+from sluice.policy.behaviour import PortBehaviour
 
 _HOST = replace(
     idle_heartbeat(),

@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import simulator.network
-import simulator.run
-from simulator import _fabric as core
-from simulator.division import gains_by_parts
-from simulator.layout import near_ps
-from simulator.run import Simulation
-from simulator.taps import Columns, Taps, ThresholdsMoved
+import sluice.simulator.network
+import sluice.simulator.run
 from sluice import cli
 from sluice.runs.bundle import read_flows
 from sluice.runs.files import scenario_with
+from sluice.simulator import _fabric as core
+from sluice.simulator.division import gains_by_parts
+from sluice.simulator.layout import near_ps
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Columns, Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
 from tests.sim.probes import compiled
-from topologies import build_topology
 
 LINKS = {
     "host_rate": "10Gbit",
@@ -121,11 +121,11 @@ def test_how_a_run_is_cut_into_pieces_and_the_width_of_calendars_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = digest(2)
-    monkeypatch.setattr(simulator.run, "SLICE_EVENTS", 1000)
+    monkeypatch.setattr(sluice.simulator.run, "SLICE_EVENTS", 1000)
     assert digest(2) == expected
     for factor in (0.01, 7):
         monkeypatch.setattr(
-            simulator.network, "near_ps", lambda topology, f=factor: round(f * near_ps(topology))
+            sluice.simulator.network, "near_ps", lambda topology, f=factor: round(f * near_ps(topology))
         )
         assert digest(2) == expected
 

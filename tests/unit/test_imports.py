@@ -7,6 +7,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,23 @@ def packages() -> set[str]:
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} - NO_ROOMS
 
 
-def imported_modules(path: Path) -> set[str]:
-    found = set()
+def imported_names(path: Path) -> Iterator[str]:
+    """Dotted names: `from sluice import store` is `sluice.store`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module.split(".")[0])
-    return found
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Rooms by their folders, other packages by their first name."""
+    return {room_of(name) for name in imported_names(path)}
+
+
+def room_of(name: str) -> str:
+    first, second = f"{name}.".split(".")[:2]
+    return second if first == "sluice" and second in ROOMS else first
 
 
 def files_of(package: str) -> list[Path]:
@@ -59,6 +69,17 @@ def test_imports__a_room_imports_only_what_it_may(package: str) -> None:
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
+def test_imports__every_room_is_a_part_of_sluice() -> None:
+    """What pip installs has one import name. In the tree, a link in sluice/ leads to the folder of each room."""
+    rooms = set(ROOMS) - {"sluice", "experiments"}
+    assert {path.name for path in (ROOT / "sluice").iterdir() if path.is_symlink()} == rooms
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for path in map(ROOT.joinpath, tracked.stdout.split()):
+        assert not {name.split(".")[0] for name in imported_names(path)} & rooms, path
+
+
 def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
     for path in files_of("policy"):
         modules = imported_modules(path)
@@ -67,7 +88,13 @@ def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
         assert foreign <= LIBRARIES_OF_POLICY, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
-SERVICES = ("controller.launcher", "webui.server", "hostagent.agent", "topologies.port_agent", "sluice.cli")
+SERVICES = (
+    "sluice.controller.launcher",
+    "sluice.webui.server",
+    "sluice.hostagent.agent",
+    "sluice.topologies.port_agent",
+    "sluice.cli",
+)
 HEAVY = {"matplotlib", "pandas", "pyarrow", "scipy", "snakemake"}
 
 

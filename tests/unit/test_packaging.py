@@ -10,18 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES = [
-    pattern.removesuffix("*") for pattern in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
-]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_says_that_it_is_typed(package: str) -> None:
-    assert (ROOT / package / "py.typed").exists()
-
-
-def test_py_typed_is_shipped_with_every_package() -> None:
-    assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"]["*"]
+def test_the_package_says_that_it_is_typed() -> None:
+    assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"]["sluice"]
+    assert (ROOT / "sluice" / "py.typed").exists()
 
 
 @pytest.mark.parametrize("pattern", PROJECT["project"]["license-files"])

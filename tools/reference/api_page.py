@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from store.engine import open_store
+from sluice.store.engine import open_store
+from sluice.webui.app import create_app
 from tools.reference.markdown import code, fence, page, sentence, table
-from webui.app import create_app
 
 Document = Mapping[str, Any]
 

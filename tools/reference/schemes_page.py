@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from enum import Enum
 from types import ModuleType
 
-from policy import controls, schemes
-from policy.controls import CONTROLS
-from policy.fabrics import SIMULATOR, TESTBED
-from policy.queue_rules import QueueRule
-from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
-from policy.units import format_bytes
+from sluice.policy import controls, schemes
+from sluice.policy.controls import CONTROLS
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.queue_rules import QueueRule
+from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from sluice.policy.units import format_bytes
 from tools.reference.markdown import code, page, table
 
 _INTRODUCTION = """\

@@ -16,12 +16,12 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice import fluid
 from experiments.papers.sluice.authors import pias_thresholds
-from policy.online_thresholds import FLOOR_BYTES, best_thresholds
-from policy.port_traffic import EDGES, TYPICAL_BYTES
-from policy.schemes import SCHEMES
-from policy.sizes import Sizes
-from policy.static_thresholds import known_delays, optimal_thresholds
 from sluice.commands.arguments import load_share
+from sluice.policy.online_thresholds import FLOOR_BYTES, best_thresholds
+from sluice.policy.port_traffic import EDGES, TYPICAL_BYTES
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.sizes import Sizes
+from sluice.policy.static_thresholds import known_delays, optimal_thresholds
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from policy.agents import (
+from sluice.policy.agents import (
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
@@ -17,12 +17,12 @@ from policy.agents import (
     SimulatorHeartbeat,
     WatchStatus,
 )
-from policy.graph import Topology
-from policy.host_state import RunningFlow
-from policy.workload import FlowBatch
-from simulator.live import Counters
-from simulator.taps import OUTCOMES
+from sluice.policy.graph import Topology
+from sluice.policy.host_state import RunningFlow
+from sluice.policy.workload import FlowBatch
 from sluice.runs.live.controller import InForce
+from sluice.simulator.live import Counters
+from sluice.simulator.taps import OUTCOMES
 
 NO_PROGRAMS = "simulated hosts run no programs"
 

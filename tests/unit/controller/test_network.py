@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.network import (
+from sluice.controller.network import (
     ANNOUNCE_NS,
     DUPLICATE_NS,
     LINK_LIFETIME_NS,
@@ -20,10 +20,10 @@ from controller.network import (
     News,
     S,
 )
-from controller.openflow import PortDescription, PortReason, PortStatus
-from policy.graph import Topology
-from policy.network import Network, read_network
-from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort
+from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.policy.graph import Topology
+from sluice.policy.network import Network, read_network
+from sluice.policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort
 from tests.unit.controller.networks import single
 from tests.unit.controller.openflow.test_lldp import arrived, frame_in
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.agents import AgentSettings
-from policy.desired import Policy
-from policy.queue_map import host_queue_map
+from sluice.policy.agents import AgentSettings
+from sluice.policy.desired import Policy
+from sluice.policy.queue_map import host_queue_map
 
 
 def settings(**fields: object) -> AgentSettings:

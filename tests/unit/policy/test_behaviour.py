@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import read, write
-from policy.marking import PortMarking
-from policy.schemes import SCHEMES
+from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.desired import Policy
+from sluice.policy.entries import read, write
+from sluice.policy.marking import PortMarking
+from sluice.policy.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("name", SCHEMES)

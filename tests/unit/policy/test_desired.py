@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import read, write
-from policy.errors import FieldError
-from policy.marking import PortMarking, last_mark_bytes
-from policy.schemes import SCHEMES
+from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.desired import Policy
+from sluice.policy.entries import read, write
+from sluice.policy.errors import FieldError
+from sluice.policy.marking import PortMarking, last_mark_bytes
+from sluice.policy.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("name", SCHEMES)

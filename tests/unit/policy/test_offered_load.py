@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import topologies
-from policy.columns import wire_bytes
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.offered_load import check_offered_load, offered_loads
-from policy.random_flows import random_batches
-from policy.sizes import Mix, MixPart
-from policy.workload import Shift, Workload
+from sluice import topologies
+from sluice.policy.columns import wire_bytes
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Topology
+from sluice.policy.offered_load import check_offered_load, offered_loads
+from sluice.policy.random_flows import random_batches
+from sluice.policy.sizes import Mix, MixPart
+from sluice.policy.workload import Shift, Workload
 from tests.unit.policy.networks import star
 
 SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))

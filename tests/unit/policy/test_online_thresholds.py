@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.framing import MSS_BYTES
-from policy.online_thresholds import (
+from sluice.policy import tags
+from sluice.policy.framing import MSS_BYTES
+from sluice.policy.online_thresholds import (
     FLOOR_BYTES,
     MIN_GAIN,
     DelayModel,
@@ -25,7 +25,7 @@ from policy.online_thresholds import (
     delay_terms,
     worthwhile_thresholds,
 )
-from policy.port_traffic import BUCKETS, EDGES, FlowSizes
+from sluice.policy.port_traffic import BUCKETS, EDGES, FlowSizes
 from tests.unit.policy import mlps
 
 

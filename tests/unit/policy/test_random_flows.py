@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import topologies
-from policy.columns import wire_bytes
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.random_flows import check_random, random_batches
-from policy.sizes import Mix, MixPart, SizeCdf
-from policy.traces import parse_trace
-from policy.workload import Deadlines, Shift, TraceWorkload, Workload, flows_of
+from sluice import topologies
+from sluice.policy.columns import wire_bytes
+from sluice.policy.errors import FieldError
+from sluice.policy.graph import Topology
+from sluice.policy.random_flows import check_random, random_batches
+from sluice.policy.sizes import Mix, MixPart, SizeCdf
+from sluice.policy.traces import parse_trace
+from sluice.policy.workload import Deadlines, Shift, TraceWorkload, Workload, flows_of
 from tests.kit.known import known
 from tests.unit.policy.networks import RATE_BPS, star
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.records import SIZE_CLASSES
-from policy.scoreboard import (
+from sluice.policy.records import SIZE_CLASSES
+from sluice.policy.scoreboard import (
     BETTER,
     LEAST_FLOWS,
     NOT_SURE,

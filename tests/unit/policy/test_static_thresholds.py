@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy import static_thresholds, tags
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.online_thresholds import cost_of
-from policy.schemes import SCHEMES
-from policy.sizes import Mix, MixPart, SizeCdf, Sizes
-from policy.static_thresholds import (
+from sluice.policy import static_thresholds, tags
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError
+from sluice.policy.online_thresholds import cost_of
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.policy.static_thresholds import (
     Traffic,
     known_delays,
     optimal_thresholds,

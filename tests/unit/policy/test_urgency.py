@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.units import NS_PER_S
-from policy.urgency import (
+from sluice.policy.units import NS_PER_S
+from sluice.policy.urgency import (
     BUDGET_S,
     CREDIT_S,
     FREE_SHARE,

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.entries import read, write
-from policy.validity import (
+from sluice.policy.entries import read, write
+from sluice.policy.validity import (
     DELAYS,
     FORWARDED,
     LATE,

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.random_flows import random_batches
-from policy.schedule import by_source
-from policy.sizes import Mix, MixPart
-from policy.workload import Deadlines, FlowBatch, Workload, flows_of
+from sluice.policy.random_flows import random_batches
+from sluice.policy.schedule import by_source
+from sluice.policy.sizes import Mix, MixPart
+from sluice.policy.workload import Deadlines, FlowBatch, Workload, flows_of
 from tests.unit.policy.networks import star
 
 WORKLOAD = Workload(

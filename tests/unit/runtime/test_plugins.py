@@ -3,18 +3,21 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-import topologies
-from policy.desired import Policy
-from policy.errors import FieldError, SluiceError
-from policy.queue_map import queue_map
-from policy.schemes import SCHEMES
-from runtime import plugins
-from runtime.plugins import PluginError
+from sluice import plugin, topologies
+from sluice.policy.desired import Policy
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.queue_map import queue_map
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import load_cdf
+from sluice.runtime import plugins
+from sluice.runtime.plugins import PluginError
 from tests.kit.pages import DOCS, of_order
 
 PAGE = DOCS / "how-to" / "plugins.md"
@@ -127,7 +130,7 @@ SCHEME = FILES["my_scheme.py"]
             r"three-rows: its map must have 62 queues, each from 0 to 2, not 63",
         ),
         (SCHEME.replace("[queues - 1]", "[queues]"), "not 62 from 0 to 3"),
-        (SCHEME.replace("[queues - 1]", "[missing]"), r"queue rule three-rows: .*line 13: NameError"),
+        (SCHEME.replace("[queues - 1]", "[missing]"), r"queue rule three-rows: .*line 12: NameError"),
         ("KIND = 'x'", "a topology needs KIND, a class Parameters"),
         ("WORKLOADS = {'a': '/nothing.cdf'}", r'WORKLOADS\["a"\]: there is no file /nothing.cdf'),
         ("WORKLOADS = 3", "WORKLOADS must map names to .cdf files, not int"),
@@ -144,3 +147,18 @@ def test_a_wrong_plugin_is_answered_with_the_place_and_leaves_nothing(
     assert list(SCHEMES) == known
     assert not plugins.LOADED
     assert plugins.VARIABLE not in os.environ
+
+
+def test_the_page_names_all_that_a_plugin_may_import() -> None:
+    section = PAGE.read_text().partition("## What a plugin may import\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(plugin.__all__)
+
+
+def test_a_plugin_with_the_names_of_before__learns_the_new_one(tmp_path: Path) -> None:
+    """The folders of the tree must not be on the path, as for the command."""
+    old = saved(tmp_path, "old.py", "from policy import controls\n")
+    argv = [sys.executable, "-P", "-m", "sluice", "run", "demo", "--plugin", str(old)]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "import from sluice.plugin" in done.stderr

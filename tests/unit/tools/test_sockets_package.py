@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from policy.version import VERSION
+from sluice.policy.version import VERSION
 from tools import sockets_package
 
 ALONE = """
@@ -38,7 +38,7 @@ def test_the_modules_import_nothing_but_themselves_and_the_standard_library(tmp_
 
 def test_no_module_names_this_project() -> None:
     for name, text in sockets_package.modules().items():
-        assert not re.search(r"^\s*(from|import) (policy|hostagent|runtime)\b", text, re.MULTILINE), name
+        assert not re.search(r"^\s*(from|import) sluice\b", text, re.MULTILINE), name
 
 
 def test_every_module_is_in_the_wheel() -> None:

@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
-import topologies
-from dataplane.port_settings import PortSettings
-from policy.agents import (
+from sluice import topologies
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.agents import (
     NO_SETTINGS,
     AgentSettings,
     QueueCounters,
     heartbeat_document,
     heartbeat_from,
 )
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import write
-from policy.errors import FieldError, SluiceError
-from policy.graph import Topology
-from policy.schemes import SCHEMES
-from policy.validity import NO_DELAYS, MachineStatus
-from runtime.command import CommandFailed
-from runtime.machine_load import Ticks
-from topologies.commands import switches as commands
-from topologies.machine_watch import MachineWatch
-from topologies.port_agent import PortAgent, last_behaviour
-from topologies.settings import Settings, write_json
+from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.desired import Policy
+from sluice.policy.entries import write
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.graph import Topology
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.validity import NO_DELAYS, MachineStatus
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.machine_load import Ticks
+from sluice.topologies.commands import switches as commands
+from sluice.topologies.machine_watch import MachineWatch
+from sluice.topologies.port_agent import PortAgent, last_behaviour
+from sluice.topologies.settings import Settings, write_json
 
 
 @dataclass

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import FieldError, SluiceError
-from policy.traces import Trace
-from policy.workload import Workload
 from sluice.cli import main
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.traces import Trace
+from sluice.policy.workload import Workload
 from sluice.runs.files import (
     SCENARIOS,
     load_cdf,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.fabrics import SIMULATOR
 from sluice.cli import main
+from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.folder import SWEEP, describe, entry_of
 from sluice.sweep import Point
 from sluice.sweep.progress import SweepProgress, sweep_file
@@ -51,8 +51,8 @@ def test_top__a_sweep_counts_its_points(
     with sweep_file(folder, POINTS, SIMULATOR) as file:
         file.report(SweepProgress(2, 1, 0, {}, 30.0))
         assert main(["top", "--once", str(folder)]) == 0
-    during = "".join(capsys.readouterr().out.splitlines())
-    assert "dctcp, pias on the simulator, 50%, 1/2 points, about 30 s left" in during
+    during = "".join(capsys.readouterr().out.split())
+    assert "dctcp,piasonthesimulator,50%,1/2points,about30sleft" in during
     assert main(["top", "--once", str(folder)]) == 0
     assert "sweep, 0 of 2 points done" in "".join(capsys.readouterr().out.splitlines())
 
