@@ -46,8 +46,8 @@ from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
 from sluice.controller.sharing import SharedLeadership
 from sluice.controller.survey import Survey
-from sluice.policy.graph import Topology
-from sluice.policy.sightings import SeenHost
+from sluice.policy.network.description import SeenHost
+from sluice.policy.network.graph import Topology
 from sluice.policy.units import NS_PER_S
 from sluice.store.parts import NETWORK
 from sluice.store.totals import add_counts

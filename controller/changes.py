@@ -18,7 +18,7 @@ from sluice.controller.conduct import Treated, conduct_rules, limit_meters
 from sluice.controller.pipeline import map_rule, urgency_rules
 from sluice.controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.policy import tags
-from sluice.policy.queue_map import QueueMap
+from sluice.policy.schema.desired import QueueMap
 
 
 @dataclass(frozen=True)

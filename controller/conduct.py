@@ -25,7 +25,7 @@ from sluice.controller.rules import (
 )
 from sluice.controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on, port_number
 from sluice.policy import tags
-from sluice.policy.sanctions import Treatment
+from sluice.policy.policing.limits import Treatment
 
 _NEIGHBOUR_DISCOVERY = (135, 136)
 """Types of ICMPv6: neighbour solicitation and advertisement."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sluice.controller.leadership import LeaseStatus
     from sluice.controller.network import Description
     from sluice.controller.state import Desired
-    from sluice.policy.graph import Topology
-    from sluice.policy.urgency import UrgencyReport
+    from sluice.policy.network.graph import Topology
+    from sluice.policy.policing.belief import UrgencyReport
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 

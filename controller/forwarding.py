@@ -31,7 +31,7 @@ from sluice.controller.tables import (
     match_on,
     port_and_code,
 )
-from sluice.policy.graph import Topology, Unknown
+from sluice.policy.network.graph import Topology, Unknown
 
 GROUP_SPACE = 0x51CE << 16
 """Numbers of Sluice's groups begin here, so that others on the same switch can have theirs."""

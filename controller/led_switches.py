@@ -22,10 +22,10 @@ from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import Session
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.graph import Topology
-from sluice.policy.sanctions import Demoted
-from sluice.policy.sightings import SeenHost
-from sluice.policy.urgency import UrgencyReport
+from sluice.policy.network.description import SeenHost
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.limits import Demoted
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sluice.controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
-from sluice.policy.graph import Topology
-from sluice.policy.network import Network
-from sluice.policy.network_discovered import discovered
-from sluice.policy.network_realised import Finding, Realisation, realise
-from sluice.policy.sightings import OWN_PORT, PortAt, SeenHost, SeenSwitch, Sightings
+from sluice.policy.network.description import (
+    OWN_PORT,
+    Network,
+    PortAt,
+    SeenHost,
+    SeenSwitch,
+    Sightings,
+    discovered,
+)
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import Finding, Realisation, realise
 
 S = 1_000_000_000
 ANNOUNCE_NS, FIRST_ANNOUNCE_NS = 5 * S, S // 4

@@ -51,9 +51,8 @@ from sluice.controller.tables import (
     port_number,
 )
 from sluice.policy import tags
-from sluice.policy.graph import Topology
-from sluice.policy.ingress_groups import TRUNKS, ingress_groups
-from sluice.policy.queue_map import QueueMap
+from sluice.policy.network.graph import TRUNKS, Topology, ingress_groups
+from sluice.policy.schema.desired import QueueMap
 
 _FIN = 0x001
 

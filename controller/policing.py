@@ -22,13 +22,21 @@ from sluice.controller.conduct import Treated
 from sluice.controller.counts import FlowCounts, Ints
 from sluice.controller.urgency import ALL_URGENT, Urgency
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.framing import MSS_BYTES
-from sluice.policy.graph import Port
-from sluice.policy.sanctions import Conduct, Demoted, Treatment
-from sluice.policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
-from sluice.policy.thresholds import SlidingCounts, growth
-from sluice.policy.urgency import NOTHING, Explained
+from sluice.policy.network.graph import Port
+from sluice.policy.policing.belief import NOTHING, Explained
+from sluice.policy.policing.limits import (
+    Breach,
+    Conduct,
+    Demoted,
+    Treatment,
+    breach,
+    limits_bytes,
+    payload_bytes,
+    suspicion,
+)
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.adaptation import SlidingCounts, growth
+from sluice.policy.units import MSS_BYTES
 
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from sluice.controller.changes import Remap, remap
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Port
-from sluice.policy.queue_map import QueueMap, queue_map
+from sluice.policy.network.graph import Port
+from sluice.policy.schema.desired import Policy, QueueMap, queue_map
 
 
 @dataclass(frozen=True)

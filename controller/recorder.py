@@ -29,12 +29,12 @@ from sluice.controller.rollout import Rollout
 from sluice.controller.state import Desired
 from sluice.controller.tenures import Tenure, Waiting, fenced, next_batch
 from sluice.controller.writes import Call, P, Row, Rows, Write
-from sluice.policy.agents import programmed_ports
-from sluice.policy.desired import Policy
 from sluice.policy.errors import EnvironmentLacking, FieldError
-from sluice.policy.framing import MSS_BYTES
-from sluice.policy.graph import Topology
-from sluice.policy.urgency import UrgencyReport
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import MSS_BYTES
+from sluice.policy.wire.agents import programmed_ports
 from sluice.store import desired, lease, networks, observed, parts
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store

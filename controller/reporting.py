@@ -16,7 +16,7 @@ from sluice.controller.policing import Restored, UrgencyBudgeted, Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.sanctions import Demoted
+from sluice.policy.policing.limits import Demoted
 from sluice.store import desired as desired_rows
 from sluice.store import networks, observed, sanctions
 from sluice.store.observed import PortSample, ThresholdChange

@@ -10,7 +10,7 @@ import logging
 
 from sqlalchemy import Engine
 
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from sluice.store import desired
 from sluice.store.observed import add_event, all_switches
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.controller import END_SIGNALS
-from sluice.policy.entries import entry
 from sluice.policy.errors import FieldError
-from sluice.policy.kinds import Flag
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag
 from sluice.runtime.notify import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl

@@ -44,14 +44,13 @@ from sluice.controller.policing import (
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
 from sluice.controller.urgency import urgency_by_port
-from sluice.policy.adaptation import Adaptation, PortCounters, edges_of
-from sluice.policy.desired import Policy
-from sluice.policy.framing import MSS_BYTES
-from sluice.policy.graph import Topology
-from sluice.policy.ingress_groups import ingress_groups
-from sluice.policy.sanctions import Treatment
+from sluice.policy.network.graph import Topology, ingress_groups
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import ThresholdRule
-from sluice.policy.urgency import UrgencyReport
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, edges_of
+from sluice.policy.units import MSS_BYTES
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS

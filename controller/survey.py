@@ -16,7 +16,7 @@ from sluice.controller.events import EventNetwork
 from sluice.controller.network import NetworkKeeper
 from sluice.controller.openflow import Neighbour, PortDescription, PortStatus, Role
 from sluice.controller.reporting import Reporter
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 
 PortAnswer: TypeAlias = PortDescription | PortStatus | Neighbour
 

@@ -22,9 +22,9 @@ from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.agents import QueueCounters
 from sluice.policy.errors import SluiceError
-from sluice.policy.validity import DELAYS, NO_DELAYS
+from sluice.policy.figures.validity import DELAYS, NO_DELAYS
+from sluice.policy.wire.agents import QueueCounters
 
 _STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
 """Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""

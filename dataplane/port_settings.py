@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.policy.errors import FieldError
-from sluice.policy.marking import PHANTOM_PERCENT, MarkBy, last_mark_bytes
+from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, last_mark_bytes
 
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""

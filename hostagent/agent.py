@@ -34,10 +34,10 @@ from sluice.hostagent.spool import Spool
 from sluice.hostagent.tagger import HostTagger
 from sluice.hostagent.traffic import Traffic, Transport
 from sluice.hostagent.watch import FlowWatch
-from sluice.policy.agents import AgentSettings, HostHeartbeat, reason
-from sluice.policy.schedule import Schedule
 from sluice.policy.units import NS_PER_MS, NS_PER_S
 from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, reason
+from sluice.policy.wire.records import Schedule
 from sluice.runtime.agent_identity import identity_for
 from sluice.runtime.certificates import Holder
 from sluice.runtime.http_client import HttpClient

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from sluice.hostagent.records import AGENT_DOWN, to_json, unfinished
 from sluice.policy.errors import FieldError
-from sluice.policy.records import FlowRecord
-from sluice.policy.schedule import Schedule
+from sluice.policy.wire.records import FlowRecord, Schedule
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from sluice.dataplane.link_queues import CLASSES
 from sluice.dataplane.queue_counters import Kind, queue_counters
-from sluice.policy.host_state import LinkCounters, LinkQueue
 from sluice.policy.units import BITS_PER_BYTE
+from sluice.policy.wire.agents import LinkCounters, LinkQueue
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from sluice.hostagent import tcp
 from sluice.hostagent.loop import READ, Loop
 from sluice.hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice, machine_number
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.framing import MSS_BYTES
+from sluice.policy.units import MSS_BYTES
 from sluice.runtime.identity import boot
 
 log = logging.getLogger(__name__)

@@ -7,17 +7,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sluice.policy.records import (
+from sluice.policy.units import NS_PER_S, NS_PER_US
+from sluice.policy.wire.records import (
     BACKGROUND,
     FINISHED,
     MAX_REASON,
     SCHEDULED,
     UNFINISHED,
     FlowRecord,
+    ScheduledFlow,
     size_class,
 )
-from sluice.policy.schedule import ScheduledFlow
-from sluice.policy.units import NS_PER_S, NS_PER_US
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"

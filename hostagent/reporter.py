@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 
 from sluice.hostagent.courier import Delivery
-from sluice.policy.agents import AgentSettings, HostHeartbeat, heartbeat_document
-from sluice.policy.entries import read
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_document
 from sluice.runtime.agent_identity import Identity, problem_of
 from sluice.runtime.http_client import HttpClient, ServerAway
 

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Protocol
 
 from sluice.hostagent.tcp import TcpInfo
-from sluice.policy.host_state import RunningFlow
-from sluice.policy.schedule import ScheduledFlow
 from sluice.policy.units import NS_PER_S, US_PER_S
+from sluice.policy.wire.agents import RunningFlow
+from sluice.policy.wire.records import ScheduledFlow
 
 MOST_SHOWN = 20
 """A heartbeat holds at most this many flows, those that began first."""

@@ -29,11 +29,10 @@ from sluice.hostagent.records import QUENCHED, failed, finished, with_size
 from sluice.hostagent.running import running_flow
 from sluice.hostagent.sockets import Phase
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
-from sluice.policy.host_state import RunningFlow
-from sluice.policy.records import FlowRecord
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.figures.validity import DELAYS, delay_class
 from sluice.policy.units import NS_PER_MS, NS_PER_US
-from sluice.policy.validity import DELAYS, delay_class
+from sluice.policy.wire.agents import RunningFlow
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluice.policy.entries import entry
 from sluice.policy.errors import FieldError
-from sluice.policy.kinds import Choice, Flag, Number, Text
-from sluice.policy.names import AGENT, INTERFACE
+from sluice.policy.schema.entries import AGENT, INTERFACE, entry
+from sluice.policy.schema.kinds import Choice, Flag, Number, Text
 from sluice.runtime.notify import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress

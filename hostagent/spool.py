@@ -31,7 +31,7 @@ from pathlib import Path
 from sluice.hostagent.cursor import Cursor, Position
 from sluice.hostagent.overflow import MOST_LINES, Overflow
 from sluice.hostagent.records import id_of, to_json
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from sluice.dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
 from sluice.hostagent.burst import tag_burst_bytes
 from sluice.hostagent.link import HostLink
 from sluice.policy import tags
-from sluice.policy.agents import HostSettings
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.foreign import ForeignDscp
+from sluice.policy.wire.agents import ForeignDscp, HostSettings
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,9 @@ from sluice.hostagent.loop import Loop
 from sluice.hostagent.records import RESTARTED, RUN_ENDED, unfinished
 from sluice.hostagent.sender import ActiveFlow, Sender
 from sluice.hostagent.spool import Spool
-from sluice.policy.records import FINISHED, FlowRecord
-from sluice.policy.schedule import Schedule
+from sluice.policy.figures.validity import DELAYS, delay_class
 from sluice.policy.units import NS_PER_S
-from sluice.policy.validity import DELAYS, delay_class
+from sluice.policy.wire.records import FINISHED, FlowRecord, Schedule
 
 log = logging.getLogger(__name__)
 

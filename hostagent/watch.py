@@ -19,11 +19,11 @@ from typing import Any
 from sluice.dataplane.watch import Connection, Watch
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.wire import PORT
-from sluice.policy.agents import LivingConnection, WatchStatus, reason
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.units import NS_PER_S
+from sluice.policy.wire.agents import LivingConnection, WatchStatus, reason
+from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
 from sluice.runtime.identity import boot
 
 log = logging.getLogger(__name__)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from sluice.policy.desired import Policy
+from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
-from sluice.policy.needs import Need
+from sluice.policy.schema.desired import Policy
 
 TESTBED = "testbed"
 SIMULATOR = "simulator"

@@ -23,8 +23,8 @@ from typing import Any
 
 from cryptography import x509
 
-from sluice.policy.enrolment import Token
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.wire.access import Token
 from sluice.runtime.certificates import (
     Holder,
     client_context,

@@ -27,7 +27,7 @@ from typing import Any
 
 from sluice.policy import tags
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.links import Links
+from sluice.policy.network.graph import Links
 from sluice.policy.schemes import SCHEMES, Scheme
 from sluice.runtime.paths import is_file
 
@@ -182,7 +182,7 @@ def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
 
 def _check(source: str, scheme: Scheme) -> None:
     """Check that the scheme's defaults make a policy, and that its queue rule has a queue for each tag."""
-    from sluice.policy.desired import Policy
+    from sluice.policy.schema.desired import Policy
 
     rule = scheme.queue_rule
     if not rule.allows(scheme.queues):

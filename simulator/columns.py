@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy.units import PS_PER_S, PS_PER_US
-from sluice.policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
 from sluice.simulator.taps import Columns
 
 

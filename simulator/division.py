@@ -13,13 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
-from sluice.policy.explicit import ExplicitWorkload
-from sluice.policy.framing import FRAME_BYTES
-from sluice.policy.graph import Port, Topology
-from sluice.policy.needs import Need
-from sluice.policy.scenario import Scenario
-from sluice.policy.scenario_tables import TcpVariant
-from sluice.policy.units import NS_PER_S
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.units import FRAME_BYTES, NS_PER_S
+from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.scenario import Scenario, TcpVariant
 from sluice.simulator.paths import Paths
 
 LEAST_FRAMES = 200

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sluice.policy.framing import FRAME_BYTES
-from sluice.policy.graph import Port, Topology
-from sluice.policy.ingress_groups import ingress_groups
-from sluice.policy.units import PS_PER_NS, PS_PER_S
+from sluice.policy.network.graph import Port, Topology, ingress_groups
+from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division
 

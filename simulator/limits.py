@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from sluice.policy.desired import Policy
+from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
-from sluice.policy.needs import Need
-from sluice.policy.scenario import Scenario
-from sluice.policy.scenario_tables import SPRAYS
+from sluice.policy.schema.desired import Policy
+from sluice.policy.workload.scenario import SPRAYS, Scenario
 
 
 def check_scenario(scenario: Scenario) -> None:

@@ -12,14 +12,12 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Port, Topology
-from sluice.policy.ingress_groups import INGRESS_GROUPS
-from sluice.policy.needs import Need
-from sluice.policy.queue_map import QueueMap, host_queue_map
-from sluice.policy.scenario import Scenario
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import INGRESS_GROUPS, Port, Topology
+from sluice.policy.schema.desired import Policy, QueueMap, host_queue_map
 from sluice.policy.units import PS_PER_S
-from sluice.policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
 from sluice.simulator import _fabric
 from sluice.simulator.columns import fabric_columns
 from sluice.simulator.layout import on_link

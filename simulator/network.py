@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario
-from sluice.policy.scenario_tables import SPRAYS
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.scenario import SPRAYS, Scenario
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division, whole
 from sluice.simulator.layout import Layout, MakePort, lay_out, near_ps

@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sluice.policy.adaptation import Adaptation, PortCounters
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.ingress_groups import INGRESS_GROUPS
-from sluice.policy.queue_map import host_queue_map, queue_map
+from sluice.policy.network.graph import INGRESS_GROUPS, Topology
+from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.policy.units import PS_PER_NS, PS_PER_S
 from sluice.simulator import _fabric
 from sluice.simulator.layout import Layout

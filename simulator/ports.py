@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from sluice.policy.desired import Policy
-from sluice.policy.emulation import HOST_BURST_BYTES, least_class_rate_bps, port_burst_bytes
-from sluice.policy.graph import Port
-from sluice.policy.marking import PHANTOM_PERCENT, PortMarking, last_mark_bytes
-from sluice.policy.needs import Need
-from sluice.policy.scenario_tables import SimulatorSettings
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Port
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import QueueRule
+from sluice.policy.schemes.ports import (
+    HOST_BURST_BYTES,
+    PHANTOM_PERCENT,
+    PortMarking,
+    last_mark_bytes,
+    least_class_rate_bps,
+    port_burst_bytes,
+)
+from sluice.policy.workload.scenario import SimulatorSettings
 from sluice.simulator import _fabric
 from sluice.simulator.layout import MakePort
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sluice.policy.errors import EnvironmentLacking, SluiceError
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario, scheduled_batches
-from sluice.policy.scenario_tables import TcpVariant
+from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_MS, PS_PER_S
-from sluice.policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.columns import fabric_columns
 from sluice.simulator.division import divide

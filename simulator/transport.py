@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from sluice.policy.desired import Policy
-from sluice.policy.scenario import Scenario
-from sluice.policy.scenario_tables import TcpVariant
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import Marking, Scheme
 from sluice.policy.units import PS_PER_NS, PS_PER_US
+from sluice.policy.workload.scenario import Scenario, TcpVariant
 from sluice.simulator import _fabric
 
 ALPHA_ONE_Q20 = 1 << 20

@@ -87,7 +87,7 @@ def schemes() -> list[str]:
 
 def policy_keys() -> list[str]:
     """Return the start of a setting for each key of a policy, and the settings of the scheme."""
-    from sluice.policy.fields import POLICY_FIELDS
+    from sluice.policy.schema.fields import POLICY_FIELDS
 
     return [*(f"{field.name}=" for field in POLICY_FIELDS), *(f"scheme={name}" for name in schemes())]
 

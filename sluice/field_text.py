@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.policy.field_entry import Draft
-from sluice.policy.fields import POLICY_FIELDS, Override
+from sluice.policy.schema.field_kinds import Draft
+from sluice.policy.schema.fields import POLICY_FIELDS, Override
 from sluice.policy.schemes import scheme_named
 
 NONE = "–"

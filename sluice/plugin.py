@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 from sluice.policy import controls, tags
-from sluice.policy.entries import entry
-from sluice.policy.graph import Topology, host, switch
-from sluice.policy.kinds import Choice, Duration, Flag, Number, Rate, Size, Whole
-from sluice.policy.links import Links
-from sluice.policy.marking import MarkBy
-from sluice.policy.needs import Need
-from sluice.policy.queue_rules import QueueMap, QueueRule, demotion_levels, merged_map, urgency_levels
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Links, Topology, host, switch
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Choice, Duration, Flag, Number, Rate, Size, Whole
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import MarkBy
+from sluice.policy.schemes.queues import QueueMap, QueueRule, demotion_levels, merged_map, urgency_levels
 from sluice.policy.schemes.scheme import Marking, Scheme, ThresholdRule
 from sluice.topologies.wiring import core_link, host_link
 

@@ -13,8 +13,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from sluice.policy.figures.scoreboard import BETTER, WORSE
 from sluice.policy.schemes import scheme_named
-from sluice.policy.scoreboard import BETTER, WORSE
 from sluice.policy.units import US_PER_S
 from sluice.report.numbers import time_text
 from sluice.terminal import console

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sluice.completion import completed, testbeds
 from sluice.policy.errors import FieldError, SluiceError, guess, shortened
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from sluice.runtime.wait import patient, wait_until
 from sluice.topologies.processes import translate
 from sluice.topologies.settings import Settings, load_start, read_json

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
-from sluice.policy.records import TRAFFIC
+from sluice.policy.wire.records import TRAFFIC
 from sluice.store.connections import reading
 from sluice.store.schema import flows
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, desc, func, select
 
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 from sluice.store.audit import Author, note_change
 from sluice.store.connections import reading
 from sluice.store.dialect import insert_for

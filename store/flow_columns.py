@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, Select, func, select
 
-from sluice.policy.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
 from sluice.store.connections import reading
 from sluice.store.flow_list import newest_after
 from sluice.store.flow_pack import packed

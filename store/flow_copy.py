@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
-from sluice.policy.entries import entries
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.entries import entries
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.order import lock_key
 from sluice.store.partitions import TAKEN_NUMBERS, make_needed, note_unbroken
 from sluice.store.schema import flow_ids, flows

@@ -12,8 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, func, select
 
-from sluice.policy.entries import entries
-from sluice.policy.records import (
+from sluice.policy.schema.entries import entries
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import (
     ALL,
     FINISHED,
     SCHEDULED,
@@ -22,7 +23,6 @@ from sluice.policy.records import (
     WATCHED,
     FlowRecord,
 )
-from sluice.policy.units import US_PER_S
 from sluice.store.bulk import insert_rows
 from sluice.store.connections import reading
 from sluice.store.flow_columns import known_scheme

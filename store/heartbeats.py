@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, TextClause, func, select, text, update
 
-from sluice.policy.agents import Heartbeat
-from sluice.policy.entries import write
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import Heartbeat
 from sluice.store.ages import age_s
 from sluice.store.connections import reading
 from sluice.store.schema import agents, policies

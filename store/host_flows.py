@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
-from sluice.policy.records import ALL, TRAFFIC
+from sluice.policy.wire.records import ALL, TRAFFIC
 from sluice.store.connections import reading
 from sluice.store.flow_columns import FIGURES, FlowColumns
 from sluice.store.flow_list import MOST_SEARCHED, received_at, sequence_ends

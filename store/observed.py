@@ -10,15 +10,15 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
-from sluice.policy.agents import (
+from sluice.policy.errors import FieldError
+from sluice.policy.policing.belief import FRESH_S, UrgencyReport
+from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
     HostHeartbeat,
     SimulatorHeartbeat,
     heartbeat_from,
 )
-from sluice.policy.errors import FieldError
-from sluice.policy.urgency import FRESH_S, UrgencyReport
 from sluice.store.ages import age_s
 from sluice.store.connections import reading
 from sluice.store.dialect import insert_for

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, delete, select
 
-from sluice.policy.sanctions import Demoted
+from sluice.policy.policing.limits import Demoted
 from sluice.store.connections import reading
 from sluice.store.dialect import insert_for
 from sluice.store.schema import sanctions

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
-from sluice.policy.records import SIZE_CLASSES
-from sluice.policy.scoreboard import Applied, Period, ScoredFlows
+from sluice.policy.figures.scoreboard import Applied, Period, ScoredFlows
 from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.store.connections import reading
 from sluice.store.desired import policy_history
 from sluice.store.schema import flows

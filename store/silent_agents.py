@@ -7,7 +7,7 @@ import time
 
 from sqlalchemy import Engine, delete
 
-from sluice.policy.agents import SimulatorHeartbeat, programmed_ports
+from sluice.policy.wire.agents import SimulatorHeartbeat, programmed_ports
 from sluice.store.certificates import newest_certificates
 from sluice.store.desired import current_topology
 from sluice.store.observed import AgentRow, add_event, all_agents

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Engine, select
 
-from sluice.policy.measured_traffic import MeasuredFlows
-from sluice.policy.records import ALL, TRAFFIC
+from sluice.policy.thresholds.static import MeasuredFlows
 from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, TRAFFIC
 from sluice.store.connections import reading
 from sluice.store.schema import flows
 

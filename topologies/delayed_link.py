@@ -7,7 +7,7 @@ from typing import Any
 
 from mininet.link import Link
 
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.runtime.command import run
 from sluice.topologies.commands import delays
 

@@ -18,7 +18,7 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 from mininet.topo import Topo
 
-from sluice.policy.graph import Host, Port, Topology
+from sluice.policy.network.graph import Host, Port, Topology
 from sluice.runtime.command import run
 from sluice.topologies.commands import hosts, switches
 from sluice.topologies.commands.command import Command

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sluice.policy.errors import FieldError, shortened
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 
 KEY = "down"
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from sluice.policy.entries import entry
-from sluice.policy.graph import Port, Switch, Topology, host, switch
-from sluice.policy.kinds import Whole
-from sluice.policy.links import Links
+from sluice.policy.network.graph import Links, Port, Switch, Topology, host, switch
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Whole
 from sluice.topologies.wiring import core_link, host_link
 
 KIND = "fat-tree"

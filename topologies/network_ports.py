@@ -7,9 +7,9 @@ import logging
 import time
 from dataclasses import replace
 
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.graph import Port, Topology
-from sluice.policy.overrides import name_port
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.field_kinds import name_port
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.topologies.own_ports import OwnPorts

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sluice.policy.graph import Port, Topology
+from sluice.policy.network.graph import Port, Topology
 from sluice.topologies.commands.switches import queues
 from sluice.topologies.real_port import own_burst_bytes
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.agents import AgentSettings, PortHeartbeat
-from sluice.policy.behaviour import PortBehaviour
 from sluice.policy.captures import CaptureOrder
-from sluice.policy.entries import read, write
 from sluice.policy.errors import SluiceError
-from sluice.policy.graph import Port, Topology
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import read, write
 from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.notify import Notifier

@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluice.policy.entries import entry
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.kinds import Flag, Text
-from sluice.policy.names import AGENT
+from sluice.policy.schema.entries import AGENT, entry
+from sluice.policy.schema.kinds import Flag, Text
 from sluice.runtime.notify import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress

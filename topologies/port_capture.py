@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from sluice.policy.captures import SNAP_BYTES, CaptureOrder, CaptureResult
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.runtime.process import obey_parent
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ import json
 import logging
 from dataclasses import dataclass
 
-from sluice.policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
 from sluice.policy.captures import CaptureResult
-from sluice.policy.entries import read, write
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read, write
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, heartbeat_document
 from sluice.runtime.agent_identity import Identity, identity_for, problem_of
 from sluice.runtime.certificates import Holder
 from sluice.runtime.http_client import HttpClient, ServerAway

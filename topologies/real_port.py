@@ -16,7 +16,7 @@ import struct
 from collections.abc import Sequence
 
 from sluice.dataplane import flow_queues
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.runtime.command import run
 from sluice.topologies.commands.switches import min_rates_bps
 

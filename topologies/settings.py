@@ -11,12 +11,12 @@ from typing import Any
 
 from sluice.dataplane.flow_queues import SUB_QUEUES
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.agents import PortHeartbeat
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.entries import read
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Port, Topology
-from sluice.policy.overrides import name_port
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import read
+from sluice.policy.schema.field_kinds import name_port
+from sluice.policy.wire.agents import PortHeartbeat
 from sluice.runtime.settings.kinds import WebAddress
 from sluice.topologies.entering import names_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from sluice.policy.tags import TAG_COUNT
 from sluice.topologies.commands.command import Command
 

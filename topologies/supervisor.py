@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from sluice.runtime import priority
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.priority import Priority

@@ -22,13 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from sluice.policy.agents import PortHeartbeat, QueueCounters
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.entries import write
 from sluice.policy.errors import EnvironmentLacking, SluiceError
-from sluice.policy.graph import Topology
-from sluice.policy.marking import DEFAULT_BUFFER_BYTES
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import write
+from sluice.policy.schemes.ports import DEFAULT_BUFFER_BYTES
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
+from sluice.policy.wire.agents import PortHeartbeat, QueueCounters
 from sluice.runtime.command import run
 from sluice.runtime.priority import Priority
 from sluice.runtime.process import spawn

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sluice.dataplane import build
-from sluice.policy.framing import FRAME_BYTES
-from sluice.policy.graph import Topology
-from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, NS_PER_S
 
 SOURCE = Path(__file__).with_suffix(".c")
 _PART = 10

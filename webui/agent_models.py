@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.agents import AgentSettings
+from sluice.policy.wire.agents import AgentSettings
 from sluice.webui.capture_models import CaptureOrderModel
 from sluice.webui.contracts import model_of
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from flask import request
 
-from sluice.policy.access import CHANGE, OWNER, allows
 from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.wire.access import CHANGE, OWNER, allows
 from sluice.store import tokens
 from sluice.webui.errors import ApiError
 from sluice.webui.services import services

@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 
-from sluice.policy.enrolment import AGENT_LIFE_S
 from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.wire.access import AGENT_LIFE_S
 from sluice.runtime.certificates import (
     SERVER_NAME,
     Holder,

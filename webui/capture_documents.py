@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import PortHeartbeat
 from sluice.policy.captures import SNAP_BYTES
 from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store.ages import age_s
 from sluice.store.captures import LATE, Capture
 from sluice.store.desired import current_topology

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import HostHeartbeat
-from sluice.policy.entries import write
-from sluice.policy.records import WATCHED
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.policy.wire.records import WATCHED
 from sluice.store.flows import newest_flows
 
 MOST_LIVING, MOST_ENDED = 50, 20

@@ -10,14 +10,20 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import Heartbeat, HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
-from sluice.policy.desired import Policy
-from sluice.policy.entries import Entry, write
 from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
-from sluice.policy.fields import scheme_fields
-from sluice.policy.graph import Topology
-from sluice.policy.records import TRAFFIC
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import Entry, write
+from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schemes import Scheme
+from sluice.policy.wire.agents import (
+    Heartbeat,
+    HostHeartbeat,
+    PortHeartbeat,
+    SimulatorHeartbeat,
+    programmed_ports,
+)
+from sluice.policy.wire.records import TRAFFIC
 from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from sluice.store.failures import last_failure

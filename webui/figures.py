@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sluice.policy.metrics import distribution
-from sluice.policy.records import SIZE_CLASSES
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.store.flow_columns import FlowColumns
 from sluice.store.observed import PortSample, ThresholdChange
 

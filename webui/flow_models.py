@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.agents import LivingConnection
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
 from sluice.webui.contracts import model_of
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import NO_SETTINGS, AgentSettings, Heartbeat
-from sluice.policy.entries import write
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat
 from sluice.store.desired import policy_in_force
 from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
 from sluice.webui.together import Together

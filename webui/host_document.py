@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from sluice.policy.agents import HostHeartbeat
-from sluice.policy.entries import write
-from sluice.policy.graph import Topology
-from sluice.policy.metrics import distribution
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat
 from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.flow_list import find_flows

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.host_state import LinkCounters, RunningFlow
+from sluice.policy.wire.agents import LinkCounters, RunningFlow
 from sluice.webui.contracts import model_of
 from sluice.webui.fct_models import DistributionModel
 from sluice.webui.flow_models import FlowModel

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from flask import request
 from sqlalchemy import Engine
 
-from sluice.policy.agents import LivingConnection
-from sluice.policy.enrolment import KINDS
-from sluice.policy.lines import line_of
-from sluice.policy.records import FlowRecord
+from sluice.policy.errors import line_of
+from sluice.policy.wire.access import KINDS
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.certificates import Holder, holder_of
 from sluice.store.certificates import find_certificate
 from sluice.store.flows import Conflict

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.flows import Added, add_batches
 from sluice.webui.durable import Durable
 from sluice.webui.known_network import KnownNetwork

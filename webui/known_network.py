@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 from sqlalchemy import Engine
 
-from sluice.policy.agents import HostHeartbeat
-from sluice.policy.graph import Topology
-from sluice.policy.ideal import IdealTimes
-from sluice.policy.records import WATCHED, FlowRecord
+from sluice.policy.figures.metrics import IdealTimes
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.observed import all_agents

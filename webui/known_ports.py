@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sluice.policy.errors import guess
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from sluice.webui.errors import ApiError
 
 

@@ -22,8 +22,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
-from sluice.policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
 from sluice.policy.alerts import State
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
 from sluice.store import ages
 from sluice.store.alerts import all_alerts, waiting_messages
 from sluice.store.desired import current_topology, policy_in_force

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.fields import PolicyFields
+from sluice.policy.schema.fields import PolicyFields
 from sluice.webui.capture_models import CaptureModel
 from sluice.webui.contracts import model_of
 

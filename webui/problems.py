@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import HostHeartbeat, PortHeartbeat
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
-from sluice.policy.network_discovered import discovered
-from sluice.policy.network_realised import Finding, realise
-from sluice.policy.sightings import Sightings
+from sluice.policy.network.description import Sightings, discovered
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import Finding, realise
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
 from sluice.store.ages import last_step
 from sluice.store.desired import current_policy, current_version, policy_in_force
 from sluice.store.failures import last_failure

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sluice.policy.records import TRAFFIC
-from sluice.policy.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
+from sluice.policy.wire.records import TRAFFIC
 from sluice.store.observed import simulation
 from sluice.store.scored import LATE_S, applied_versions, scored_flows
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from sluice.policy.alert_rules import DEFAULT_RULES, RULES, AlertRule, rule_problems
-from sluice.policy.enrolment import AGENT_LIFE_S
-from sluice.policy.entries import entry
 from sluice.policy.errors import EnvironmentLacking, FieldError
-from sluice.policy.kinds import Flag, ListOf, Whole
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, ListOf, Whole
+from sluice.policy.wire.access import AGENT_LIFE_S
 from sluice.runtime.notify import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (

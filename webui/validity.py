@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import PortHeartbeat, SimulatorHeartbeat
-from sluice.policy.validity import CLOCK, Flaw, flaws
+from sluice.policy.figures.validity import CLOCK, Flaw, flaws
+from sluice.policy.wire.agents import PortHeartbeat, SimulatorHeartbeat
 from sluice.store.ages import last_step
 from sluice.store.observed import AgentRow, all_agents
 from sluice.webui.documents import is_alive

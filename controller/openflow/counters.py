@@ -25,7 +25,7 @@ from sluice.controller.openflow.entries import (
 )
 from sluice.controller.openflow.frames import ProtocolViolation, u16
 from sluice.policy import tags
-from sluice.policy.ingress_groups import INGRESS_GROUPS
+from sluice.policy.network.graph import INGRESS_GROUPS
 
 _Unsigned: TypeAlias = npt.NDArray[np.uint64]
 

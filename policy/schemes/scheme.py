@@ -6,10 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluice.policy.controls import Control
-from sluice.policy.marking import MarkBy
-from sluice.policy.needs import Need
-from sluice.policy.queue_rules import QueueRule
+from sluice.policy.controls import Control, Need
+from sluice.policy.schemes.ports import MarkBy
+from sluice.policy.schemes.queues import QueueRule
 from sluice.policy.units import PACKET_BYTES
 
 __all__ = ["Marking", "QueueRule", "Scheme", "ThresholdRule"]
@@ -25,7 +24,7 @@ class ThresholdRule(StrEnum):
     """Percentiles of the flow sizes that completed at the port in a sliding window (Gutiérrez et al., section 3)."""
     ONLINE = "online"
     """The thresholds with the least mean slowdown for the flows that the port has seen
-    (policy/online_thresholds.py)."""
+    (policy/thresholds/online.py)."""
 
     @property
     def adapts(self) -> bool:

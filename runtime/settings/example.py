@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import textwrap
 
-from sluice.policy.entries import Entry, entries
-from sluice.policy.kinds import ListOf
+from sluice.policy.schema.entries import Entry, entries
+from sluice.policy.schema.kinds import ListOf
 from sluice.runtime.settings.service import Service
 
 _WIDTH = 98

@@ -7,9 +7,9 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from sluice.policy.entries import Entry, entries
 from sluice.policy.errors import FieldError
-from sluice.policy.kinds import Choice, Flag, Kind, ListOf
+from sluice.policy.schema.entries import Entry, entries
+from sluice.policy.schema.kinds import Choice, Flag, Kind, ListOf
 from sluice.runtime.settings.layers import flag_of, only_in_file, typed
 
 

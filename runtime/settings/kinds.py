@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from sluice.policy.kinds import Kind, Schema
+from sluice.policy.schema.kinds import Kind, Schema
 from sluice.runtime.paths import can_name_a_file
 from sluice.runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sluice.policy.entries import REQUIRED, Entry, entries
 from sluice.policy.errors import FieldError, SluiceError, unknown_key
-from sluice.policy.kinds import Flag, Kind, ListOf, Number, Whole
+from sluice.policy.schema.entries import REQUIRED, Entry, entries
+from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, Whole
 from sluice.runtime.settings.kinds import CountOrForEver, SecretFile
 from sluice.runtime.toml import NotToml, read_toml
 

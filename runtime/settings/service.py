@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sluice.policy.entries import entries
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.kinds import ListOf
+from sluice.policy.schema.entries import entries
+from sluice.policy.schema.kinds import ListOf
 from sluice.policy.version import VERSION
 from sluice.runtime.settings.flags import add_flags
 from sluice.runtime.settings.kinds import Outside

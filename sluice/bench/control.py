@@ -29,10 +29,8 @@ from sluice import topologies
 from sluice.bench.switch_messages import entry
 from sluice.controller import openflow
 from sluice.controller.pipeline import ends_rules, map_rules
-from sluice.policy.desired import Override, Policy
-from sluice.policy.graph import Topology
-from sluice.policy.ingress_groups import INGRESS_GROUPS
-from sluice.policy.queue_map import queue_map
+from sluice.policy.network.graph import INGRESS_GROUPS, Topology
+from sluice.policy.schema.desired import Override, Policy, queue_map
 from sluice.runs.process_input import service_argv
 from sluice.runtime.process import die_with_parent, spawn, stop
 from sluice.runtime.wait import wait_until

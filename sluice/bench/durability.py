@@ -16,7 +16,7 @@ import numpy as np
 
 from sluice.hostagent.reporter import DELIVERY_S
 from sluice.hostagent.spool import Spool
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows
 

@@ -19,7 +19,7 @@ from functools import partial
 from rich.table import Table
 from sqlalchemy import Engine
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flow_list import find_flows
 from sluice.store.flows import add_flows

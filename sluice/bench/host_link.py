@@ -19,9 +19,8 @@ from typing import NamedTuple
 from sluice.dataplane.link_queues import ROOT
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import HostLink
-from sluice.policy.desired import Policy
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.queue_map import host_queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map
 from sluice.runtime.command import CommandFailed, run
 
 ROUNDS = 9

@@ -31,11 +31,10 @@ from sluice.bench.tagger import measure_share
 from sluice.bench.throughput import Measured, measure_throughput
 from sluice.dataplane.bench import measure as packet_costs
 from sluice.policy import tags
-from sluice.policy.adaptation import Adaptation, PortCounters
-from sluice.policy.desired import Policy
 from sluice.policy.errors import SluiceError
-from sluice.policy.queue_map import queue_map
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.fabrics import need_root
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows

@@ -32,9 +32,8 @@ from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing import LOW_TAGS
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.queue_map import queue_map
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, queue_map
 
 _COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
 """Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""

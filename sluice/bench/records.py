@@ -23,9 +23,9 @@ import numpy as np
 from sqlalchemy import Engine, func, select, text
 
 from sluice.bench.control import cpu_seconds
-from sluice.policy.entries import entries
 from sluice.policy.errors import SluiceError
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.entries import entries
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.postgres import PostgresServer
 from sluice.store.engine import open_store
 from sluice.store.flows import add_batches, count_records

@@ -16,8 +16,8 @@ from typing import Any
 
 from sluice.bench.played_switch import Switch
 from sluice.bench.switch_lines import Serving
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 
 
 def run(order: Mapping[str, Any]) -> dict[str, Any]:

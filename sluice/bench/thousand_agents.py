@@ -21,8 +21,8 @@ from sluice.bench.deliveries import REQUEST_TIMEOUT_S
 from sluice.bench.heartbeats import idle_heartbeat
 from sluice.bench.ingest import READY_S, web_process
 from sluice.bench.stores import store_url
-from sluice.policy.agents import heartbeat_document
 from sluice.policy.errors import SluiceError
+from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.process import spawn
 

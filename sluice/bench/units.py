@@ -20,7 +20,7 @@ from sluice.bench.deliveries import PATH, Agent
 from sluice.bench.heartbeats import idle_heartbeat
 from sluice.bench.ingest import READY_S
 from sluice.bench.simulator import FABRICS, measure, scaled
-from sluice.policy.agents import heartbeat_document
+from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.process_input import service_argv
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop

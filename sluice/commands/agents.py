@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sluice.commands.arguments import command_parser
-from sluice.policy.entries import read
-from sluice.policy.foreign import ForeignDscp
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.agents import ForeignDscp
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
 

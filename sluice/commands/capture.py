@@ -17,7 +17,7 @@ from pathlib import Path
 from sluice.commands.arguments import command_parser, file, seconds
 from sluice.completion import completed, ports
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
-from sluice.policy.graph import Port, Topology
+from sluice.policy.network.graph import Port, Topology
 from sluice.runs.fabrics import need_root
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until

@@ -24,13 +24,13 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
-from sluice.policy.graph import Topology
-from sluice.policy.records import SCHEDULED, WATCHED
-from sluice.policy.scenario import Scenario
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 from sluice.policy.units import format_rate, rate_bps
+from sluice.policy.wire.records import SCHEDULED, WATCHED
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs import fit
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic

@@ -7,8 +7,7 @@ import argparse
 import sys
 
 from sluice.commands.arguments import command_parser, life
-from sluice.policy.access import ENROLMENT_LIFE_MAX_S
-from sluice.policy.enrolment import KINDS
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS
 from sluice.remote import Remote, add_remote
 
 

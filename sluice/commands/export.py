@@ -26,11 +26,11 @@ from sluice.export.sonic import (
 )
 from sluice.export.traffic import Traffic
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.scenario import Scenario
+from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES
-from sluice.policy.traffic_classes import lost
 from sluice.policy.units import format_bytes
-from sluice.policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sluice.commands.arguments import command_parser
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.network import read_network
+from sluice.policy.network.description import read_network
 from sluice.remote import Remote, add_remote
 from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console

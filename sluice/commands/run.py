@@ -20,7 +20,7 @@ from sluice.commands.arguments import (
 from sluice.completion import completed, scenarios
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.policy.scenario import Scenario
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.fabrics import FABRICS, check_on, runner
 from sluice.runs.files import scenario_from_file
 from sluice.runs.prediction import check_length, predicted_s

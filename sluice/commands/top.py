@@ -19,8 +19,8 @@ from rich.text import Text
 from sluice.commands.arguments import command_parser
 from sluice.policy import tags
 from sluice.policy.errors import SluiceError
-from sluice.policy.records import ALL
 from sluice.policy.units import format_bytes
+from sluice.policy.wire.records import ALL
 from sluice.terminal import console
 from sluice.top_runs import watch_runs
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from sluice.export.sonic import SonicPort
 from sluice.export.traffic import LEAST_FLOWS, Reported, Traffic, reported_flows
-from sluice.policy.desired import Policy
 from sluice.policy.errors import SluiceError, guess
-from sluice.policy.traffic_classes import ClassPlan, best_of_plan, class_plan
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan
 from sluice.remote import Remote
 
 ANY = "any"

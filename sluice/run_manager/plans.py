@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from sluice.policy.entries import read
 from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.run_request import RunRequest
-from sluice.policy.scenario import Scenario, scenario_from_document
-from sluice.policy.sizes import SizeCdf
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.access import RunRequest
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
+from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.fabrics import check_on
 from sluice.runs.files import SCENARIOS, find_path, known_workloads, load_cdf, read_document
 from sluice.runs.folder import MOST_COMPARED

@@ -27,9 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sluice.policy.entries import entries, plain_type
-from sluice.policy.metrics import FlowFigures, summarise, summarise_watched
-from sluice.policy.records import (
+from sluice.policy.figures.metrics import FlowFigures, summarise, summarise_watched
+from sluice.policy.schema.entries import entries, plain_type
+from sluice.policy.version import VERSION
+from sluice.policy.wire.records import (
     ONLY_IF_LABELLED,
     ONLY_IF_WATCHED,
     ONLY_ON_TWO_MACHINES,
@@ -37,7 +38,6 @@ from sluice.policy.records import (
     SIZE_CLASSES,
     FlowRecord,
 )
-from sluice.policy.version import VERSION
 from sluice.runs.versions import VersionOf, always
 from sluice.runtime import plugins
 

@@ -14,11 +14,11 @@ from rich.live import Live
 from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.policy.graph import Topology
-from sluice.policy.metrics import summarise
-from sluice.policy.scenario import Scenario, scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.network.graph import Topology
 from sluice.policy.units import format_bytes
+from sluice.policy.wire.records import ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.stack import Stack
 from sluice.store import desired, flows, observed

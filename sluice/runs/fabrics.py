@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
-from sluice.policy.scenario import Scenario
+from sluice.policy.workload.scenario import Scenario
 from sluice.simulator.limits import check_scenario
 
 FABRICS = (TESTBED, SIMULATOR)

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sluice.policy.errors import FieldError, SluiceError, guess
-from sluice.policy.fitting import NetworkPath, path_of
-from sluice.policy.flow_tables import SUFFIXES, FlowTable
-from sluice.policy.scenario import Scenario, scenario_from_document
-from sluice.policy.scenario_tables import Fabric
-from sluice.policy.sizes import SizeCdf, parse_cdf
-from sluice.policy.traces import Trace, parse_trace
+from sluice.policy.schema.fitting import NetworkPath, path_of
+from sluice.policy.workload.flows import Trace, parse_trace
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable
+from sluice.policy.workload.scenario import Fabric, Scenario, scenario_from_document
+from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
 from sluice.runtime import plugins

@@ -16,8 +16,8 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.framing import FRAME_BYTES
-from sluice.policy.scenario import Scenario
+from sluice.policy.units import FRAME_BYTES
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.files import scenario_with
 from sluice.runs.work import predicted_work
 from sluice.simulator import build

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.policy.graph import Host, Topology
-from sluice.policy.scenario import Scenario
-from sluice.policy.schedule import Schedule, ScheduledFlow
+from sluice.policy.network.graph import Host, Topology
+from sluice.policy.wire.records import Schedule, ScheduledFlow
+from sluice.policy.workload.scenario import Scenario
 from sluice.store.retention import FOR_EVER, Retention
 from sluice.topologies.commands.hosts import LINK_CLASS
 from sluice.webui.options import retention_argv

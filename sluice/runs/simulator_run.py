@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.scenario import Scenario
-from sluice.policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta, row_figures
 from sluice.runs.partial import RunningFigures
 from sluice.runs.progress import Progress, Report, flow_count

@@ -29,10 +29,9 @@ from sluice.hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from sluice.hostagent.sampler import FILE as SAMPLES
 from sluice.hostagent.schedule import write_schedule, write_start
 from sluice.policy.fabrics import TESTBED, check_fabric
-from sluice.policy.graph import Topology
-from sluice.policy.records import SCHEDULED, FlowRecord
-from sluice.policy.scenario import Scenario
-from sluice.policy.schedule import ScheduledFlow, by_source
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
 from sluice.runs.reserve import Reserve

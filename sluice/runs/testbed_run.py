@@ -15,10 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.hostagent.records import unfinished
 from sluice.policy.fabrics import TESTBED, check_fabric
-from sluice.policy.metrics import FlowFigures
-from sluice.policy.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord
-from sluice.policy.scenario import Scenario, scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.figures.metrics import FlowFigures
+from sluice.policy.wire.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord, ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
 from sluice.runs.partial import RunningFigures
 from sluice.runs.process_input import WebSettings

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from sluice.policy.agents import HostHeartbeat, PortHeartbeat
-from sluice.policy.desired import Policy
-from sluice.policy.fitting import Surroundings, fitted, path_of
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario, scheduled_flows, traffic_of
-from sluice.policy.scoreboard import SETTLE_S
+from sluice.policy.figures.scoreboard import SETTLE_S
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import Surroundings, fitted, path_of
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
+from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
 from sluice.report.page import write_report
 from sluice.runs.demo_traffic import show
 from sluice.runs.live.stack import NETWORK, SimulatedStack

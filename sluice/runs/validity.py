@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.policy.agents import HostHeartbeat
-from sluice.policy.validity import (
+from sluice.policy.figures.validity import (
     FORWARDED_LATE_LIMIT,
     HOST_LATE_LIMIT,
     LATE_LIMIT,
@@ -27,6 +26,7 @@ from sluice.policy.validity import (
     share_late,
     total_delays,
 )
+from sluice.policy.wire.agents import HostHeartbeat
 from sluice.runtime.machine_load import Ticks, machine_ticks
 from sluice.topologies.testbed import PortService, Testbed
 

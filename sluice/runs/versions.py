@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sluice.policy.desired import Policy
-from sluice.policy.scoreboard import Applied, periods
+from sluice.policy.figures.scoreboard import Applied, periods
+from sluice.policy.schema.desired import Policy
 from sluice.policy.units import US_PER_S
 
 if TYPE_CHECKING:  # an installation of the simulator alone has no store

@@ -15,7 +15,7 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.framing import FRAME_BYTES
+from sluice.policy.units import FRAME_BYTES
 from sluice.runs.work import predicted_work
 from sluice.runtime.command import CommandFailed, run
 from sluice.sweep.points import Point

@@ -29,13 +29,13 @@ from sluice.controller.openflow import (
 from sluice.controller.openflow.frames import Frame, message
 from sluice.controller.openflow.lldp import read_neighbour
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
-from sluice.policy.agents import STORED_HEARTBEATS, heartbeat_from
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.records import FlowRecord
-from sluice.policy.scenario import scenario_from_document
-from sluice.policy.sizes import parse_cdf
-from sluice.policy.traces import parse_trace
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import STORED_HEARTBEATS, heartbeat_from
+from sluice.policy.wire.records import FlowRecord
+from sluice.policy.workload.flows import parse_trace
+from sluice.policy.workload.scenario import scenario_from_document
+from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_cdf, load_trace
 from sluice.runtime.toml import NotToml, parse_toml
 from sluice.topologies import build_topology

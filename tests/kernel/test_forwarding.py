@@ -12,7 +12,7 @@ import pytest
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.validity import DELAYS_IN_UNIT, share_late
+from sluice.policy.figures.validity import DELAYS_IN_UNIT, share_late
 from sluice.runtime.command import run
 from tests.kernel.capture import Capture
 from tests.kernel.htb import make_queues

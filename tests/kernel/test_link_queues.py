@@ -13,10 +13,9 @@ from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, LinkQueues, Qdisc
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import HostLink
 from sluice.hostagent.tagger import HostTagger
-from sluice.policy.agents import HostSettings
-from sluice.policy.desired import Policy
 from sluice.policy.errors import EnvironmentLacking, SluiceError
-from sluice.policy.queue_map import host_queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.policy.wire.agents import HostSettings
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
 from sluice.topologies.commands.hosts import LINK_CLASS, shaper

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sluice.bench.heartbeats import idle_heartbeat
-from sluice.policy.agents import (
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.wire.agents import (
     Heartbeat,
     HostHeartbeat,
     LivingConnection,
@@ -16,7 +17,6 @@ from sluice.policy.agents import (
     WatchStatus,
     heartbeat_document,
 )
-from sluice.policy.behaviour import PortBehaviour
 
 _HOST = replace(
     idle_heartbeat(),

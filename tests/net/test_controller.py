@@ -19,9 +19,8 @@ from experiments.checks.hostile import false_ends
 from sluice.controller.cookies import cookie, cookie_table
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.queue_map import queue_map
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, queue_map
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.policy.graph import Host
+from sluice.policy.network.graph import Host
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from tests.net.controlled import Controlled

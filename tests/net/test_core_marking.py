@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure
 from sluice.topologies.measure import Sender

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from sluice.controller.tables import Table
-from sluice.policy.records import FINISHED
-from sluice.policy.scenario import scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import FINISHED, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until

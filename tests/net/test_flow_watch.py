@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.records import FINISHED, TRAFFIC, WATCHED, FlowRecord
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import FINISHED, TRAFFIC, WATCHED, FlowRecord, ScheduledFlow
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import HttpClient

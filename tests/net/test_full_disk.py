@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.records import FINISHED
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import FINISHED, ScheduledFlow
 from sluice.runtime.wait import wait_until
 from tests.kit.small_disk import SmallDisk
 from tests.unit.hostagent.agents import Agents

@@ -17,10 +17,9 @@ import pytest
 
 from sluice.hostagent.background import BackgroundLoad, Load
 from sluice.hostagent.wire import PORT
-from sluice.policy.framing import MSS_BYTES
-from sluice.policy.records import FINISHED, UNFINISHED
-from sluice.policy.schedule import ScheduledFlow
 from sluice.policy.tags import attained_tag
+from sluice.policy.units import MSS_BYTES
+from sluice.policy.wire.records import FINISHED, UNFINISHED, ScheduledFlow
 from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES

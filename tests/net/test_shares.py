@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.kit.port_gaps import sent_packets
-from sluice.policy.behaviour import PortBehaviour
+from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure
 from sluice.topologies.commands import switches as commands

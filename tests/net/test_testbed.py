@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.emulation import port_burst_bytes
+from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure, packet_sockets
 from sluice.topologies.measure import Sender

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sluice import topologies
-from sluice.policy.behaviour import PortBehaviour
 from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure, packet_sockets, processes
 from sluice.topologies.measure import Sender

@@ -16,8 +16,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, queue_map
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import lease, observed

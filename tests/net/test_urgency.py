@@ -14,7 +14,7 @@ import pytest
 
 from experiments.checks.hostile import flood
 from sluice.policy import tags
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until

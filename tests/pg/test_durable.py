@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from sluice.hostagent.courier import Courier
 from sluice.hostagent.spool import Spool
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.wait import wait_until

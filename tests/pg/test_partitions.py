@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store import migration, partitions
 from sluice.store.engine import engine_of, open_store
 from sluice.store.flow_list import find_flows

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.wait import wait_until
 from sluice.store import connections, lease, parts

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
-from sluice.policy.records import SCHEDULED, FlowRecord
+from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import engine_of, open_store

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from sluice.policy.queue_rules import demotion_levels
+from sluice.policy.schemes.queues import demotion_levels
 from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, PAYLOAD, US, Link, S

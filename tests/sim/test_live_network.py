@@ -14,9 +14,9 @@ from sqlalchemy import Engine
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired
 from sluice.controller.writes import Write
-from sluice.policy.agents import PortHeartbeat
-from sluice.policy.desired import Policy
-from sluice.policy.scenario import Scenario
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.files import scenario_with
 from sluice.runs.live.network import Instant, LiveNetwork
 from sluice.store import desired, observed

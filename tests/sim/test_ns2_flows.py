@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.checks.ns2 import flows as scripts
 from experiments.checks.ns2 import run
-from sluice.policy.scenario import scenario_from_document
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Taps

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sluice.policy.scenario import scenario_from_document, scheduled_batches
+from sluice.policy.workload.scenario import scenario_from_document, scheduled_batches
 from sluice.runs.files import load_cdf
 from sluice.simulator import _fabric as core
 from sluice.simulator.columns import fabric_columns

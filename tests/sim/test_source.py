@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.policy.scenario import Scenario, scheduled_batches
-from sluice.policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import scenario_with
 from sluice.simulator.source import ROUND_S, FlowSource
 from sluice.topologies import build_topology

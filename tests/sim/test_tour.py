@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.controller.state import Desired
-from sluice.policy.desired import Policy
-from sluice.policy.scoreboard import SETTLE_S
+from sluice.policy.figures.scoreboard import SETTLE_S
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
 from sluice.runs.live.network import Instant, LiveNetwork
 from sluice.runs.simulator_run import run_on_simulator

@@ -17,10 +17,10 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, update
 
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Port, Topology, host, switch
-from sluice.policy.records import FlowRecord, size_class
+from sluice.policy.network.graph import Port, Topology, host, switch
+from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import snap_to_edge
+from sluice.policy.wire.records import FlowRecord, size_class
 from sluice.store.desired import current_policy, mark_applied, put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.observed import (

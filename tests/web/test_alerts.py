@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import Engine, insert
 
 from sluice.policy.alerts import Alert, Change, State
-from sluice.policy.desired import Policy
-from sluice.policy.records import FlowRecord
-from sluice.policy.validity import MachineStatus
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.wait import wait_until
 from sluice.store.alerts import put_changes
 from sluice.store.desired import put_policy

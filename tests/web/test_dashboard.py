@@ -11,7 +11,7 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.sanctions import Sanction, lift_sanctions, put_sanction

@@ -17,7 +17,7 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.policy.host_state import LinkCounters, LinkQueue, RunningFlow
+from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
 from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from sluice.policy.agents import MAX_HEARTBEAT_BYTES
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
 from sluice.runtime.wait import wait_until
 from sluice.webui.bridge import DISCARDED_BYTES
 from tests.kit.heartbeats import document, host_heartbeat

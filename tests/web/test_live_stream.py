@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.observed import add_event

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy
 from tests.web.conftest import PATIENCE_S, TOKEN, Server

@@ -15,7 +15,7 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.store.desired import mark_applied, put_policy, put_topology
 from sluice.store.observed import add_event

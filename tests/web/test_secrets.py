@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from sluice.policy.enrolment import Token
+from sluice.policy.wire.access import Token
 from sluice.runtime.certificates import Holder
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until

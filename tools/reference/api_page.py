@@ -92,7 +92,7 @@ _BODY_HELP: Mapping[tuple[str, str], str] = {
     (
         "post",
         "/api/v1/agents/{name}",
-    ): "The body is a heartbeat, and `kind` says of which sort. `policy/agents.py` has the keys of both.",
+    ): "The body is a heartbeat, and `kind` says of which sort. `policy/wire/agents.py` has the keys of both.",
 }
 
 _PLACES = {"{name}": "ports"}

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.policy.entries import entries
-from sluice.policy.explicit import ExplicitFlow
-from sluice.policy.links import Links
-from sluice.policy.patterns import PATTERNS
-from sluice.policy.scenario_tables import (
+from sluice.policy.network.graph import Links
+from sluice.policy.schema.entries import entries
+from sluice.policy.workload.flows import Deadlines
+from sluice.policy.workload.listed_flows import ExplicitFlow
+from sluice.policy.workload.random_flows import PATTERNS
+from sluice.policy.workload.scenario import (
     Background,
     FabricKeys,
     ScenarioKeys,
@@ -17,8 +18,7 @@ from sluice.policy.scenario_tables import (
     TcpVariant,
     Transport,
 )
-from sluice.policy.workload import Deadlines
-from sluice.policy.workload_table import (
+from sluice.policy.workload.tables import (
     CommonKeys,
     FlowTableKeys,
     IncastKeys,

@@ -13,8 +13,8 @@ from types import ModuleType
 from sluice.policy import controls, schemes
 from sluice.policy.controls import CONTROLS
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.policy.queue_rules import QueueRule
 from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from sluice.policy.schemes.queues import QueueRule
 from sluice.policy.units import format_bytes
 from tools.reference.markdown import code, page, table
 
@@ -72,7 +72,7 @@ def text() -> str:
         _words("rule", _RULES),
         "## Queue rules",
         _words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
-        "`policy/queue_rules.py` has the whole table from tags to queues.",
+        "`policy/schemes/queues.py` has the whole table from tags to queues.",
         "## Marking",
         _words("marking", _MARKS),
         "## Defaults that differ",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from sluice.cli import SERVICES, service
-from sluice.policy.entries import Entry, TableOf, entries
-from sluice.policy.kinds import Kind, ListOf
+from sluice.policy.schema.entries import Entry, TableOf, entries
+from sluice.policy.schema.kinds import Kind, ListOf
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.example import example
 from sluice.runtime.settings.flags import metavar

@@ -9,7 +9,7 @@ serve them. Behind the port, the userspace datapath would take packets before an
 
 from __future__ import annotations
 
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.topologies.commands.command import QUEUE_PACKETS, Command
 
 _SMALLEST_FRAME_BITS = 64 * 8

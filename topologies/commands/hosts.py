@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluice.policy.emulation import HOST_BURST_BYTES
-from sluice.policy.graph import Host
+from sluice.policy.network.graph import Host
+from sluice.policy.schemes.ports import HOST_BURST_BYTES
 from sluice.topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 MTU_BYTES = 1500

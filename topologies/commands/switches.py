@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sluice.policy.emulation import port_burst_bytes
-from sluice.policy.graph import Port, Topology
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 QUEUES = 8

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice import topologies
-from sluice.policy.behaviour import PortBehaviour
 from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.tags import TAG_COUNT
 from sluice.policy.units import format_rate
 from sluice.runtime.wait import wait_until

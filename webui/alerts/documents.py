@@ -10,9 +10,9 @@ from sqlalchemy import Engine
 
 from sluice.policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
 from sluice.policy.alerts import Alert, Change, State
-from sluice.policy.records import ALL
 from sluice.policy.units import US_PER_S
 from sluice.policy.version import VERSION
+from sluice.policy.wire.records import ALL
 from sluice.store.alerts import all_alerts, next_message, stored_rules, waiting_messages
 from sluice.webui.alerts.settings import AlertSettings
 

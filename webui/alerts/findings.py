@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sluice.policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
 from sluice.policy.alerts import Finding
-from sluice.policy.records import ALL, SIZE_CLASSES
+from sluice.policy.figures.validity import Flaw
 from sluice.policy.units import US_PER_S
-from sluice.policy.validity import Flaw
+from sluice.policy.wire.records import ALL, SIZE_CLASSES
 from sluice.store.flow_columns import FlowColumns
 from sluice.store.observed import AgentRow
 from sluice.webui.courtesy import pause

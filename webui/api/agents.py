@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from flask import Response, jsonify
 
-from sluice.policy.agents import (
+from sluice.policy.errors import FieldError, visible
+from sluice.policy.schema.entries import write
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import (
     MAX_HEARTBEAT_BYTES,
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
     heartbeat_from,
+    new_uses,
 )
-from sluice.policy.entries import write
-from sluice.policy.errors import FieldError
-from sluice.policy.foreign import new_uses
-from sluice.policy.lines import visible
-from sluice.policy.version import VERSION
 from sluice.store.captures import order_for
 from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent

@@ -9,10 +9,10 @@ import time
 
 from flask import Response, jsonify, make_response
 
-from sluice.policy.agents import PortHeartbeat
 from sluice.policy.captures import MAX_RESULT_BYTES, CaptureResult, NewCapture
-from sluice.policy.entries import read, schema
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store.ages import age_s
 from sluice.store.audit import Author
 from sluice.store.captures import Capture, CaptureBusy, ask, find_capture, finish, pcap_of

@@ -9,11 +9,9 @@ from typing import Any
 from flask import Response, jsonify
 from sqlalchemy import Engine
 
-from sluice.policy.entries import schema
-from sluice.policy.network import Network, as_written, read_network
-from sluice.policy.network_discovered import discovered
-from sluice.policy.network_realised import realise
-from sluice.policy.sightings import Sightings
+from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
+from sluice.policy.network.realised import realise
+from sluice.policy.schema.entries import schema
 from sluice.store.networks import current_network, current_sightings, put_network
 from sluice.store.observed import add_event
 from sluice.webui.api import blueprint

@@ -10,8 +10,8 @@ from typing import Any
 
 from flask import Response, jsonify
 
-from sluice.policy.enrolment import Token
-from sluice.policy.entries import read, schema
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.access import Token
 from sluice.runtime.certificates import Holder, pem
 from sluice.store.certificates import (
     Certificate,

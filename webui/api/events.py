@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from sluice.policy.access import READ
+from sluice.policy.wire.access import READ
 from sluice.webui.api import blueprint
 from sluice.webui.auth import require_token
 from sluice.webui.error_models import Error

@@ -10,7 +10,7 @@ from flask import Response, jsonify
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from sluice.policy.errors import FieldError
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store import ages
 from sluice.store.flow_columns import MOST_COLUMNS, FlowColumns
 from sluice.store.flow_list import FILTERS, find_flows

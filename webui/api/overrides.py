@@ -11,11 +11,11 @@ from typing import Any
 from flask import Response
 from pydantic import BaseModel
 
-from sluice.policy.changes import not_overridden, overridden
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError, unknown_key
-from sluice.policy.field_entry import MAX_QUEUES
-from sluice.policy.kinds import ListOf, Size
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import MAX_QUEUES
+from sluice.policy.schema.fitting import not_overridden, overridden
+from sluice.policy.schema.kinds import ListOf, Size
 from sluice.store.desired import Superseded, current_topology, policy_in_force
 from sluice.webui.api import blueprint
 from sluice.webui.api.policies import put_and_wait

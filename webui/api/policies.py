@@ -10,10 +10,9 @@ from dataclasses import asdict
 from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
-from sluice.policy.access import READ
-from sluice.policy.desired import Policy
 from sluice.policy.fabrics import check_fabric
-from sluice.policy.port_warnings import port_warnings
+from sluice.policy.schema.desired import Policy, port_warnings
+from sluice.policy.wire.access import READ
 from sluice.store.ages import age_s
 from sluice.store.audit import Author, policy_changes
 from sluice.store.captures import captures

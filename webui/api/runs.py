@@ -8,9 +8,9 @@ from typing import Any
 
 from flask import Response, jsonify, make_response
 
-from sluice.policy.entries import entry, read, schema
-from sluice.policy.kinds import Text
-from sluice.policy.run_request import RunRequest
+from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.kinds import Text
+from sluice.policy.wire.access import RunRequest
 from sluice.store.observed import add_event
 from sluice.webui.api import blueprint
 from sluice.webui.auth import require_token

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from flask import Response, jsonify
 
-from sluice.policy.access import CHANGE, OWNER, READ
-from sluice.policy.entries import read, schema
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.access import CHANGE, OWNER, READ
 from sluice.store.observed import add_event
 from sluice.store.tokens import TokenRefused, all_tokens, create_token, revoke_token
 from sluice.webui.access_models import AccessAnswer, AccessTokenAnswer, AccessTokens, TokenRevoked

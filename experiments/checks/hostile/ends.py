@@ -25,7 +25,7 @@ from experiments.kit.verdict import Claim
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

@@ -27,9 +27,8 @@ from experiments.kit.paired import difference
 from experiments.kit.points import axes
 from experiments.kit.verdict import Claim
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.records import SIZE_CLASSES
-from sluice.policy.scenario import scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import SIZE_CLASSES, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

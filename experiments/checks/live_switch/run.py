@@ -26,8 +26,8 @@ from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.records import FINISHED, FlowRecord
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.wire.records import FINISHED, FlowRecord
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

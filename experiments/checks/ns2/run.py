@@ -26,8 +26,8 @@ from experiments.kit.points import NamedPoint
 from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import load_share
-from sluice.policy.columns import Array
-from sluice.policy.framing import WIRE_PER_PAYLOAD
+from sluice.policy.figures.metrics import Array
+from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 from sluice.sweep.points import points
 

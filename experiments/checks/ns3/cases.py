@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.ns3.ns3 import Watch
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario, scheduled_batches
-from sluice.policy.workload import FlowBatch
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.topologies import build_topology
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.framing import FRAME_BYTES, MSS_BYTES
-from sluice.policy.graph import Port, Topology
-from sluice.policy.scenario import Scenario
-from sluice.policy.workload import FlowBatch
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.units import FRAME_BYTES, MSS_BYTES
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
 
 VERSION = "3.44.post0"
 LIBRARIES = ("core", "network", "internet", "point-to-point", "traffic-control", "stats")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.checks.ns3.ns3 import PS_PER_S, PS_PER_US, Outcome, Watch
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario
-from sluice.policy.workload import FlowBatch
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
 from sluice.simulator.taps import OUTCOMES, Taps
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.bench.heartbeats import idle_heartbeat
-from sluice.policy.agents import heartbeat_document
+from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
 
 EVERY_S = 1.0

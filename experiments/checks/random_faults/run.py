@@ -30,7 +30,7 @@ from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, seconds, seed
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

@@ -22,7 +22,7 @@ from experiments.checks.random_faults.wire import Event
 from experiments.kit.experiment import Given
 from experiments.kit.live import run_until
 from experiments.kit.port_gaps import PortGaps
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed, parts

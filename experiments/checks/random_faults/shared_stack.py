@@ -14,8 +14,8 @@ from typing import Any
 
 from experiments.checks.random_faults.management import Site
 from experiments.checks.random_faults.relay import Relay
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.process_input import controller_argv
 from sluice.runs.services import Process
 from sluice.runs.stack import Stack

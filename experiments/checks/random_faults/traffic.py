@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.checks.random_faults.outcome import Outcome
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import ScheduledFlow
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store import flows as flow_store

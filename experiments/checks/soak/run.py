@@ -30,9 +30,8 @@ from sluice.dataplane import build
 from sluice.dataplane.inventory import storages
 from sluice.dataplane.loader import load
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord
-from sluice.policy.scenario import scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

@@ -23,7 +23,7 @@ from typing import Any
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.validity import share_late
+from sluice.policy.figures.validity import share_late
 from sluice.runs import fit
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_from_file, scenario_with

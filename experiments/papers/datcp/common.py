@@ -25,8 +25,7 @@ from experiments.kit.runs import Results, Run, Runs
 from experiments.kit.schemes import BOTH_FABRICS
 from experiments.kit.verdict import Claim
 from sluice.policy.fabrics import SIMULATOR
-from sluice.policy.framing import WIRE_PER_PAYLOAD
-from sluice.policy.units import format_bytes
+from sluice.policy.units import WIRE_PER_PAYLOAD, format_bytes
 
 PAPER_MBPS = 1000.0
 SAMPLE_MS = 100

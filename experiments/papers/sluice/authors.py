@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sluice.policy.static_thresholds import pias_thresholds as optimum
+from sluice.policy.thresholds.static import pias_thresholds as optimum
 from sluice.policy.units import size_bytes
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 

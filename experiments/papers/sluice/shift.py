@@ -28,11 +28,11 @@ from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.authors import pias_thresholds
 from sluice.commands.arguments import seconds
-from sluice.policy.arrivals import arrival_rate_per_s
-from sluice.policy.desired import Policy
-from sluice.policy.scenario import scenario_from_document
-from sluice.policy.static_thresholds import optimal_thresholds
-from sluice.policy.workload import Workload
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.static import optimal_thresholds
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.random_flows import arrival_rate_per_s
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf, read_document
 from sluice.topologies import build_topology
 

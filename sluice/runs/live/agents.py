@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sluice.policy.agents import (
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import (
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
     QueueCounters,
+    RunningFlow,
     SimulatorHeartbeat,
     WatchStatus,
 )
-from sluice.policy.graph import Topology
-from sluice.policy.host_state import RunningFlow
-from sluice.policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
 from sluice.runs.live.controller import InForce
 from sluice.simulator.live import Counters
 from sluice.simulator.taps import OUTCOMES

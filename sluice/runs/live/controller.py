@@ -17,9 +17,8 @@ from sluice.controller.operations import Change, Operation, PollCarried, PollCom
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.units import PS_PER_NS
 from sluice.simulator.live import Counters, LiveFabric
 

@@ -20,13 +20,12 @@ from sqlalchemy import Engine
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
 from sluice.controller.state import Desired
-from sluice.policy.agents import Heartbeat
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.host_state import RunningFlow
-from sluice.policy.records import FlowRecord
-from sluice.policy.scenario import Scenario
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 from sluice.policy.units import PS_PER_MS, PS_PER_S
+from sluice.policy.wire.agents import Heartbeat, RunningFlow
+from sluice.policy.wire.records import FlowRecord
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
 from sluice.runs.live.agents import HostCounts, host_heartbeats, port_heartbeat, simulator_heartbeat
 from sluice.runs.live.controller import SimulatedController

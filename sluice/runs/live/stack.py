@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluice.policy.agents import SimulatorHeartbeat
 from sluice.policy.fabrics import SIMULATOR, check_fabric
-from sluice.policy.graph import Topology
-from sluice.policy.records import SCHEDULED
-from sluice.policy.scenario import Scenario
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import SimulatorHeartbeat
+from sluice.policy.wire.records import SCHEDULED
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.process_input import WebSettings, network_argv
 from sluice.runs.services import Process

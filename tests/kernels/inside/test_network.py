@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, queue_map
 from sluice.runtime.wait import wait_until
 from tests.deploy.racks import ADDRESSES, BRIDGES, ROOT, Racks
 

@@ -12,9 +12,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy import tags
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.desired import Policy
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, PortBehaviour, queue_map
 from sluice.runtime.wait import patient, wait_until
 from sluice.topologies import measure
 from sluice.topologies.measure import Sender

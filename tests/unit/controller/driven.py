@@ -25,10 +25,8 @@ from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.state import MS, Desired, SwitchState
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.ingress_groups import INGRESS_GROUPS, TRUNKS
-from sluice.policy.queue_map import queue_map
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
+from sluice.policy.schema.desired import Policy, queue_map
 from tests.fakes.switch import FakeSwitch
 
 KB = 1_000

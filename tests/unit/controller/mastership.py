@@ -36,7 +36,7 @@ from sluice.controller.openflow import (
 )
 from sluice.controller.operations import Change
 from sluice.controller.tenures import Tenure
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store import desired, lease, parts
 from sluice.store.observed import put_switch
 from tests.fakes.openflow import Xids, frames

@@ -13,8 +13,8 @@ from typing import Any
 
 from sluice.controller.openflow import Frame, MessageType, StatsType
 from sluice.controller.tables import Table
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed

@@ -22,7 +22,7 @@ from sluice.controller.policing import Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.session import Session
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import Xids, frames
 from tests.unit.controller.networks import single
 

@@ -13,10 +13,10 @@ from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.rules import FlowRule, Foreign, GroupKind, GroupRule, MeterRule, SwitchRules
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.graph import Topology
-from sluice.policy.queue_map import QueueMap
-from sluice.policy.queue_rules import mlfq_map
-from sluice.policy.sanctions import Treatment
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import QueueMap
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.networks import leaf_spine, single
 

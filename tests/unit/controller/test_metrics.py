@@ -10,7 +10,7 @@ from sluice.controller.operations import Change, Operation, PollCompleted, PollL
 from sluice.controller.rules import MatchValue
 from sluice.controller.state import MS, Desired
 from sluice.controller.tables import Table
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.fakes.openflow import flow_entry, learned_entry
 from tests.unit.controller.networks import single

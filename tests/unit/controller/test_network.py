@@ -21,9 +21,8 @@ from sluice.controller.network import (
     S,
 )
 from sluice.controller.openflow import PortDescription, PortReason, PortStatus
-from sluice.policy.graph import Topology
-from sluice.policy.network import Network, read_network
-from sluice.policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort
+from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
+from sluice.policy.network.graph import Topology
 from tests.unit.controller.networks import single
 from tests.unit.controller.openflow.test_lldp import arrived, frame_in
 

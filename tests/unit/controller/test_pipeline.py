@@ -12,13 +12,11 @@ from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import LearnHost, Source, SwitchRules
 from sluice.controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
 from sluice.policy import tags
-from sluice.policy.graph import Port, Topology, Unknown
-from sluice.policy.ingress_groups import TRUNKS
-from sluice.policy.network import MAX_TABLE
-from sluice.policy.queue_map import QueueMap
-from sluice.policy.queue_rules import mlfq_map
-from sluice.policy.sanctions import Treatment
-from sluice.policy.sightings import OWN_PORT
+from sluice.policy.network.description import MAX_TABLE, OWN_PORT
+from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import QueueMap
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.unit.controller.networks import leaf_spine, single
 

@@ -26,10 +26,10 @@ from sluice.controller.policing import (
 )
 from sluice.dataplane import laws_cffi
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from sluice.policy.graph import Port
-from sluice.policy.sanctions import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
+from sluice.policy.network.graph import Port
+from sluice.policy.policing.limits import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 
 MS, S = 1_000_000, 1_000_000_000
 PIAS = Policy.from_document({"scheme": "pias"})

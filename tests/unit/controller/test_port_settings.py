@@ -5,8 +5,7 @@ import pytest
 
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, queue_map
 from tests.unit.controller.networks import single
 
 POLICY = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]})

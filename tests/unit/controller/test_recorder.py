@@ -13,8 +13,8 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sluice.controller.leadership import NAME
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired
-from sluice.policy.desired import Policy
-from sluice.policy.urgency import UrgencyReport
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed
 from sluice.store.engine import open_store

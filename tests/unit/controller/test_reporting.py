@@ -14,7 +14,7 @@ from sluice.controller.policing import Restored, UrgencyBudgeted
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import REPEAT_S, Reporter
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.sanctions import Demoted
+from sluice.policy.policing.limits import Demoted
 from sluice.store import observed
 from sluice.store.engine import open_store
 from sluice.store.sanctions import all_sanctions

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.controller.rollout import LATE_S, Rollout
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store import desired, observed
 from sluice.store.engine import open_store
 from tests.unit.controller.networks import leaf_spine

@@ -18,8 +18,8 @@ from sluice.controller.policing import _Proof
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS
 from sluice.controller.tables import Table
-from sluice.policy.desired import Policy
-from sluice.policy.tag_limits import Breach
+from sluice.policy.policing.limits import Breach
+from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import flow_entry
 from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 

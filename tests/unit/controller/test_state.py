@@ -16,9 +16,8 @@ from sluice.controller.rules import Output, PushVlan, SwitchRules
 from sluice.controller.state import RETRY_NS, Desired
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Host
-from sluice.policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
+from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
 from tests.unit.controller.networks import single

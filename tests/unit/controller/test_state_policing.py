@@ -14,9 +14,9 @@ from sluice.controller.policing import Restored, UrgencyBudgeted
 from sluice.controller.state import MS, Desired
 from sluice.controller.urgency import ALL_URGENT, urgency_by_port
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.sanctions import Demoted
-from sluice.policy.urgency import Explained, UrgencyReport
+from sluice.policy.policing.belief import Explained, UrgencyReport
+from sluice.policy.policing.limits import Demoted
+from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, Packet
 from tests.unit.controller.driven import DrivenSwitch, policy
 from tests.unit.controller.networks import leaf_spine, single

@@ -12,7 +12,7 @@ from sluice.controller.network import Description
 from sluice.controller.openflow import PortDescription, PortReason, PortStatus
 from sluice.controller.reporting import Reporter
 from sluice.controller.survey import Survey
-from sluice.policy.sightings import SeenPort
+from sluice.policy.network.description import SeenPort
 
 DPID = 0xF1
 

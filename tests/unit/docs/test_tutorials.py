@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.policy.schemes import Scheme
-from sluice.policy.sizes import parse_cdf
+from sluice.policy.workload.sizes import parse_cdf
 from sluice.simulator.build import build
 from tests.kit.pages import DOCS, ROOT, Block, of_order, outputs, save_files
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sluice.hostagent.schedule import write_start
-from sluice.policy.agents import AgentSettings, HostSettings
-from sluice.policy.entries import write
-from sluice.policy.records import FlowRecord
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.schema.entries import write
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.policy.wire.agents import AgentSettings, HostSettings
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
 from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable

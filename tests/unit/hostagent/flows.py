@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from sluice.hostagent.records import unfinished
-from sluice.policy.records import FlowRecord
-from sluice.policy.schedule import Schedule, ScheduledFlow
+from sluice.policy.wire.records import FlowRecord, Schedule, ScheduledFlow
 
 
 def flow(

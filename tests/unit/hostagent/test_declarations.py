@@ -15,7 +15,7 @@ import pytest
 from sluice.hostagent import declarations, tcp
 from sluice.hostagent.records import QUENCHED
 from sluice.hostagent.sockets import FlowState, NoAgent, Phase, options
-from sluice.policy.records import BACKGROUND, FINISHED, UNFINISHED
+from sluice.policy.wire.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 

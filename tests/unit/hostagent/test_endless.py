@@ -15,11 +15,9 @@ import pytest
 from sluice.hostagent.receiver import Receiver
 from sluice.hostagent.records import RUN_ENDED
 from sluice.hostagent.sampler import FILE, Sampler
-from sluice.policy.framing import MSS_BYTES
-from sluice.policy.metrics import summarise
-from sluice.policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED
-from sluice.policy.schedule import ScheduledFlow
-from sluice.policy.units import NS_PER_MS
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.units import MSS_BYTES, NS_PER_MS
+from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, ScheduledFlow
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from experiments.checks.soak.usage import read_process
 from sluice.hostagent.link_meter import LinkMeter, with_rates
-from sluice.policy.host_state import LinkCounters
+from sluice.policy.wire.agents import LinkCounters
 from tests.unit.hostagent.namespaces import Cable
 
 FIRST = LinkCounters(at=10.0, sent_bytes=1_000, received_bytes=0, dropped=0, waiting_bytes=0)

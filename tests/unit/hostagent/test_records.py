@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sluice.hostagent.records import CLOCK_STEPPED, finished, to_json, unfinished
-from sluice.policy.records import FINISHED, UNFINISHED, FlowRecord
+from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord
 from tests.unit.hostagent.flows import flow
 
 

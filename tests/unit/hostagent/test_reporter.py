@@ -12,9 +12,9 @@ import pytest
 from sluice.hostagent.courier import Courier
 from sluice.hostagent.reporter import LAST_RETRY_S, Reporter
 from sluice.hostagent.spool import Spool
-from sluice.policy.agents import AgentSettings, heartbeat_document
-from sluice.policy.desired import Policy
-from sluice.policy.entries import write
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import AgentSettings, heartbeat_document
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import host_heartbeat

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.hostagent.running import MOST_SHOWN, running_flow, running_flows
 from sluice.hostagent.tcp import TcpInfo
-from sluice.policy.host_state import RunningFlow
+from sluice.policy.wire.agents import RunningFlow
 from tests.unit.hostagent.flows import flow
 
 STATE = RunningFlow("run/1", "h2", "", 10, 5, 1.0, None, 0, "cubic", None)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sluice.hostagent.schedule import load_schedule, write_schedule
-from sluice.policy.entries import write
 from sluice.policy.errors import FieldError
-from sluice.policy.schedule import Schedule
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.records import Schedule
 from tests.unit.hostagent.flows import flow
 
 

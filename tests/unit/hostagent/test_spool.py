@@ -11,7 +11,7 @@ import pytest
 
 from sluice.hostagent.records import body_of
 from sluice.hostagent.spool import Batch, Spool
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from tests.unit.hostagent.flows import record
 
 

@@ -21,8 +21,7 @@ from sluice.hostagent.sender import Sender
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.traffic import Traffic
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
-from sluice.policy.records import FINISHED, UNFINISHED, FlowRecord
-from sluice.policy.schedule import Schedule
+from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, Schedule
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_spool import drain
 

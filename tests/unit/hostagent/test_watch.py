@@ -22,9 +22,9 @@ from sluice.hostagent.watch import (
     living_connection,
     to_record,
 )
-from sluice.policy.agents import WatchStatus
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
+from sluice.policy.wire.agents import WatchStatus
+from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
 
 EPOCH_NS = 1_700_000_000 * 10**9
 H1 = Host("h1", {"10.0.0.1": "h1", "10.0.0.2": "h2", "fd00::2": "h2"}, "0123456789ab", EPOCH_NS)

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy import tags
-from sluice.policy.adaptation import PortCounters
-from sluice.policy.framing import HEADER_BYTES, MSS_BYTES
-from sluice.policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.thresholds.adaptation import PortCounters
+from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 
 _EDGES = np.asarray(tags.EDGES_BYTES)
 

@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.desired import Policy
-from sluice.policy.entries import read, write
-from sluice.policy.marking import PortMarking
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import PortMarking
 
 
 @pytest.mark.parametrize("name", SCHEMES)

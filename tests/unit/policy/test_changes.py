@@ -5,9 +5,17 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.changes import changed, chosen, frozen, is_list, not_overridden, overridden, unfrozen
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import (
+    changed,
+    chosen,
+    frozen,
+    is_list,
+    not_overridden,
+    overridden,
+    unfrozen,
+)
 from sluice.policy.schemes import SCHEMES
 
 DOCUMENTS: list[dict[str, Any]] = [

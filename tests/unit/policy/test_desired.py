@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.desired import Policy
-from sluice.policy.entries import read, write
 from sluice.policy.errors import FieldError
-from sluice.policy.marking import PortMarking, last_mark_bytes
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import PortMarking, last_mark_bytes
 
 
 @pytest.mark.parametrize("name", SCHEMES)

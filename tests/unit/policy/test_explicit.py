@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.explicit import ExplicitWorkload, explicit_batches, explicit_workload
-from sluice.policy.scenario import Scenario, check_hosts, scenario_from_document, scheduled_flows
-from sluice.policy.sizes import SizeCdf
-from sluice.policy.workload import flows_of
+from sluice.policy.workload.flows import flows_of
+from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches, explicit_workload
+from sluice.policy.workload.scenario import Scenario, check_hosts, scenario_from_document, scheduled_flows
+from sluice.policy.workload.sizes import SizeCdf
 from tests.unit.policy.networks import star
 
 URGENT = {

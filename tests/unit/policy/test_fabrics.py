@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.desired import Policy
+from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
-from sluice.policy.needs import Need
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES
 
 

@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
-from sluice.policy.fitting import LEAST_MARK_BYTES, NetworkPath, Surroundings, differences, fitted, path_of
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import (
+    LEAST_MARK_BYTES,
+    NetworkPath,
+    Surroundings,
+    differences,
+    fitted,
+    path_of,
+)
 from sluice.policy.schemes import SCHEMES, Marking
-from sluice.policy.sizes import SizeCdf
-from sluice.policy.static_thresholds import Traffic, optimal_thresholds, pias_thresholds
+from sluice.policy.thresholds.static import Traffic, optimal_thresholds, pias_thresholds
+from sluice.policy.workload.sizes import SizeCdf
 from sluice.topologies import build
 from tests.kit.known import known
 

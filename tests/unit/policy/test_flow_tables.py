@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.explicit import ExplicitFlow, ExplicitWorkload
-from sluice.policy.flow_tables import FlowTable
+from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload, FlowTable
 
 
 def workload(columns: str, *rows: Sequence[Any], most: int | None = None) -> ExplicitWorkload:

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.policy.entries import read
 from sluice.policy.errors import FieldError
-from sluice.policy.marking import (
+from sluice.policy.schema.entries import read
+from sluice.policy.schemes.ports import (
     DEFAULT_BUFFER_BYTES,
     MAX_BACKLOG_BYTES,
     MIN_BUFFER_BYTES,

@@ -11,10 +11,17 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.network import as_written, read_network
-from sluice.policy.network_discovered import discovered
-from sluice.policy.network_realised import Realisation, realise
-from sluice.policy.sightings import PortAt, SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.policy.network.description import (
+    PortAt,
+    SeenHost,
+    SeenPort,
+    SeenSwitch,
+    Sightings,
+    as_written,
+    discovered,
+    read_network,
+)
+from sluice.policy.network.realised import Realisation, realise
 
 GBIT = 10**9
 WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from sluice import topologies
-from sluice.policy.columns import wire_bytes
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
-from sluice.policy.offered_load import check_offered_load, offered_loads
-from sluice.policy.random_flows import random_batches
-from sluice.policy.sizes import Mix, MixPart
-from sluice.policy.workload import Shift, Workload
+from sluice.policy.figures.metrics import wire_bytes
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import Shift, Workload
+from sluice.policy.workload.random_flows import check_offered_load, offered_loads, random_batches
+from sluice.policy.workload.sizes import Mix, MixPart
 from tests.unit.policy.networks import star
 
 SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))

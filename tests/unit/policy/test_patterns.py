@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy.errors import FieldError
-from sluice.policy.patterns import derangement, distinct, make_pattern
-from sluice.policy.sizes import Mix, MixPart
-from sluice.policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.random_flows import derangement, distinct, make_pattern
+from sluice.policy.workload.sizes import Mix, MixPart
 from tests.unit.policy.networks import star
 
 ONE_SIZE = Mix((MixPart(10_000, 1.0, ()),))

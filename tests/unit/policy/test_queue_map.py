@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from sluice.policy.desired import Policy
-from sluice.policy.queue_map import changed, host_queue_map, queue_map
-from sluice.policy.queue_rules import (
+from sluice.policy.schema.desired import Policy, changed, host_queue_map, queue_map
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.queues import (
     by_size_map,
     merged_map,
     mlfq_map,
@@ -18,7 +18,6 @@ from sluice.policy.queue_rules import (
     two_level_map,
     urgency_levels,
 )
-from sluice.policy.schemes import SCHEMES
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
 few_thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=3).map(sorted)

@@ -12,13 +12,12 @@ import numpy.typing as npt
 import pytest
 
 from sluice import topologies
-from sluice.policy.columns import wire_bytes
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
-from sluice.policy.random_flows import check_random, random_batches
-from sluice.policy.sizes import Mix, MixPart, SizeCdf
-from sluice.policy.traces import parse_trace
-from sluice.policy.workload import Deadlines, Shift, TraceWorkload, Workload, flows_of
+from sluice.policy.figures.metrics import wire_bytes
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import Deadlines, Shift, TraceWorkload, Workload, flows_of, parse_trace
+from sluice.policy.workload.random_flows import check_random, random_batches
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
 from tests.kit.known import known
 from tests.unit.policy.networks import RATE_BPS, star
 

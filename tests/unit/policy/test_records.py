@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.metrics import summarise, summarise_watched
-from sluice.policy.records import FlowRecord, size_class
+from sluice.policy.figures.metrics import summarise, summarise_watched
+from sluice.policy.wire.records import FlowRecord, size_class
 
 RECORD = {
     "id": "run/1",

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 
 from sluice.policy import tags
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
-from sluice.policy.queue_map import queue_map
-from sluice.policy.reserved import last_attained, written_tag
-from sluice.policy.tag_limits import breach, limits_bytes
+from sluice.policy.policing.limits import breach, limits_bytes
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schemes.ports import last_attained, written_tag
 
 RESERVED = (10, 39, 40, 46, 56, 57)
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.policy.records import SIZE_CLASSES
-from sluice.policy.scoreboard import (
+from sluice.policy.figures.scoreboard import (
     BETTER,
     LEAST_FLOWS,
     NOT_SURE,
@@ -23,6 +22,7 @@ from sluice.policy.scoreboard import (
     scored,
     version_of,
 )
+from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
 
 FIRST = Period(1, "dctcp", 0.0, 1000.0)

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy.errors import FieldError
-from sluice.policy.sizes import Mix, MixPart, SizeCdf, mean_by_part, mean_wire_bytes, parse_cdf, scaled_bytes
+from sluice.policy.workload.sizes import (
+    Mix,
+    MixPart,
+    SizeCdf,
+    mean_by_part,
+    mean_wire_bytes,
+    parse_cdf,
+    scaled_bytes,
+)
 
 WORKLOADS = Path(__file__).parents[3] / "sluice" / "data" / "workloads"
 PACKET = 1460

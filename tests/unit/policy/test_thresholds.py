@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from sluice.policy.thresholds import SlidingCounts, growth, percentile_edges, percentile_thresholds
+from sluice.policy.thresholds.adaptation import SlidingCounts, growth, percentile_edges, percentile_thresholds
 from tests.kit.known import known
 
 MS = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.traces import parse_trace
+from sluice.policy.workload.flows import parse_trace
 
 
 def test_parse_trace__ms_kb_sender() -> None:

@@ -12,25 +12,24 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sluice.policy.entries import Entry, entries, entry_schema
 from sluice.policy.errors import FieldError
-from sluice.policy.explicit import ExplicitFlow
-from sluice.policy.fields import scheme_fields
-from sluice.policy.kinds import Quantity
-from sluice.policy.scenario import scenario_from_document
-from sluice.policy.scenario_tables import (
+from sluice.policy.schema.entries import Entry, entries, entry_schema
+from sluice.policy.schema.fields import scheme_fields
+from sluice.policy.schema.kinds import Quantity
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.workload.flows import Deadlines, parse_trace
+from sluice.policy.workload.listed_flows import ExplicitFlow
+from sluice.policy.workload.scenario import (
     Background,
     FabricKeys,
     ScenarioKeys,
     SimulatorSettings,
     TcpVariant,
     Transport,
+    scenario_from_document,
 )
-from sluice.policy.schemes import SCHEMES
-from sluice.policy.sizes import parse_cdf
-from sluice.policy.traces import parse_trace
-from sluice.policy.workload import Deadlines
-from sluice.policy.workload_table import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
+from sluice.policy.workload.sizes import parse_cdf
+from sluice.policy.workload.tables import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
 from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluice import plugin, topologies
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.queue_map import queue_map
+from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import load_cdf
 from sluice.runtime import plugins

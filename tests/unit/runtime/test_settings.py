@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.entries import entry
 from sluice.policy.errors import FieldError
-from sluice.policy.kinds import Flag, ListOf, Number, Whole
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, ListOf, Number, Whole
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (
     Address,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sluice import scoreboard_view
-from sluice.policy.scoreboard import Period, Score, ScoredFlows, scoreboard
+from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows, scoreboard
 from sluice.scoreboard_view import cdf_plot, print_scoreboard, write_picture
 from sluice.terminal import console
 

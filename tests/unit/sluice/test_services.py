@@ -18,8 +18,8 @@ import pytest
 from sluice.cli import SERVICES, main, service
 from sluice.controller.launcher import Launcher
 from sluice.hostagent.service import interface_of_default_route
-from sluice.policy.entries import entries
 from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.schema.entries import entries
 from sluice.policy.version import VERSION
 from sluice.runtime.notify import Notifier
 from sluice.runtime.process import spawn, stop

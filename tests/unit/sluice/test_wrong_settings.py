@@ -15,8 +15,8 @@ import jsonschema
 import pytest
 
 from sluice.cli import COMMANDS, SERVICES, main, service
-from sluice.policy.entries import Entry, entries, entry_schema
 from sluice.policy.errors import SluiceError
+from sluice.policy.schema.entries import Entry, entries, entry_schema
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.layers import flag_of
 

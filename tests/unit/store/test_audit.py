@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine, text
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store import audit
 from sluice.store.audit import Author, policy_changes
 from sluice.store.desired import put_policy

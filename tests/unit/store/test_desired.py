@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
 from sluice.store.desired import (
     current_policy,
     current_topology,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store import flow_list
 from sluice.store.flow_list import FlowPage, find_flows
 from sluice.store.flows import add_flows

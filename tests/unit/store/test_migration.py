@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.records import SCHEDULED, FlowRecord
+from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.sanctions import Sanction, all_sanctions, put_sanction

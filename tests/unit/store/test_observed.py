@@ -6,7 +6,7 @@ import time
 import pytest
 from sqlalchemy import Engine, update
 
-from sluice.policy.urgency import UrgencyReport
+from sluice.policy.policing.belief import UrgencyReport
 from sluice.store.ages import age_s
 from sluice.store.observed import (
     CONTEST_S,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert, select
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store import schema
 from sluice.store.ages import mark
 from sluice.store.flows import add_flows, all_flows, last_sequence

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from sluice.policy.agents import Heartbeat, SimulatorHeartbeat
+from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
 from sluice.store import ages
 from sluice.store.certificates import Certificate, put_certificate
 from sluice.store.desired import put_topology

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.flow_columns import OTHER_SCHEME
 from sluice.store.flows import add_flows
 from sluice.store.totals import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from sluice import topologies
-from sluice.policy.graph import host
+from sluice.policy.network.graph import host
 from sluice.topologies.commands import hosts, switches
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sluice import topologies
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.topologies.commands import delays
 from sluice.topologies.delays import HOP_NS, delay_warnings, needs_delays
 

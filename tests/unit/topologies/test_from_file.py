@@ -7,7 +7,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from tests.unit.topologies.test_topologies import RING
 
 LINKS = 'links = ["h1-s1", "h2-s1"]\n'

@@ -9,7 +9,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 from tests.kit.pages import DOCS, of_order
 from tests.unit.topologies.test_topologies import RING
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from sluice import topologies
-from sluice.policy.agents import QueueCounters
-from sluice.policy.validity import DELAYS, MachineStatus, delay_class
+from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
+from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.machine_load import Ticks, machine_ticks
 from sluice.topologies.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.graph import Port, Switch, Topology
+from sluice.policy.network.graph import Port, Switch, Topology
 from sluice.runtime.command import run
 from sluice.topologies import ovs
 from sluice.topologies.own_ports import OwnPorts

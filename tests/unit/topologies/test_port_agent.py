@@ -13,20 +13,19 @@ import pytest
 
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.agents import (
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import write
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import (
     NO_SETTINGS,
     AgentSettings,
     QueueCounters,
     heartbeat_document,
     heartbeat_from,
 )
-from sluice.policy.behaviour import PortBehaviour
-from sluice.policy.desired import Policy
-from sluice.policy.entries import write
-from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.graph import Topology
-from sluice.policy.schemes import SCHEMES
-from sluice.policy.validity import NO_DELAYS, MachineStatus
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.machine_load import Ticks
 from sluice.topologies.commands import switches as commands

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from sluice.policy.captures import CaptureOrder, CaptureResult
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.runtime.wait import wait_until
 from sluice.topologies import port_capture
 from sluice.topologies.port_capture import Captures, captured, captured_by, whole_packets

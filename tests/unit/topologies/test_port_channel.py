@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.agents import AgentSettings, heartbeat_document
-from sluice.policy.desired import Policy
-from sluice.policy.entries import write
 from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import AgentSettings, heartbeat_document
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.topologies.port_channel import Channel
 from sluice.topologies.settings import Settings

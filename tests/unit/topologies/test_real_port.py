@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
-from sluice.policy.graph import Port
+from sluice.policy.network.graph import Port
 from sluice.topologies.real_port import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
 
 GBIT = 10**9

@@ -8,8 +8,8 @@ import pytest
 
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.behaviour import PortBehaviour
 from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import PortBehaviour
 from sluice.topologies.settings import Settings, load_start, port_settings, read_json, write_json
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sluice import topologies
 from sluice.policy.errors import FieldError
-from sluice.policy.graph import Topology
+from sluice.policy.network.graph import Topology
 
 EVERY_KIND = sorted(topologies.TOPOLOGIES)
 RING = Path(__file__).with_name("ring.toml")

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from sluice.policy.alert_rules import DEFAULT_RULES
 from sluice.policy.alerts import Alert, Change, State
-from sluice.policy.validity import MachineStatus
+from sluice.policy.figures.validity import MachineStatus
 from sluice.store.alerts import put_changes
 from sluice.store.observed import newest_events, put_agent
 from sluice.webui.alerts.settings import AlertSettings

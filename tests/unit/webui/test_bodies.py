@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.agents import MAX_HEARTBEAT_BYTES
 from sluice.policy.captures import MAX_RESULT_BYTES
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
 from sluice.webui.errors import ApiError
 from tests.unit.webui.conftest import Client

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sluice.policy.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_columns import OTHER_SCHEME
 from sluice.webui.identity import MOST_REFUSALS, Refusals

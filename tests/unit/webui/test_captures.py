@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.agents import SimulatorHeartbeat
 from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import SimulatorHeartbeat
 from sluice.store import captures as stored
 from sluice.store.ages import age_s
 from sluice.store.desired import put_topology

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from sluice.policy.agents import LivingConnection
-from sluice.policy.entries import write
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.ages import age_s
 from sluice.store.flows import add_flows
 from sluice.store.schema import agents, flows

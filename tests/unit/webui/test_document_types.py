@@ -18,10 +18,10 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.alerts import Alert, Change, State
-from sluice.policy.desired import Policy
-from sluice.policy.host_state import LinkCounters, LinkQueue
-from sluice.policy.validity import MachineStatus
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.run_manager.__main__ import answerer
 from sluice.run_manager.manager import RunManager
 from sluice.runtime.local_calls import Listener

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.policy.records import SIZE_CLASSES
+from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.store.flow_columns import FlowColumns
 from sluice.store.observed import PortSample, ThresholdChange
 from sluice.webui import figures

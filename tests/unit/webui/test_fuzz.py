@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sluice.policy.errors import FieldError
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flows import all_flows, count_flows
 from sluice.webui.app import create_app

@@ -6,8 +6,8 @@ import json
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.agents import Heartbeat, heartbeat_document, heartbeat_from
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import Heartbeat, heartbeat_document, heartbeat_from
 from sluice.store.desired import put_policy
 from sluice.store.observed import find_agent
 from sluice.webui import heartbeats as module

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.wait import wait_until
 from sluice.store.flows import Added, add_batches, all_flows
 from sluice.webui import ingestion as ingestion_module

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.graph import Host, Port, Switch, Topology
-from sluice.policy.ideal import ideal_fct_us
-from sluice.policy.records import WATCHED, FlowRecord
+from sluice.policy.figures.metrics import ideal_fct_us
+from sluice.policy.network.graph import Host, Port, Switch, Topology
+from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.store.desired import put_topology
 from sluice.store.observed import put_agent
 from sluice.webui.known_network import KnownNetwork, Network

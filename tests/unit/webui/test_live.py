@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
 from sluice.store.observed import add_event, newest_events
 from sluice.webui import live as live_module

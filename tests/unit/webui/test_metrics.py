@@ -8,8 +8,8 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
-from sluice.policy.agents import SimulatorHeartbeat
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import SimulatorHeartbeat
 from sluice.store.desired import put_policy
 from sluice.store.observed import put_agent
 from sluice.store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush

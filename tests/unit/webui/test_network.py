@@ -11,12 +11,16 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, text
 
-from sluice.policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat, SimulatorHeartbeat, heartbeat_document
-from sluice.policy.desired import Policy
-from sluice.policy.entries import write
-from sluice.policy.foreign import ForeignDscp
-from sluice.policy.queue_map import host_queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.policy.schema.entries import write
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import (
+    MAX_HEARTBEAT_BYTES,
+    ForeignDscp,
+    Heartbeat,
+    SimulatorHeartbeat,
+    heartbeat_document,
+)
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.observed import (
     PortSample,

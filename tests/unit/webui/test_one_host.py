@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.host_state import LinkCounters, LinkQueue, RunningFlow
+from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
 from sluice.store import flow_list, host_flows
 from sluice.store.observed import put_agent
 from sluice.store.sanctions import Sanction, put_sanction

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.webui.origins import foreign_record
 from tests.unit.webui.records import record
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store.audit import policy_changes
 from sluice.store.desired import current_policy, current_version, put_policy, put_topology
 from sluice.webui.api import overrides

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import topologies
-from sluice.policy.desired import Policy
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.desired import current_version, mark_applied, put_policy, put_topology
 from sluice.store.flows import add_flows
 from sluice.store.observed import newest_events

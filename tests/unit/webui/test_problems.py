@@ -10,11 +10,10 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
-from sluice.policy.graph import Topology
-from sluice.policy.network import read_network
-from sluice.policy.network_realised import realise
-from sluice.policy.sightings import SeenPort, SeenSwitch, Sightings
+from sluice.policy.network.description import SeenPort, SeenSwitch, Sightings, read_network
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import realise
+from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology

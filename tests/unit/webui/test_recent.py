@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.flow_columns import FlowColumns, flow_columns
 from sluice.store.flows import add_flows
 from sluice.webui import recent as recent_module

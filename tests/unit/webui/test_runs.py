@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.access import READ
+from sluice.policy.wire.access import READ
 from sluice.runtime.local_calls import Listener
 from sluice.store.observed import newest_events
 from sluice.store.tokens import create_token

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.desired import Policy
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.flows import add_flows
 from sluice.store.schema import applied, policies

@@ -19,7 +19,7 @@ from sluice.controller.openflow.change import instructions, os_ken_bucket
 from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
 from sluice.policy import tags
-from sluice.policy.queue_rules import mlfq_map
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner, inners
 from tests.unit.controller.networks import leaf_spine
 

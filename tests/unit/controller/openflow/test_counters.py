@@ -22,7 +22,7 @@ from sluice.controller.openflow.frames import ProtocolViolation
 from sluice.controller.rules import MatchValue
 from sluice.controller.tables import Table
 from sluice.policy import tags
-from sluice.policy.ingress_groups import INGRESS_GROUPS
+from sluice.policy.network.graph import INGRESS_GROUPS
 from tests.fakes.openflow import flow_entry, learned_entry
 
 GOTO = struct.pack("!HHBxxx", 1, 8, 3)

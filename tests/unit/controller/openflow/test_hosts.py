@@ -8,7 +8,7 @@ from sluice.controller.openflow import learned_hosts, rule_body
 from sluice.controller.openflow.learn import learn_body, read_learn
 from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
 from sluice.controller.tables import Table
-from sluice.policy.sightings import SeenHost
+from sluice.policy.network.description import SeenHost
 from tests.fakes.openflow import flow_entry
 
 MAC = "52:54:00:00:00:11"

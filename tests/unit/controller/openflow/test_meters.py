@@ -14,7 +14,7 @@ from sluice.controller.openflow import VERSION, MessageType, change_requests, of
 from sluice.controller.openflow.frames import ProtocolViolation
 from sluice.controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod, read_meters
 from sluice.controller.rules import MeterRule, SwitchRules
-from sluice.policy.sanctions import Treatment
+from sluice.policy.policing.limits import Treatment
 from tests.fakes.openflow import Xids, frames, inners
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)

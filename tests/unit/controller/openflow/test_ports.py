@@ -10,7 +10,7 @@ from sluice.controller.openflow.answers import AnswerReader
 from sluice.controller.openflow.frames import Frame, MessageType, StatsType, message
 from sluice.controller.openflow.ports import read_description
 from sluice.controller.tables import LOCAL
-from sluice.policy.sightings import OWN_PORT, SeenPort
+from sluice.policy.network.description import OWN_PORT, SeenPort
 
 
 def port(number: int, name: str, *, config: int = 0, state: int = 0, kbps: int = 0) -> bytes:

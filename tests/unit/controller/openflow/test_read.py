@@ -12,8 +12,8 @@ from sluice.controller.openflow import MessageType, change_requests, read_rules
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import Foreign, MatchValue, Output, SwitchRules
 from sluice.controller.tables import Table
-from sluice.policy.queue_rules import mlfq_map
-from sluice.policy.sanctions import Treatment
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import (
     Xids,
     entry_of,

@@ -21,7 +21,7 @@ from experiments.checks.hostile.run import (
     scenario_of,
     table,
 )
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
 from sluice.topologies import build_topology
 

@@ -20,7 +20,7 @@ from experiments.checks.hostile.ends import (
     table,
 )
 from sluice.policy import tags
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
 from sluice.store.observed import ThresholdChange
 from sluice.topologies import build_topology

@@ -14,7 +14,7 @@ import pytest
 from experiments.checks.soak.flows import SEGMENT_S, document_of
 from experiments.checks.soak.run import Outcome, change_scheme, claims
 from experiments.checks.soak.usage import Reading, draw, growing, read_process
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import Answer, ServerAway

@@ -13,10 +13,10 @@ from experiments.kit.listed import places
 from experiments.kit.main import read_command
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14, full
 from experiments.papers.datcp.common import FULL, SMALL, jain, plan
-from sluice.policy.graph import Topology
-from sluice.policy.scenario import Scenario, scheduled_flows
-from sluice.policy.schedule import ScheduledFlow
+from sluice.policy.network.graph import Topology
 from sluice.policy.units import time_ns
+from sluice.policy.wire.records import ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.sweep.points import Point
 from sluice.topologies import build_topology

@@ -17,8 +17,8 @@ from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fabric import plan
 from experiments.papers.fish.fig6 import PAPER, SETUPS
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
-from sluice.policy.scenario import Scenario, scenario_from_document
-from sluice.policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.topologies import build_topology
 from tests.unit.experiments.builders import NOWHERE, given, run_of

@@ -10,8 +10,8 @@ import pytest
 from experiments.kit.runs import Results, Runs
 from experiments.papers.sluice import deadlines, fct
 from sluice.policy import tags
-from sluice.policy.queue_map import queue_map
-from sluice.policy.scenario import scenario_from_document
+from sluice.policy.schema.desired import queue_map
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import claim, given, run_of
 

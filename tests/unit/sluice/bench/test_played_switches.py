@@ -28,7 +28,7 @@ from sluice.controller.openflow import (
 )
 from sluice.controller.openflow.request import carried_request, completed_request, ingress_request
 from sluice.policy import tags
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from tests.fakes.openflow import Xids, frames
 

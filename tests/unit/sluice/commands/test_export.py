@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 
 from sluice import cli
 from sluice.export.following import Following
-from sluice.policy.desired import Policy
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.remote import Remote
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy, put_topology

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli
-from sluice.policy.sightings import SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice.store.networks import current_network, put_sightings
 
 Command = Callable[..., int]

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli, topologies
-from sluice.policy.desired import Policy
-from sluice.policy.overrides import Override
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import Override
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 
 Command = Callable[..., int]

@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 from sluice import cli
 from sluice.commands.top import picture, snapshots
 from sluice.policy.alerts import Alert, Change, State
-from sluice.policy.desired import Policy
-from sluice.policy.validity import MachineStatus
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
 from sluice.store.alerts import put_changes
 from sluice.store.desired import put_policy
 from sluice.store.observed import put_agent

@@ -14,7 +14,7 @@ import pytest
 
 from sluice import testbeds
 from sluice.cli import COMMANDS, main
-from sluice.policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
 from tests.unit.sluice.bundles import bundle, document, flow
 

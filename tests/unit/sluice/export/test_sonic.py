@@ -20,10 +20,10 @@ from sluice.export.sonic import (
     differences,
 )
 from sluice.policy import tags
-from sluice.policy.desired import Policy
 from sluice.policy.errors import SluiceError
-from sluice.policy.static_thresholds import known_delays
-from sluice.policy.traffic_classes import ClassPlan, class_plan, coarse_map
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes.classes import ClassPlan, class_plan, coarse_map
+from sluice.policy.thresholds.static import known_delays
 from sluice.runs.files import load_cdf
 
 SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())

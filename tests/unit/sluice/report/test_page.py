@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from sluice.cli import main
-from sluice.policy.desired import Policy
 from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
 from sluice.report.page import _baseline, write_report
 from sluice.report.runs import find_runs, variants
 from sluice.runs.bundle import BundleWriter, read_flows

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sluice.policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import machine_meta, read_flows, read_ports, write_bundle
 from sluice.runs.files import scenario_from_file
 from sluice.store.observed import PortSample, ThresholdChange

@@ -8,8 +8,7 @@ import pytest
 
 from sluice.cli import main
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.traces import Trace
-from sluice.policy.workload import Workload
+from sluice.policy.workload.flows import Trace, Workload
 from sluice.runs.files import (
     SCENARIOS,
     load_cdf,

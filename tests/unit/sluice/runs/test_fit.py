@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sluice.commands.demo import demo_rate
-from sluice.policy.scenario import scheduled_flows
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.fit import CPU_GOAL, RATES_BPS, Forwarding, at_rate, cores, free_cores
 from sluice.topologies import build_topology

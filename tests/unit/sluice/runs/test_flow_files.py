@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from sluice.policy.errors import SluiceError
-from sluice.policy.explicit import ExplicitFlow, ExplicitWorkload
+from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload
 from sluice.runs.files import load_trace, scenario_from_file
 
 SCENARIO = """

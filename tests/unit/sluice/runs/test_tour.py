@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.desired import Policy
-from sluice.policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import write_bundle
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.tour import SCHEMES, Stage, by_stage, finish_tour, scheme_table, tour_policies

@@ -4,9 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sluice.policy.records import UNFINISHED
-from sluice.policy.schedule import ScheduledFlow
-from sluice.policy.validity import NO_DELAYS, delay_class
+from sluice.policy.figures.validity import NO_DELAYS, delay_class
+from sluice.policy.wire.records import UNFINISHED, ScheduledFlow
 from sluice.runs.files import scenario_from_file
 from sluice.runs.tcp_counters import difference
 from sluice.runs.testbed_run import complete

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sluice.policy.desired import Policy
 from sluice.policy.errors import SluiceError
-from sluice.policy.metrics import summarise
-from sluice.policy.records import FlowRecord
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.report.runs import find_runs, variants
 from sluice.runs.bundle import read_flows, write_bundle
 from sluice.runs.versions import VersionOf, by_run, by_time, policy_rows, replaced_by_others

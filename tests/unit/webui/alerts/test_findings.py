@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sluice.policy.alert_rules import DEFAULT_RULES, AlertRule, Figure
-from sluice.policy.records import FlowRecord
-from sluice.policy.validity import FORWARDED, Flaw
+from sluice.policy.figures.validity import FORWARDED, Flaw
+from sluice.policy.wire.records import FlowRecord
 from sluice.store.flow_columns import FlowColumns
 from sluice.store.observed import AgentRow
 from sluice.webui.alerts.findings import findings, flow_finding
