@@ -16,7 +16,7 @@ COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
 RUN /usr/bin/python3 webui/fetch_vendor.py
 
 COPY . .
-RUN .venv/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation -e . && .venv/bin/python -m simulator.build
+RUN .venv/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation -e . && .venv/bin/python -m sluice.simulator.build
 
 ENV PATH=/opt/sluice/.venv/bin:$PATH PYTHONUNBUFFERED=1
 RUN useradd --system --uid 10001 --home-dir /run/sluice sluice

@@ -117,15 +117,15 @@ tidy: .setup/tidy ## clang-tidy on the simulator's core, if it has changed
 
 # The interpreter is not sanitized: the sanitizer's library must come first, and leaks of the interpreter do not count.
 sanitize: venv ## every test of the simulator with the address, undefined-behaviour and thread sanitizers, in a quarter of an hour
-	$(PYTHON) -m simulator.build sanitize
+	$(PYTHON) -m sluice.simulator.build sanitize
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		SLUICE_CORE=sanitize $(PYTHON) -m pytest -q -p tests.sim.instrumented --timeout 1800 tests/sim
-	$(PYTHON) -m simulator.build races
+	$(PYTHON) -m sluice.simulator.build races
 	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" TSAN_OPTIONS=halt_on_error=1 SLUICE_CORE=races \
 		setarch -R $(PYTHON) -m pytest -q -n0 -p tests.sim.instrumented --timeout 1800 tests/sim/test_threads.py -k "not run__says"
 
 coverage-cpp: venv ## line coverage of the simulator's core and the laws by its tests
-	$(PYTHON) -m simulator.build coverage
+	$(PYTHON) -m sluice.simulator.build coverage
 	find simulator/build/coverage -name '*.gcda' -delete
 	SLUICE_CORE=coverage $(PYTHON) -m pytest -q -p tests.sim.instrumented $(CORE_TESTS)
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \

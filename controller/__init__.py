@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SDN controller: see README.md in this folder."""
 
-from runtime.signals import end_signals
+from sluice.runtime.signals import end_signals
 
 END_SIGNALS = end_signals()

@@ -24,11 +24,11 @@ from functools import partial
 from os_ken.controller import ofp_event
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 
-from controller import openflow
-from controller.connection import Connection
-from controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
-from controller.event_loop import DaemonLoop
-from controller.events import (
+from sluice.controller import openflow
+from sluice.controller.connection import Connection
+from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
+from sluice.controller.event_loop import DaemonLoop
+from sluice.controller.events import (
     EventAgents,
     EventAnswer,
     EventDesired,
@@ -38,19 +38,19 @@ from controller.events import (
     EventUrgency,
     handles,
 )
-from controller.leadership import Leadership, LeaseStatus, Share
-from controller.led_switches import LedSwitches
-from controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
-from controller.own_part import OwnPart
-from controller.recorder import Recorder
-from controller.reporting import Reporter
-from controller.sharing import SharedLeadership
-from controller.survey import Survey
-from policy.graph import Topology
-from policy.sightings import SeenHost
-from policy.units import NS_PER_S
-from store.parts import NETWORK
-from store.totals import add_counts
+from sluice.controller.leadership import Leadership, LeaseStatus, Share
+from sluice.controller.led_switches import LedSwitches
+from sluice.controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
+from sluice.controller.own_part import OwnPart
+from sluice.controller.recorder import Recorder
+from sluice.controller.reporting import Reporter
+from sluice.controller.sharing import SharedLeadership
+from sluice.controller.survey import Survey
+from sluice.policy.network.description import SeenHost
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import NS_PER_S
+from sluice.store.parts import NETWORK
+from sluice.store.totals import add_counts
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from controller.conduct import Treated, conduct_rules, limit_meters
-from controller.pipeline import map_rule, urgency_rules
-from controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
-from policy import tags
-from policy.queue_map import QueueMap
+from sluice.controller.conduct import Treated, conduct_rules, limit_meters
+from sluice.controller.pipeline import map_rule, urgency_rules
+from sluice.controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
+from sluice.policy import tags
+from sluice.policy.schema.desired import QueueMap
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from controller.cookies import NO_CODE, NOT_IP, cookie
-from controller.rules import (
+from sluice.controller.cookies import NO_CODE, NOT_IP, cookie
+from sluice.controller.rules import (
     Action,
     FlowRule,
     LearnFlow,
@@ -23,9 +23,9 @@ from controller.rules import (
     SetTag,
     Source,
 )
-from controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on, port_number
-from policy import tags
-from policy.sanctions import Treatment
+from sluice.controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on, port_number
+from sluice.policy import tags
+from sluice.policy.policing.limits import Treatment
 
 _NEIGHBOUR_DISCOVERY = (135, 136)
 """Types of ICMPv6: neighbour solicitation and advertisement."""

@@ -30,8 +30,8 @@ from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 from os_ken.ofproto import ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller.events import EventAnswer
-from controller.openflow import (
+from sluice.controller.events import EventAnswer
+from sluice.controller.openflow import (
     VERSION,
     Answer,
     AnswerReader,
@@ -44,7 +44,7 @@ from controller.openflow import (
     is_port_description,
     message,
 )
-from controller.tls import TlsSocket
+from sluice.controller.tls import TlsSocket
 
 log = logging.getLogger(__name__)
 

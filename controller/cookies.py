@@ -13,7 +13,7 @@ table, and the cookies in the reply identify each counter.
 
 from __future__ import annotations
 
-from policy import tags
+from sluice.policy import tags
 
 COOKIE_SPACE = 0x51CE
 COOKIE_SPACE_MASK = 0xFFFF << 48

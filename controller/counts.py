@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
+from sluice.policy import tags
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 

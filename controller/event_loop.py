@@ -10,7 +10,7 @@ from collections.abc import Callable
 from os_ken.base.app_manager import OSKenApp
 from os_ken.controller.ofp_handler import OFPHandler
 
-from controller.events import EventAnswer
+from sluice.controller.events import EventAnswer
 
 log = logging.getLogger(__name__)
 

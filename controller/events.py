@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 from os_ken.controller import event
 from os_ken.controller.handler import set_ev_cls
 
-from controller.openflow import Answer
+from sluice.controller.openflow import Answer
 
 if TYPE_CHECKING:
-    from controller.connection import Connection
-    from controller.leadership import LeaseStatus
-    from controller.network import Description
-    from controller.state import Desired
-    from policy.graph import Topology
-    from policy.urgency import UrgencyReport
+    from sluice.controller.connection import Connection
+    from sluice.controller.leadership import LeaseStatus
+    from sluice.controller.network import Description
+    from sluice.controller.state import Desired
+    from sluice.policy.network.graph import Topology
+    from sluice.policy.policing.belief import UrgencyReport
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 

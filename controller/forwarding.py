@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.cookies import NOT_IP, VLAN, cookie
-from controller.rules import (
+from sluice.controller.cookies import NOT_IP, VLAN, cookie
+from sluice.controller.rules import (
     Action,
     Bucket,
     FlowRule,
@@ -21,7 +21,7 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
-from controller.tables import (
+from sluice.controller.tables import (
     CODE_MASK,
     METADATA_BITS,
     NORMAL,
@@ -31,7 +31,7 @@ from controller.tables import (
     match_on,
     port_and_code,
 )
-from policy.graph import Topology, Unknown
+from sluice.policy.network.graph import Topology, Unknown
 
 GROUP_SPACE = 0x51CE << 16
 """Numbers of Sluice's groups begin here, so that others on the same switch can have theirs."""

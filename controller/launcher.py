@@ -18,11 +18,11 @@ import time
 
 from os_ken.base.app_manager import AppManager
 
-from controller import END_SIGNALS
-from controller.app import Controller
-from controller.event_loop import Handshake
-from controller.listener import Listener
-from runtime.notify import Notifier
+from sluice.controller import END_SIGNALS
+from sluice.controller.app import Controller
+from sluice.controller.event_loop import Handshake
+from sluice.controller.listener import Listener
+from sluice.runtime.notify import Notifier
 
 log = logging.getLogger(__name__)
 

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from runtime.identity import has_ended, my_identity
-from store import lease
-from store.failures import is_delay
-from store.lease import Lease
-from store.parts import LEASE
+from sluice.runtime.identity import has_ended, my_identity
+from sluice.store import lease
+from sluice.store.failures import is_delay
+from sluice.store.lease import Lease
+from sluice.store.parts import LEASE
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ OUTAGE_S = 1.0
 
 @dataclass(frozen=True)
 class Share:
-    """The parts of one of several controllers that share the switches, by datapath id or `store.parts.NETWORK`."""
+    """The parts of one of several controllers that share the switches, by datapath id or `sluice.store.parts.NETWORK`."""
 
     held: Mapping[int, int]
     """Part → its generation."""

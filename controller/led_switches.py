@@ -12,20 +12,20 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 
-from controller import openflow
-from controller.connection import Connection
-from controller.counts import QueueCounts
-from controller.leadership import LeaseStatus
-from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.policing import Verdict
-from controller.port_settings import ThresholdsInForce
-from controller.reporting import Reporter
-from controller.session import Session
-from controller.state import Desired, SwitchState
-from policy.graph import Topology
-from policy.sanctions import Demoted
-from policy.sightings import SeenHost
-from policy.urgency import UrgencyReport
+from sluice.controller import openflow
+from sluice.controller.connection import Connection
+from sluice.controller.counts import QueueCounts
+from sluice.controller.leadership import LeaseStatus
+from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
+from sluice.controller.policing import Verdict
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.reporting import Reporter
+from sluice.controller.session import Session
+from sluice.controller.state import Desired, SwitchState
+from sluice.policy.network.description import SeenHost
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.limits import Demoted
 
 log = logging.getLogger(__name__)
 

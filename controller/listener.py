@@ -10,9 +10,9 @@ import ssl
 import threading
 from pathlib import Path
 
-from controller.connection import Connection
-from controller.tls import TlsSocket
-from policy.errors import FieldError
+from sluice.controller.connection import Connection
+from sluice.controller.tls import TlsSocket
+from sluice.policy.errors import FieldError
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from itertools import islice
 
 from sqlalchemy import Engine
 
-from controller.leadership import LEASE_S, LOOK_S, RETAKE_S, Candidacy, Outages, Share
-from runtime.identity import has_ended
-from store import parts
-from store.lease import SHARED
-from store.parts import NETWORK, Part, Sharing
+from sluice.controller.leadership import LEASE_S, LOOK_S, RETAKE_S, Candidacy, Outages, Share
+from sluice.runtime.identity import has_ended
+from sluice.store import parts
+from sluice.store.lease import SHARED
+from sluice.store.parts import NETWORK, Part, Sharing
 
 
 def fair_parts(

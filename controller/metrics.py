@@ -7,7 +7,7 @@ The controller serves no port of its own: its numbers are rows, and the web proc
 
 from __future__ import annotations
 
-from store.totals import (
+from sluice.store.totals import (
     ENTRIES_DECODED,
     HOSTS_DEMOTED,
     LOOP_SECONDS,

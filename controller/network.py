@@ -15,12 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
-from policy.graph import Topology
-from policy.network import Network
-from policy.network_discovered import discovered
-from policy.network_realised import Finding, Realisation, realise
-from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenSwitch, Sightings
+from sluice.controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
+from sluice.policy.network.description import (
+    OWN_PORT,
+    Network,
+    PortAt,
+    SeenHost,
+    SeenSwitch,
+    Sightings,
+    discovered,
+)
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import Finding, Realisation, realise
 
 S = 1_000_000_000
 ANNOUNCE_NS, FIRST_ANNOUNCE_NS = 5 * S, S // 4

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controller.changes import Changes, Remap
+from sluice.controller.changes import Changes, Remap
 
 
 @dataclass(frozen=True)

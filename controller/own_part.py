@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from controller.leadership import Share
-from controller.session import Session
-from policy.units import NS_PER_S
+from sluice.controller.leadership import Share
+from sluice.controller.session import Session
+from sluice.policy.units import NS_PER_S
 
 END_NS = NS_PER_S
 """How long a session may take to end its operation. Then it is dropped, and the next controller reads the rules."""

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
-from controller.cookies import NOT_IP, VLAN, cookie
-from controller.forwarding import forwarding_rules, keeps_vlans
-from controller.rules import (
+from sluice.controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
+from sluice.controller.cookies import NOT_IP, VLAN, cookie
+from sluice.controller.forwarding import forwarding_rules, keeps_vlans
+from sluice.controller.rules import (
     FlowRule,
     Masked,
     Match,
@@ -35,7 +35,7 @@ from controller.rules import (
     SetTag,
     SwitchRules,
 )
-from controller.tables import (
+from sluice.controller.tables import (
     CODE_MASK,
     FAMILIES,
     GROUP_MASK,
@@ -50,10 +50,9 @@ from controller.tables import (
     port_and_code,
     port_number,
 )
-from policy import tags
-from policy.graph import Topology
-from policy.ingress_groups import TRUNKS, ingress_groups
-from policy.queue_map import QueueMap
+from sluice.policy import tags
+from sluice.policy.network.graph import TRUNKS, Topology, ingress_groups
+from sluice.policy.schema.desired import QueueMap
 
 _FIN = 0x001
 

@@ -18,17 +18,25 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from controller.conduct import Treated
-from controller.counts import FlowCounts, Ints
-from controller.urgency import ALL_URGENT, Urgency
-from policy import tags
-from policy.desired import Policy
-from policy.framing import MSS_BYTES
-from policy.graph import Port
-from policy.sanctions import Conduct, Demoted, Treatment
-from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
-from policy.thresholds import SlidingCounts, growth
-from policy.urgency import NOTHING, Explained
+from sluice.controller.conduct import Treated
+from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.urgency import ALL_URGENT, Urgency
+from sluice.policy import tags
+from sluice.policy.network.graph import Port
+from sluice.policy.policing.belief import NOTHING, Explained
+from sluice.policy.policing.limits import (
+    Breach,
+    Conduct,
+    Demoted,
+    Treatment,
+    breach,
+    limits_bytes,
+    payload_bytes,
+    suspicion,
+)
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.adaptation import SlidingCounts, growth
+from sluice.policy.units import MSS_BYTES
 
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS

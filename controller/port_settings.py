@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.changes import Remap, remap
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Port
-from policy.queue_map import QueueMap, queue_map
+from sluice.controller.changes import Remap, remap
+from sluice.policy import tags
+from sluice.policy.network.graph import Port
+from sluice.policy.schema.desired import Policy, QueueMap, queue_map
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 It does both only while the controller leads (`leadership.py`), because the store belongs to the
 leader. The store itself refuses the rows of a controller that has lost the lease and does not know it yet
-(`store.lease.fenced`). A controller that shares the switches writes the rows of its own (`store.parts.fenced`).
+(`sluice.store.lease.fenced`). A controller that shares the switches writes the rows of its own (`sluice.store.parts.fenced`).
 
 One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
 the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
@@ -23,23 +23,23 @@ from typing import Concatenate
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from controller.leadership import NAME
-from controller.network import Description
-from controller.rollout import Rollout
-from controller.state import Desired
-from controller.tenures import Tenure, Waiting, fenced, next_batch
-from controller.writes import Call, P, Row, Rows, Write
-from policy.agents import programmed_ports
-from policy.desired import Policy
-from policy.errors import EnvironmentLacking, FieldError
-from policy.framing import MSS_BYTES
-from policy.graph import Topology
-from policy.urgency import UrgencyReport
-from store import desired, lease, networks, observed, parts
-from store.desired import PolicyVersion
-from store.engine import open_store
-from store.failures import is_outage
-from store.sanctions import all_sanctions
+from sluice.controller.leadership import NAME
+from sluice.controller.network import Description
+from sluice.controller.rollout import Rollout
+from sluice.controller.state import Desired
+from sluice.controller.tenures import Tenure, Waiting, fenced, next_batch
+from sluice.controller.writes import Call, P, Row, Rows, Write
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import MSS_BYTES
+from sluice.policy.wire.agents import programmed_ports
+from sluice.store import desired, lease, networks, observed, parts
+from sluice.store.desired import PolicyVersion
+from sluice.store.engine import open_store
+from sluice.store.failures import is_outage
+from sluice.store.sanctions import all_sanctions
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from controller.counts import QueueCounts
-from controller.network import News
-from controller.policing import Restored, UrgencyBudgeted, Verdict
-from controller.port_settings import ThresholdsInForce
-from controller.recorder import Recorder
-from controller.state import Desired, SwitchState
-from policy.sanctions import Demoted
-from store import desired as desired_rows
-from store import networks, observed, sanctions
-from store.observed import PortSample, ThresholdChange
-from store.parts import NETWORK
-from store.sanctions import Sanction
+from sluice.controller.counts import QueueCounts
+from sluice.controller.network import News
+from sluice.controller.policing import Restored, UrgencyBudgeted, Verdict
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.recorder import Recorder
+from sluice.controller.state import Desired, SwitchState
+from sluice.policy.policing.limits import Demoted
+from sluice.store import desired as desired_rows
+from sluice.store import networks, observed, sanctions
+from sluice.store.observed import PortSample, ThresholdChange
+from sluice.store.parts import NETWORK
+from sluice.store.sanctions import Sanction
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import logging
 
 from sqlalchemy import Engine
 
-from policy.graph import Topology
-from store import desired
-from store.observed import add_event, all_switches
+from sluice.policy.network.graph import Topology
+from sluice.store import desired
+from sluice.store.observed import add_event, all_switches
 
 log = logging.getLogger(__name__)
 

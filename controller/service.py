@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller import END_SIGNALS
-from policy.entries import entry
-from policy.errors import FieldError
-from policy.kinds import Flag
-from runtime.notify import Notifier
-from runtime.settings import Service
-from runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
+from sluice.controller import END_SIGNALS
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag
+from sluice.runtime.notify import Notifier
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def run(options: ControllerOptions) -> int:
     # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     _configure_logging(verbose=options.verbose)
-    from controller import launcher, listener
-    from store.engine import with_password
+    from sluice.controller import launcher, listener
+    from sluice.store.engine import with_password
 
     store_url = with_password(options.store, options.store_password_file)
     check_store(store_url)
@@ -75,7 +75,7 @@ def check_store(url: str) -> None:
     """Raise EnvironmentLacking if a later version has changed the store. One that is away may come back."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from store.engine import open_store
+    from sluice.store.engine import open_store
 
     with suppress(SQLAlchemyError):
         open_store(url).dispose()
@@ -94,7 +94,7 @@ def _tls_context(options: ControllerOptions) -> ssl.SSLContext | None:
     """Return the TLS settings of the three options; None if all are missing."""
     if options.tls_key is None or options.tls_cert is None or options.tls_ca is None:
         return None
-    from controller import tls
+    from sluice.controller import tls
 
     return tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
 

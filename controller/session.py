@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from controller import openflow
-from controller.changes import Changes, Remap
-from controller.counts import PortCounts, QueueCounts
-from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.openflow import (
+from sluice.controller import openflow
+from sluice.controller.changes import Changes, Remap
+from sluice.controller.counts import PortCounts, QueueCounts
+from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
+from sluice.controller.openflow import (
     Answer,
     BarrierReply,
     BundleReply,
@@ -30,7 +30,7 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.operations import (
+from sluice.controller.operations import (
     Change,
     Operation,
     PollCarried,
@@ -41,9 +41,9 @@ from controller.operations import (
     PollQueues,
     ReadRules,
 )
-from controller.policing import Verdict
-from controller.port_settings import ThresholdsInForce
-from controller.state import SwitchState
+from sluice.controller.policing import Verdict
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.state import SwitchState
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine
 
-from controller.leadership import LOOK_S, Leadership, LeaseStatus
-from controller.membership import Membership
-from runtime.identity import my_identity
-from store import desired, networks
-from store.parts import NETWORK
+from sluice.controller.leadership import LOOK_S, Leadership, LeaseStatus
+from sluice.controller.membership import Membership
+from sluice.runtime.identity import my_identity
+from sluice.store import desired, networks
+from sluice.store.parts import NETWORK
 
 
 class NetworkWatch:

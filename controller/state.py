@@ -17,11 +17,11 @@ from enum import Enum, auto
 
 import numpy as np
 
-from controller.changes import diff, treatment_changes
-from controller.conduct import Treated
-from controller.counts import FlowCounts, Ints, PortCounts
-from controller.forwarding import forwarding_rules
-from controller.operations import (
+from sluice.controller.changes import diff, treatment_changes
+from sluice.controller.conduct import Treated
+from sluice.controller.counts import FlowCounts, Ints, PortCounts
+from sluice.controller.forwarding import forwarding_rules
+from sluice.controller.operations import (
     Change,
     Operation,
     PollCarried,
@@ -32,26 +32,25 @@ from controller.operations import (
     PollQueues,
     ReadRules,
 )
-from controller.periods import Periods
-from controller.pipeline import learning_ports, switch_rules
-from controller.policing import (
+from sluice.controller.periods import Periods
+from sluice.controller.pipeline import learning_ports, switch_rules
+from sluice.controller.policing import (
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
     LEARNED_POLL_NS,
     Policing,
     Verdict,
 )
-from controller.port_settings import PortSettings, ThresholdsInForce
-from controller.rules import SwitchRules
-from controller.urgency import urgency_by_port
-from policy.adaptation import Adaptation, PortCounters, edges_of
-from policy.desired import Policy
-from policy.framing import MSS_BYTES
-from policy.graph import Topology
-from policy.ingress_groups import ingress_groups
-from policy.sanctions import Treatment
-from policy.schemes import ThresholdRule
-from policy.urgency import UrgencyReport
+from sluice.controller.port_settings import PortSettings, ThresholdsInForce
+from sluice.controller.rules import SwitchRules
+from sluice.controller.urgency import urgency_by_port
+from sluice.policy.network.graph import Topology, ingress_groups
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import ThresholdRule
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, edges_of
+from sluice.policy.units import MSS_BYTES
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS

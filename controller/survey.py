@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from controller import openflow
-from controller.connection import Connection
-from controller.connection_table import ConnectionTable
-from controller.events import EventNetwork
-from controller.network import NetworkKeeper
-from controller.openflow import Neighbour, PortDescription, PortStatus, Role
-from controller.reporting import Reporter
-from policy.graph import Topology
+from sluice.controller import openflow
+from sluice.controller.connection import Connection
+from sluice.controller.connection_table import ConnectionTable
+from sluice.controller.events import EventNetwork
+from sluice.controller.network import NetworkKeeper
+from sluice.controller.openflow import Neighbour, PortDescription, PortStatus, Role
+from sluice.controller.reporting import Reporter
+from sluice.policy.network.graph import Topology
 
 PortAnswer: TypeAlias = PortDescription | PortStatus | Neighbour
 

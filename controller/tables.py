@@ -2,7 +2,7 @@
 """The tables of the switch pipeline, and the metadata that goes from table to table.
 
 The pipeline's metadata carries the results of earlier tables: the egress port in bits 0–15, the
-tag in bits 16–23, the group of the ingress port (policy/ingress_groups.py) in bits 24–26.
+tag in bits 16–23, the group of the ingress port (policy/network/graph.py) in bits 24–26.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from controller.rules import Match, MatchValue
-from policy.sightings import OWN_PORT
+from sluice.controller.rules import Match, MatchValue
+from sluice.policy.network.description import OWN_PORT
 
 
 class Table(IntEnum):

@@ -9,8 +9,8 @@ from itertools import islice
 
 from sqlalchemy import Engine
 
-from controller.writes import Write
-from store import lease, parts
+from sluice.controller.writes import Write
+from sluice.store import lease, parts
 
 
 @dataclass

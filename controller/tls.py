@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from policy.errors import FieldError
+from sluice.policy.errors import FieldError
 
 _CHUNK_BYTES = 1 << 18
 _MIN_WAIT_S = 0.01

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time of the tagger and the port program for a packet: `python -m dataplane.bench`.
+"""CPU time of the tagger and the port program for a packet: `python -m sluice.dataplane.bench`.
 
 The kernel runs a loaded program many times on one packet (BPF_PROG_TEST_RUN) and reports the mean. Only the first run
 changes the packet: the program writes the DSCP and removes the priority tag. Every run reads the headers, updates the
@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dataplane import build
-from dataplane.libbpf import failure, ffi, lib
-from dataplane.link_queues import HTB
-from dataplane.loader import Program, load, open_object
-from dataplane.port_settings import PortSettings
-from policy.tags import TAG_COUNT
+from sluice.dataplane import build
+from sluice.dataplane.libbpf import failure, ffi, lib
+from sluice.dataplane.link_queues import HTB
+from sluice.dataplane.loader import Program, load, open_object
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.tags import TAG_COUNT
 
 REPEAT = 200_000
 ROUNDS = 5

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile stale BPF programs: bpf/<name>.bpf.c -> build/<name>.bpf.o.
 
-`python -m dataplane.build` builds all and prints what it has built. The kernel's types (vmlinux.h) come from its BTF
+`python -m sluice.dataplane.build` builds all and prints what it has built. The kernel's types (vmlinux.h) come from its BTF
 at build time. The loader relocates objects (CO-RE), so one from another kernel works, too.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
-from runtime.command import CommandFailed, run
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "bpf"

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 
 Direction = Literal["ingress", "egress"]
 

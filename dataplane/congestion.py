@@ -14,19 +14,19 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from dataplane import build
-from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
-from dataplane.loader import (
+from sluice.dataplane import build
+from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
+from sluice.dataplane.loader import (
     STRUCT_OPS_SINCE,
     BpfObject,
     kernel_has_struct_ops_links,
     kernel_version,
     open_object,
 )
-from dataplane.shared_resource import Provided
-from policy import controls
-from policy.controls import PREFIX
-from policy.errors import EnvironmentLacking
+from sluice.dataplane.shared_resource import Provided
+from sluice.policy import controls
+from sluice.policy.controls import PREFIX
+from sluice.policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ import socket
 import struct
 from contextlib import suppress
 
-from runtime.command import CommandFailed, run
+from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
 SUB_QUEUES = 8

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 
-from dataplane.loader import load
+from sluice.dataplane.loader import load
 
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 _LAYOUT = struct.Struct("=II")

@@ -7,10 +7,10 @@ import json
 import os
 from dataclasses import dataclass
 
-from dataplane import iterators, shared
-from dataplane.libbpf import ATTACH_ITERATOR
-from dataplane.loader import load
-from runtime.command import run
+from sluice.dataplane import iterators, shared
+from sluice.dataplane.libbpf import ATTACH_ITERATOR
+from sluice.dataplane.loader import load
+from sluice.runtime.command import run
 
 
 @dataclass(frozen=True, order=True)

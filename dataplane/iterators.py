@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from dataplane.libbpf import failure, ffi, lib
-from dataplane.loader import Program
+from sluice.dataplane.libbpf import failure, ffi, lib
+from sluice.dataplane.loader import Program
 
 _READ_BYTES = 1 << 16
 

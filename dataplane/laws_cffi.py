@@ -21,8 +21,8 @@ from types import ModuleType
 
 from cffi import FFI
 
-from dataplane import build
-from policy.errors import EnvironmentLacking
+from sluice.dataplane import build
+from sluice.policy.errors import EnvironmentLacking
 
 _TYPES = """
 typedef unsigned char sl_u8;

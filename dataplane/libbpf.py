@@ -11,7 +11,7 @@ from typing import Any
 
 from cffi import FFI
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 
 MAP_TYPE_HASH, MAP_TYPE_ARRAY = 1, 2
 MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH = 5, 6, 10
@@ -175,7 +175,9 @@ def _remedy(number: int, explained: bool) -> str:
             else f"Probably {lacking}."
         )
     if number in _DAMAGED or number >= _LIBBPF_ERRNO_START:
-        return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
+        return (
+            "The object file is damaged or not for this kernel: run `python -m sluice.dataplane.build` here."
+        )
     return "Run `sluice doctor` to see what this machine lacks."
 
 

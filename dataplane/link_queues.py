@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from dataplane.clsact import Netlink
-from dataplane.loader import kernel_version
-from policy.errors import EnvironmentLacking, SluiceError
-from runtime.command import CommandFailed, run
+from sluice.dataplane.clsact import Netlink
+from sluice.dataplane.loader import kernel_version
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
 ROOT = "root"

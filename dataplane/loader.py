@@ -24,9 +24,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dataplane import build, shared
-from dataplane.clsact import attach_clsact, detach_clsact, is_attached
-from dataplane.libbpf import (
+from sluice.dataplane import build, shared
+from sluice.dataplane.clsact import attach_clsact, detach_clsact, is_attached
+from sluice.dataplane.libbpf import (
     BPF_F_LINK,
     MAP_TYPE_STRUCT_OPS,
     PER_CPU_TYPES,
@@ -37,7 +37,7 @@ from dataplane.libbpf import (
     possible_cpus,
     text,
 )
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 
 __all__ = [
     "BpfObject",

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from dataplane import flow_queues, iterators
-from dataplane.clsact import Netlink, attached_program
-from dataplane.flow_queues import QUEUES, SUB_QUEUES
-from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
-from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
-from dataplane.port_settings import PortSettings
-from policy.agents import QueueCounters
-from policy.errors import SluiceError
-from policy.validity import DELAYS, NO_DELAYS
+from sluice.dataplane import flow_queues, iterators
+from sluice.dataplane.clsact import Netlink, attached_program
+from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
+from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT
+from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import SluiceError
+from sluice.policy.figures.validity import DELAYS, NO_DELAYS
+from sluice.policy.wire.agents import QueueCounters
 
 _STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
 """Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""

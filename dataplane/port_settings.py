@@ -6,9 +6,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from dataplane.flow_queues import QUEUES, SUB_QUEUES
-from policy.errors import FieldError
-from policy.marking import PHANTOM_PERCENT, MarkBy, last_mark_bytes
+from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
+from sluice.policy.errors import FieldError
+from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, last_mark_bytes
 
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataplane.libbpf import failure, ffi, lib
-from dataplane.loader import Map
+from sluice.dataplane.libbpf import failure, ffi, lib
+from sluice.dataplane.loader import Map
 
 
 class RingBuffer:

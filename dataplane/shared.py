@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dataplane import build
-from dataplane.libbpf import MAP_TYPE_STRUCT_OPS, failure, ffi, lib, text
+from sluice.dataplane import build
+from sluice.dataplane.libbpf import MAP_TYPE_STRUCT_OPS, failure, ffi, lib, text
 
 PREFIX = "sluice_"
 """A map with this prefix is shared. Its name ends with a number that identifies its layout."""

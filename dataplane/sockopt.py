@@ -11,8 +11,8 @@ import os
 import socket
 from pathlib import Path
 
-from dataplane import build
-from dataplane.libbpf import (
+from sluice.dataplane import build
+from sluice.dataplane.libbpf import (
     ATTACH_CGROUP_GETSOCKOPT,
     ATTACH_CGROUP_SETSOCKOPT,
     PROGRAM_TYPE_CGROUP_SOCKOPT,
@@ -21,9 +21,9 @@ from dataplane.libbpf import (
     forget_messages,
     lib,
 )
-from dataplane.loader import BpfObject, open_object
-from dataplane.shared_resource import Provided
-from policy.errors import EnvironmentLacking
+from sluice.dataplane.loader import BpfObject, open_object
+from sluice.dataplane.shared_resource import Provided
+from sluice.policy.errors import EnvironmentLacking
 
 SOL_SLUICE = 0x5C1C
 SLUICE_FLOW, SLUICE_STATE = 1, 2

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
-from dataplane.clsact import Netlink
-from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
-from policy.foreign import ForeignDscp
-from policy.reserved import written_tag
-from policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.dataplane.clsact import Netlink
+from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from sluice.policy.schemes.ports import written_tag
+from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.policy.wire.agents import ForeignDscp
 
 _SETTINGS = "=QQQ"
 _DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4

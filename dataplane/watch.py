@@ -17,12 +17,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import TracebackType
 
-from dataplane import build, iterators
-from dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
-from dataplane.loader import BpfObject, load
-from dataplane.ring import RingBuffer
-from policy.errors import EnvironmentLacking
-from policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.dataplane import build, iterators
+from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
+from sluice.dataplane.loader import BpfObject, load
+from sluice.dataplane.ring import RingBuffer
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 
 _SETTINGS = struct.Struct("=IIQ")
 _LOSSES = "=QQ"

@@ -17,7 +17,7 @@ import struct
 from dataclasses import dataclass
 from types import TracebackType
 
-from dataplane.loader import load
+from sluice.dataplane.loader import load
 
 _RECORD = struct.Struct("=7Q18I")
 _HEADER = struct.Struct("=II")

@@ -13,7 +13,7 @@ from experiments.kit.catalogue import README, Catalogue, catalogue, listing, wit
 from experiments.kit.experiment import Experiment
 from experiments.kit.main import main as run_by_words
 from experiments.kit.verdict import markdown, read_verdict
-from policy.errors import SluiceError, guess
+from sluice.policy.errors import SluiceError, guess
 
 EXPERIMENTS: Mapping[str, str] = {
     "threshold_convergence": "papers.adaptive_thresholds.threshold_convergence",

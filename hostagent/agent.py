@@ -13,37 +13,37 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.host import DEFAULT_CONTROL, ControlSettings
-from hostagent.control import HostControl
-from hostagent.courier import Courier, Couriers
-from hostagent.hook import FlowHook
-from hostagent.interface import mac_address
-from hostagent.journal import Journal
-from hostagent.link import HostLink
-from hostagent.link_meter import LinkMeter
-from hostagent.loop import Loop
-from hostagent.receiver import Receiver, ReceiverStatistics
-from hostagent.records import STOPPED
-from hostagent.reporter import Reporter
-from hostagent.running import running_flows
-from hostagent.sampler import Sampler
-from hostagent.schedule import EMPTY, start_in
-from hostagent.sender import Sender
-from hostagent.service import GRACE_S
-from hostagent.spool import Spool
-from hostagent.tagger import HostTagger
-from hostagent.traffic import Traffic, Transport
-from hostagent.watch import FlowWatch
-from policy.agents import AgentSettings, HostHeartbeat, reason
-from policy.schedule import Schedule
-from policy.units import NS_PER_MS, NS_PER_S
-from policy.version import VERSION
-from runtime.agent_identity import identity_for
-from runtime.certificates import Holder
-from runtime.http_client import HttpClient
-from runtime.notify import Notifier
-from runtime.priority import HOST_NICE, Priority, take
-from runtime.signals import on_end
+from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings
+from sluice.hostagent.control import HostControl
+from sluice.hostagent.courier import Courier, Couriers
+from sluice.hostagent.hook import FlowHook
+from sluice.hostagent.interface import mac_address
+from sluice.hostagent.journal import Journal
+from sluice.hostagent.link import HostLink
+from sluice.hostagent.link_meter import LinkMeter
+from sluice.hostagent.loop import Loop
+from sluice.hostagent.receiver import Receiver, ReceiverStatistics
+from sluice.hostagent.records import STOPPED
+from sluice.hostagent.reporter import Reporter
+from sluice.hostagent.running import running_flows
+from sluice.hostagent.sampler import Sampler
+from sluice.hostagent.schedule import EMPTY, start_in
+from sluice.hostagent.sender import Sender
+from sluice.hostagent.service import GRACE_S
+from sluice.hostagent.spool import Spool
+from sluice.hostagent.tagger import HostTagger
+from sluice.hostagent.traffic import Traffic, Transport
+from sluice.hostagent.watch import FlowWatch
+from sluice.policy.units import NS_PER_MS, NS_PER_S
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, reason
+from sluice.policy.wire.records import Schedule
+from sluice.runtime.agent_identity import identity_for
+from sluice.runtime.certificates import Holder
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.notify import Notifier
+from sluice.runtime.priority import HOST_NICE, Priority, take
+from sluice.runtime.signals import on_end
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.process import stop
+from sluice.runtime.process import stop
 
 FIRST_PORT = 5100
 """The first port of background flows; each flow to a host has its own port. The agents use wire.PORT."""

@@ -7,11 +7,11 @@ import logging
 import socket
 from pathlib import Path
 
-from dataplane.congestion import CongestionControl, available
-from dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
-from hostagent import tcp
-from policy.controls import LAST_RESORT, PREFIX, fallback_of
-from policy.errors import EnvironmentLacking
+from sluice.dataplane.congestion import CongestionControl, available
+from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
+from sluice.hostagent import tcp
+from sluice.policy.controls import LAST_RESORT, PREFIX, fallback_of
+from sluice.policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
 

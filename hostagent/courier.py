@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hostagent.cursor import Position
-from hostagent.receipts import Receipt, receipt_of
-from hostagent.records import body_of
-from hostagent.spool import Batch, Spool
-from runtime.agent_identity import code_of, problem_of
-from runtime.http_client import Answer, ServerAway
+from sluice.hostagent.cursor import Position
+from sluice.hostagent.receipts import Receipt, receipt_of
+from sluice.hostagent.records import body_of
+from sluice.hostagent.spool import Batch, Spool
+from sluice.runtime.agent_identity import code_of, problem_of
+from sluice.runtime.http_client import Answer, ServerAway
 
 log = logging.getLogger(__name__)
 

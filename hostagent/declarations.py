@@ -8,11 +8,11 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent import tcp
-from hostagent.sockets import FlowFields, FlowState, NoAgent, options
-from policy.controls import PREFIX
-from policy.schedule import ScheduledFlow
-from policy.units import US_PER_S
+from sluice.hostagent import tcp
+from sluice.hostagent.sockets import FlowFields, FlowState, NoAgent, options
+from sluice.policy.controls import PREFIX
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ScheduledFlow
 
 LONG_FLOW_BYTES = 1_000_000
 """A flow of this size has several windows of data on any link."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 
-from dataplane.sockopt import SocketHook
-from policy.errors import EnvironmentLacking
+from sluice.dataplane.sockopt import SocketHook
+from sluice.policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
 

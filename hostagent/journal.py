@@ -20,10 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostagent.records import AGENT_DOWN, to_json, unfinished
-from policy.errors import FieldError
-from policy.records import FlowRecord
-from policy.schedule import Schedule
+from sluice.hostagent.records import AGENT_DOWN, to_json, unfinished
+from sluice.policy.errors import FieldError
+from sluice.policy.wire.records import FlowRecord, Schedule
 
 log = logging.getLogger(__name__)
 

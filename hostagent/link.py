@@ -6,10 +6,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from dataplane.link_queues import LinkQueues, QdiscKind, remove
-from policy.errors import SluiceError
-from policy.tags import UNTAGGED
-from runtime.command import CommandFailed
+from sluice.dataplane.link_queues import LinkQueues, QdiscKind, remove
+from sluice.policy.errors import SluiceError
+from sluice.policy.tags import UNTAGGED
+from sluice.runtime.command import CommandFailed
 
 log = logging.getLogger(__name__)
 

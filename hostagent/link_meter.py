@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from dataplane.link_queues import CLASSES
-from dataplane.queue_counters import Kind, queue_counters
-from policy.host_state import LinkCounters, LinkQueue
-from policy.units import BITS_PER_BYTE
+from sluice.dataplane.link_queues import CLASSES
+from sluice.dataplane.queue_counters import Kind, queue_counters
+from sluice.policy.units import BITS_PER_BYTE
+from sluice.policy.wire.agents import LinkCounters, LinkQueue
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from policy.units import NS_PER_S
+from sluice.policy.units import NS_PER_S
 
 Handler = Callable[[int], None]
 

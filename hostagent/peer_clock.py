@@ -18,8 +18,8 @@ import time
 from collections import defaultdict
 from typing import NamedTuple
 
-from hostagent.wire import Notice, machine_number
-from runtime.identity import boot
+from sluice.hostagent.wire import Notice, machine_number
+from sluice.runtime.identity import boot
 
 DRIFT = 1e-3
 """Linux corrects a clock by at most 500 ppm, so two of them drift apart by at most this much."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.http_client import Answer, ServerAway
+from sluice.runtime.http_client import Answer, ServerAway
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import sys
 import time
 from dataclasses import dataclass
 
-from hostagent import tcp
-from hostagent.loop import READ, Loop
-from hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice, machine_number
-from policy.errors import EnvironmentLacking
-from policy.framing import MSS_BYTES
-from runtime.identity import boot
+from sluice.hostagent import tcp
+from sluice.hostagent.loop import READ, Loop
+from sluice.hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice, machine_number
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.units import MSS_BYTES
+from sluice.runtime.identity import boot
 
 log = logging.getLogger(__name__)
 

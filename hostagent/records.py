@@ -7,9 +7,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policy.records import BACKGROUND, FINISHED, MAX_REASON, SCHEDULED, UNFINISHED, FlowRecord, size_class
-from policy.schedule import ScheduledFlow
-from policy.units import NS_PER_S, NS_PER_US
+from sluice.policy.units import NS_PER_S, NS_PER_US
+from sluice.policy.wire.records import (
+    BACKGROUND,
+    FINISHED,
+    MAX_REASON,
+    SCHEDULED,
+    UNFINISHED,
+    FlowRecord,
+    ScheduledFlow,
+    size_class,
+)
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"

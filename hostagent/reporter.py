@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from hostagent.courier import Delivery
-from policy.agents import AgentSettings, HostHeartbeat, heartbeat_document
-from policy.entries import read
-from policy.errors import FieldError
-from runtime.agent_identity import Identity, problem_of
-from runtime.http_client import HttpClient, ServerAway
+from sluice.hostagent.courier import Delivery
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_document
+from sluice.runtime.agent_identity import Identity, problem_of
+from sluice.runtime.http_client import HttpClient, ServerAway
 
 log = logging.getLogger(__name__)
 

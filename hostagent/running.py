@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Protocol
 
-from hostagent.tcp import TcpInfo
-from policy.host_state import RunningFlow
-from policy.schedule import ScheduledFlow
-from policy.units import NS_PER_S, US_PER_S
+from sluice.hostagent.tcp import TcpInfo
+from sluice.policy.units import NS_PER_S, US_PER_S
+from sluice.policy.wire.agents import RunningFlow
+from sluice.policy.wire.records import ScheduledFlow
 
 MOST_SHOWN = 20
 """A heartbeat holds at most this many flows, those that began first."""

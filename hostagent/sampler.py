@@ -12,9 +12,9 @@ import os
 import time
 from pathlib import Path
 
-from hostagent.loop import Loop
-from hostagent.sender import Sender
-from policy.units import NS_PER_MS, NS_PER_S
+from sluice.hostagent.loop import Loop
+from sluice.hostagent.sender import Sender
+from sluice.policy.units import NS_PER_MS, NS_PER_S
 
 log = logging.getLogger(__name__)
 

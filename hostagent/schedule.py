@@ -9,9 +9,9 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from policy.entries import entries, read, write
-from policy.errors import FieldError
-from policy.schedule import Schedule, ScheduledFlow
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import entries, read, write
+from sluice.policy.wire.records import Schedule, ScheduledFlow
 
 EMPTY = Schedule("none")
 _GZIP = b"\x1f\x8b"

@@ -22,18 +22,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from hostagent import declarations, tcp
-from hostagent.loop import READ, WRITE, Loop
-from hostagent.peer_clock import PeerClocks
-from hostagent.records import QUENCHED, failed, finished, with_size
-from hostagent.running import running_flow
-from hostagent.sockets import Phase
-from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
-from policy.host_state import RunningFlow
-from policy.records import FlowRecord
-from policy.schedule import ScheduledFlow
-from policy.units import NS_PER_MS, NS_PER_US
-from policy.validity import DELAYS, delay_class
+from sluice.hostagent import declarations, tcp
+from sluice.hostagent.loop import READ, WRITE, Loop
+from sluice.hostagent.peer_clock import PeerClocks
+from sluice.hostagent.records import QUENCHED, failed, finished, with_size
+from sluice.hostagent.running import running_flow
+from sluice.hostagent.sockets import Phase
+from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
+from sluice.policy.figures.validity import DELAYS, delay_class
+from sluice.policy.units import NS_PER_MS, NS_PER_US
+from sluice.policy.wire.agents import RunningFlow
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policy.entries import entry
-from policy.errors import FieldError
-from policy.kinds import Choice, Flag, Number, Text
-from policy.names import AGENT, INTERFACE
-from runtime.notify import Notifier
-from runtime.settings import Service
-from runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import AGENT, INTERFACE, entry
+from sluice.policy.schema.kinds import Choice, Flag, Number, Text
+from sluice.runtime.notify import Notifier
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress
 
 if TYPE_CHECKING:
-    from hostagent.agent import Settings
+    from sluice.hostagent.agent import Settings
 
 GRACE_S = 10.0
 _ROUTES = Path("/proc/net/route")
@@ -96,16 +95,16 @@ def run(options: AgentOptions) -> int:
     logging.basicConfig(
         level=options.log_level, format=f"%(asctime)s {settings.name} %(levelname)s %(message)s"
     )
-    from hostagent.agent import Agent
+    from sluice.hostagent.agent import Agent
 
     Agent(settings, Notifier()).run()
     return 0
 
 
 def _settings(options: AgentOptions) -> Settings:
-    from hostagent.agent import Settings
-    from hostagent.schedule import EMPTY, load_schedule
-    from policy.schemes import SCHEMES
+    from sluice.hostagent.agent import Settings
+    from sluice.hostagent.schedule import EMPTY, load_schedule
+    from sluice.policy.schemes import SCHEMES
 
     name = options.name or AGENT.read("name", socket.gethostname())
     schedule = load_schedule(options.schedule, name) if options.schedule else EMPTY

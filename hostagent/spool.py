@@ -28,10 +28,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostagent.cursor import Cursor, Position
-from hostagent.overflow import MOST_LINES, Overflow
-from hostagent.records import id_of, to_json
-from policy.records import FlowRecord
+from sluice.hostagent.cursor import Cursor, Position
+from sluice.hostagent.overflow import MOST_LINES, Overflow
+from sluice.hostagent.records import id_of, to_json
+from sluice.policy.wire.records import FlowRecord
 
 log = logging.getLogger(__name__)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import logging
 
-from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
-from hostagent.burst import tag_burst_bytes
-from hostagent.link import HostLink
-from policy import tags
-from policy.agents import HostSettings
-from policy.errors import EnvironmentLacking
-from policy.foreign import ForeignDscp
+from sluice.dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
+from sluice.hostagent.burst import tag_burst_bytes
+from sluice.hostagent.link import HostLink
+from sluice.policy import tags
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.wire.agents import ForeignDscp, HostSettings
 
 log = logging.getLogger(__name__)
 

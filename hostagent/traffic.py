@@ -7,15 +7,14 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from hostagent.journal import Journal, resume
-from hostagent.loop import Loop
-from hostagent.records import RESTARTED, RUN_ENDED, unfinished
-from hostagent.sender import ActiveFlow, Sender
-from hostagent.spool import Spool
-from policy.records import FINISHED, FlowRecord
-from policy.schedule import Schedule
-from policy.units import NS_PER_S
-from policy.validity import DELAYS, delay_class
+from sluice.hostagent.journal import Journal, resume
+from sluice.hostagent.loop import Loop
+from sluice.hostagent.records import RESTARTED, RUN_ENDED, unfinished
+from sluice.hostagent.sender import ActiveFlow, Sender
+from sluice.hostagent.spool import Spool
+from sluice.policy.figures.validity import DELAYS, delay_class
+from sluice.policy.units import NS_PER_S
+from sluice.policy.wire.records import FINISHED, FlowRecord, Schedule
 
 log = logging.getLogger(__name__)
 

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataplane.watch import Connection, Watch
-from hostagent.spool import Spool
-from hostagent.wire import PORT
-from policy.agents import LivingConnection, WatchStatus, reason
-from policy.errors import EnvironmentLacking
-from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
-from policy.tags import DEFAULT_IDLE_GAP_NS
-from policy.units import NS_PER_S
-from runtime.identity import boot
+from sluice.dataplane.watch import Connection, Watch
+from sluice.hostagent.spool import Spool
+from sluice.hostagent.wire import PORT
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.policy.units import NS_PER_S
+from sluice.policy.wire.agents import LivingConnection, WatchStatus, reason
+from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
+from sluice.runtime.identity import boot
 
 log = logging.getLogger(__name__)
 

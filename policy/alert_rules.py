@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from policy.entries import TableOf, entries, entry
-from policy.errors import FieldError
-from policy.kinds import Choice, Duration, Kind, ListOf, Number, Schema, Text, Whole
-from policy.records import ALL, SIZE_CLASSES, TRAFFIC
-from policy.units import NS_PER_S, US_PER_S
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import TableOf, entries, entry
+from sluice.policy.schema.kinds import Choice, Duration, Kind, ListOf, Number, Schema, Text, Whole
+from sluice.policy.units import NS_PER_S, US_PER_S
+from sluice.policy.wire.records import ALL, SIZE_CLASSES, TRAFFIC
 
 MOST_RULES = 64
 LONGEST_WINDOW_S = 900

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from policy.alert_rules import AlertRule
+from sluice.policy.alert_rules import AlertRule
 
 RESOLVED_S = 900.0
 """How long a resolved alert stays in the list."""

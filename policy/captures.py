@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy import names
-from policy.entries import entry
-from policy.kinds import Flag, Line, Number, Text, Whole
+from sluice.policy.schema import entries
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, Line, Number, Text, Whole
 
 MOST_S = 60.0
 MOST_BYTES = 4_000_000
@@ -27,7 +27,7 @@ CAPTURE_ID = Text(r"[0-9a-f]{16}", what="16 hexadecimal digits")
 class NewCapture:
     """What a client asks for."""
 
-    port: str = entry(names.PORT, "Port whose packets to capture.")
+    port: str = entry(entries.PORT, "Port whose packets to capture.")
     seconds: float = entry(_SECONDS, "The capture ends after this time.", default=5.0)
     bytes: int = entry(_BYTES, "It also ends when the file has this size.", default=1_000_000)
 
@@ -37,7 +37,7 @@ class CaptureOrder:
     """What a port agent must capture now."""
 
     id: str = entry(CAPTURE_ID, "Id of the capture.")
-    port: str = entry(names.PORT, "Port whose packets to capture.")
+    port: str = entry(entries.PORT, "Port whose packets to capture.")
     seconds: float = entry(_SECONDS, "The capture ends after this time.")
     bytes: int = entry(_BYTES, "It also ends when the file has this size.")
 

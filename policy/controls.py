@@ -2,6 +2,10 @@
 """The congestion controls, one record each. Agents, simulator and generated C headers take them from here.
 
 To add a control, add a law in dataplane/laws/, ten lines in dataplane/bpf/cc_NAME.bpf.c, and one record here.
+
+What a policy may need from a fabric in addition to eight strict priorities and marking.
+
+`policy/fabrics.py` says what each fabric offers.
 """
 
 from __future__ import annotations
@@ -10,8 +14,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policy.errors import FieldError
-from policy.needs import Need
+from sluice.policy.errors import FieldError
+
+
+class Need(StrEnum):
+    """One need. Its value is the wording in a refusal."""
+
+    FLOW_QUEUES = "flow queues"
+    SHARES = "bandwidth shares"
+    RESERVED_DSCP = "reserved DSCPs"
+    CORE_MARKING = "a separate marking threshold for core links"
+    SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
+    EXPLICIT_RATES = "explicit rates from the switches"
+
 
 PREFIX = "sluice_"
 """Kernel names of this project's controls start with it."""

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.needs import Need
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
 
 TESTBED = "testbed"
 SIMULATOR = "simulator"

@@ -2,6 +2,8 @@
 """Quantities with units, written as in scenarios: "10Gbit", "360KB", "0.2us", "65pkt".
 
 All prefixes are decimal (1 KB = 1000 B, 1 Mbit = 10^6 bit), because link rates and the papers use them.
+
+Sizes of TCP segments and Ethernet frames, as shapers and the simulator count them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from policy.errors import FieldError, shortened
+from sluice.policy.errors import FieldError, shortened
 
 US_PER_S = 10**6
 NS_PER_US = 10**3
@@ -73,3 +75,17 @@ def format_rate(bps: float) -> str:
         if bps >= scale:
             return f"{bps / scale:.3g} {unit}"
     return f"{bps:.0f} b/s"
+
+
+MSS_BYTES = 1448
+"""TCP payload of a full segment, with time stamps and an MTU of 1500 bytes."""
+FRAME_BYTES = 1514
+"""The same segment on the link, as a shaper counts it."""
+HEADER_BYTES = FRAME_BYTES - MSS_BYTES
+"""Bytes of a frame in addition to the segment's payload."""
+WIRE_PER_PAYLOAD = FRAME_BYTES / MSS_BYTES
+
+MIN_FLOW_BYTES = 64
+"""Size of the smallest flow: its payload has room for the header of hostagent/wire.py."""
+MAX_FLOW_BYTES = 10**13
+"""Size of the largest flow."""

@@ -23,9 +23,9 @@ from typing import Any
 
 from cryptography import x509
 
-from policy.enrolment import Token
-from policy.errors import EnvironmentLacking, FieldError, SluiceError
-from runtime.certificates import (
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.wire.access import Token
+from sluice.runtime.certificates import (
     Holder,
     client_context,
     fingerprint,
@@ -35,7 +35,7 @@ from runtime.certificates import (
     signing_request,
     write_private,
 )
-from runtime.http_client import Answer, HttpClient, ServerAway, is_tls
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway, is_tls
 
 log = logging.getLogger(__name__)
 

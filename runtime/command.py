@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from runtime.wait import patient
+from sluice.runtime.wait import patient
 
 log = logging.getLogger(__name__)
 

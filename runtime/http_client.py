@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from policy.errors import FieldError
-from runtime.certificates import SERVER_NAME
+from sluice.policy.errors import FieldError
+from sluice.runtime.certificates import SERVER_NAME
 
 TIMEOUT_S = 5.0
 """Default limit for each step of a request."""

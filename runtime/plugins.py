@@ -5,7 +5,7 @@ A plugin is a Python module of the same form as a file in the tree:
 
 - every `Scheme` in it is a scheme, as in policy/schemes/ (its queue rule may be its own);
 - with KIND, Parameters and build, it is a topology, as in topologies/;
-- WORKLOADS maps names to .cdf files, as in experiments/workloads.
+- WORKLOADS maps names to .cdf files, as in sluice/data/workloads.
 
 Plugins are the files in $SLUICE_PLUGINS and the entry points of the group "sluice.plugins" of installed packages. The
 environment variable reaches every process of a run, so the controller, the web process and the agents know them, too.
@@ -25,11 +25,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from policy import tags
-from policy.errors import FieldError, SluiceError
-from policy.links import Links
-from policy.schemes import SCHEMES, Scheme
-from runtime.paths import is_file
+from sluice.policy import tags
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.network.graph import Links
+from sluice.policy.schemes import SCHEMES, Scheme
+from sluice.runtime.paths import is_file
 
 VARIABLE = "SLUICE_PLUGINS"
 """Paths of files, separated by colons."""
@@ -180,7 +180,7 @@ def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
 
 def _check(source: str, scheme: Scheme) -> None:
     """Check that the scheme's defaults make a policy, and that its queue rule has a queue for each tag."""
-    from policy.desired import Policy
+    from sluice.policy.schema.desired import Policy
 
     rule = scheme.queue_rule
     if not rule.allows(scheme.queues):

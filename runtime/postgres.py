@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
-from runtime.command import CommandFailed, run
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 
 USERS = ("postgres", "nobody")
 """If this process is root, the server runs as the first of these users that exists: PostgreSQL refuses root."""

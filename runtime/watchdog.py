@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from runtime.wait import patient
+from sluice.runtime.wait import patient
 
 LIMIT_S = 10.0
 """A service that was ready and has not reported for this long hangs."""

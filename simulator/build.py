@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the C++ core if a source is newer: `python -m simulator.build [release|sanitize|races|coverage]`.
+"""Compile the C++ core if a source is newer: `python -m sluice.simulator.build [release|sanitize|races|coverage]`.
 
-`release` makes the extension `simulator._fabric` in place. `sanitize`, `races` and `coverage` make instrumented ones
+`release` makes the extension `sluice.simulator._fabric` in place. `sanitize`, `races` and `coverage` make instrumented ones
 below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of what it has built.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 
 HERE = Path(__file__).parent
 CORE = HERE / "core"
@@ -85,7 +85,7 @@ def _compile_release() -> None:
     shutil.copyfile(BUILD / NAME, fresh)
     os.utime(fresh, (began, began))  # a source that changes during the compilation is newer
     fresh.replace(MODULE)
-    _run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "simulator._fabric", "-o", str(STUB)])
+    _run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "sluice.simulator._fabric", "-o", str(STUB)])
 
 
 def _compile(folder: Path, build_type: str) -> None:
@@ -129,7 +129,7 @@ def main(arguments: list[str]) -> int:
     if what not in ("release", *INSTRUMENTED) or len(arguments) > 1:
         wrong = " ".join(arguments)
         print(
-            f"simulator.build: {wrong!r} is not a build type; give release, sanitize, races or coverage",
+            f"sluice.simulator.build: {wrong!r} is not a build type; give release, sanitize, races or coverage",
             file=sys.stderr,
         )
         return 2

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from policy.units import PS_PER_S, PS_PER_US
-from policy.workload import FlowBatch
-from simulator.taps import Columns
+from sluice.policy.units import PS_PER_S, PS_PER_US
+from sluice.policy.workload.flows import FlowBatch
+from sluice.simulator.taps import Columns
 
 
 def fabric_columns(batch: FlowBatch) -> Columns:

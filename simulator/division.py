@@ -13,14 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
-from policy.explicit import ExplicitWorkload
-from policy.framing import FRAME_BYTES
-from policy.graph import Port, Topology
-from policy.needs import Need
-from policy.scenario import Scenario
-from policy.scenario_tables import TcpVariant
-from policy.units import NS_PER_S
-from simulator.paths import Paths
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.units import FRAME_BYTES, NS_PER_S
+from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.scenario import Scenario, TcpVariant
+from sluice.simulator.paths import Paths
 
 LEAST_FRAMES = 200
 """Frames that all hosts together send in the time of a window. With fewer, threads wait more than they work."""

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from policy.framing import FRAME_BYTES
-from policy.graph import Port, Topology
-from policy.ingress_groups import ingress_groups
-from policy.units import PS_PER_NS, PS_PER_S
-from simulator import _fabric
-from simulator.division import Division
+from sluice.policy.network.graph import Port, Topology, ingress_groups
+from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S
+from sluice.simulator import _fabric
+from sluice.simulator.division import Division
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """Returns the settings and discipline of a port, by its link and whether the port is a host's own."""

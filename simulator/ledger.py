@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import numpy.typing as npt
 
-from policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
 
 COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in ("first", "labels"))
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.needs import Need
-from policy.scenario import Scenario
-from policy.scenario_tables import SPRAYS
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.workload.scenario import SPRAYS, Scenario
 
 
 def check_scenario(scenario: Scenario) -> None:

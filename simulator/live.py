@@ -12,23 +12,21 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from policy.desired import Policy
-from policy.graph import Port, Topology
-from policy.ingress_groups import INGRESS_GROUPS
-from policy.needs import Need
-from policy.queue_map import QueueMap, host_queue_map
-from policy.scenario import Scenario
-from policy.units import PS_PER_S
-from policy.workload import FlowBatch
-from simulator import _fabric
-from simulator.columns import fabric_columns
-from simulator.layout import on_link
-from simulator.ledger import Ledger
-from simulator.limits import check_paths
-from simulator.network import make_fabric
-from simulator.ports import port_maker
-from simulator.taps import Columns
-from simulator.transport import transport_settings
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import INGRESS_GROUPS, Port, Topology
+from sluice.policy.schema.desired import Policy, QueueMap, host_queue_map
+from sluice.policy.units import PS_PER_S
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
+from sluice.simulator import _fabric
+from sluice.simulator.columns import fabric_columns
+from sluice.simulator.layout import on_link
+from sluice.simulator.ledger import Ledger
+from sluice.simulator.limits import check_paths
+from sluice.simulator.network import make_fabric
+from sluice.simulator.ports import port_maker
+from sluice.simulator.taps import Columns
+from sluice.simulator.transport import transport_settings
 
 Counters = npt.NDArray[np.int64]
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from policy.graph import Topology
-from policy.scenario import Scenario
-from policy.scenario_tables import SPRAYS
-from simulator import _fabric
-from simulator.division import Division, whole
-from simulator.layout import Layout, MakePort, lay_out, near_ps
-from simulator.limits import check_scenario
-from simulator.transport import transport_settings
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.scenario import SPRAYS, Scenario
+from sluice.simulator import _fabric
+from sluice.simulator.division import Division, whole
+from sluice.simulator.layout import Layout, MakePort, lay_out, near_ps
+from sluice.simulator.limits import check_scenario
+from sluice.simulator.transport import transport_settings
 
 
 def make_fabric(

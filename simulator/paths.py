@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from policy.graph import Port, Topology
+from sluice.policy.network.graph import Port, Topology
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from policy.adaptation import Adaptation, PortCounters
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.ingress_groups import INGRESS_GROUPS
-from policy.queue_map import host_queue_map, queue_map
-from policy.units import PS_PER_NS, PS_PER_S
-from simulator import _fabric
-from simulator.layout import Layout
-from simulator.taps import ThresholdsMoved
+from sluice.policy.network.graph import INGRESS_GROUPS, Topology
+from sluice.policy.schema.desired import Policy, host_queue_map, queue_map
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
+from sluice.policy.units import PS_PER_NS, PS_PER_S
+from sluice.simulator import _fabric
+from sluice.simulator.layout import Layout
+from sluice.simulator.taps import ThresholdsMoved
 
 
 class PolicyLoop:

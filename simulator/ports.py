@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.emulation import HOST_BURST_BYTES, least_class_rate_bps, port_burst_bytes
-from policy.graph import Port
-from policy.marking import PHANTOM_PERCENT, PortMarking, last_mark_bytes
-from policy.needs import Need
-from policy.scenario_tables import SimulatorSettings
-from policy.schemes import QueueRule
-from simulator import _fabric
-from simulator.layout import MakePort
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Port
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import QueueRule
+from sluice.policy.schemes.ports import (
+    HOST_BURST_BYTES,
+    PHANTOM_PERCENT,
+    PortMarking,
+    last_mark_bytes,
+    least_class_rate_bps,
+    port_burst_bytes,
+)
+from sluice.policy.workload.scenario import SimulatorSettings
+from sluice.simulator import _fabric
+from sluice.simulator.layout import MakePort
 
 UNBOUNDED_BYTES = 2**62
 UNSHAPED_BPS = 100_000_000_000

@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from policy.errors import EnvironmentLacking, SluiceError
-from policy.graph import Topology
-from policy.scenario import Scenario, scheduled_batches
-from policy.scenario_tables import TcpVariant
-from policy.units import PS_PER_MS, PS_PER_S
-from policy.workload import FlowBatch
-from simulator import _fabric
-from simulator.columns import fabric_columns
-from simulator.division import divide
-from simulator.ledger import Ledger
-from simulator.network import make_fabric
-from simulator.policy_loop import PolicyLoop
-from simulator.ports import port_maker
-from simulator.taps import Columns, SimulationProgress, Taps, no_results
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import PS_PER_MS, PS_PER_S
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
+from sluice.simulator import _fabric
+from sluice.simulator.columns import fabric_columns
+from sluice.simulator.division import divide
+from sluice.simulator.ledger import Ledger
+from sluice.simulator.network import make_fabric
+from sluice.simulator.policy_loop import PolicyLoop
+from sluice.simulator.ports import port_maker
+from sluice.simulator.taps import Columns, SimulationProgress, Taps, no_results
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000

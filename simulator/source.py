@@ -10,9 +10,9 @@ from itertools import count
 
 import numpy as np
 
-from policy.graph import Topology
-from policy.scenario import Scenario, scheduled_batches
-from policy.workload import FlowBatch
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
 
 ROUND_S = 3600.0
 """The schedule begins again after this long."""

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from policy.desired import Policy
-from policy.scenario import Scenario
-from policy.scenario_tables import TcpVariant
-from policy.schemes import Marking, Scheme
-from policy.units import PS_PER_NS, PS_PER_US
-from simulator import _fabric
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import Marking, Scheme
+from sluice.policy.units import PS_PER_NS, PS_PER_US
+from sluice.policy.workload.scenario import Scenario, TcpVariant
+from sluice.simulator import _fabric
 
 ALPHA_ONE_Q20 = 1 << 20
 NO_WINDOW_BOUND = 10_000

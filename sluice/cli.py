@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.version import VERSION
-from runtime import plugins
-from runtime.command import CommandFailed
-from runtime.settings import Service
 from sluice import completion
+from sluice.policy.errors import SluiceError
+from sluice.policy.version import VERSION
+from sluice.runtime import plugins
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.settings import Service
 
 COMMANDS: Mapping[str, str] = {
     "run": "run one scenario and write its result bundle",
@@ -42,10 +42,10 @@ COMMANDS: Mapping[str, str] = {
 """Name → its help. Each command is a module in sluice/commands that is imported only when it is called."""
 
 SERVICES: Mapping[str, str] = {
-    "controller": "controller.service",
-    "web": "webui.service",
-    "agent": "hostagent.service",
-    "port-agent": "topologies.port_agent_service",
+    "controller": "sluice.controller.service",
+    "web": "sluice.webui.service",
+    "agent": "sluice.hostagent.service",
+    "port-agent": "sluice.topologies.port_agent_service",
 }
 """Name → the module with its SERVICE. It is imported only when the service is called."""
 
@@ -85,7 +85,7 @@ _EXAMPLES = """examples:
   sluice exec h1 -- ping -c 3 h3                       a program on a host of the running testbed
   sluice capture s1:2 --seconds 5 --out x.pcap         packets of a switch port
 
-`sluice COMMAND --help` explains a command. Example scenarios are in experiments/scenarios.
+`sluice COMMAND --help` explains a command. Example scenarios are in sluice/data/scenarios.
 """
 
 

@@ -82,14 +82,14 @@ def scenarios() -> list[str]:
 
 def schemes() -> list[str]:
     """Return the names of all schemes."""
-    from policy.schemes import SCHEMES
+    from sluice.policy.schemes import SCHEMES
 
     return list(SCHEMES)
 
 
 def policy_keys() -> list[str]:
     """Return the start of a setting for each key of a policy, and the settings of the scheme."""
-    from policy.fields import POLICY_FIELDS
+    from sluice.policy.schema.fields import POLICY_FIELDS
 
     return [*(f"{field.name}=" for field in POLICY_FIELDS), *(f"scheme={name}" for name in schemes())]
 

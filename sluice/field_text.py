@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from policy.field_entry import Draft
-from policy.fields import POLICY_FIELDS, Override
-from policy.schemes import scheme_named
+from sluice.policy.schema.field_kinds import Draft
+from sluice.policy.schema.fields import POLICY_FIELDS, Override
+from sluice.policy.schemes import scheme_named
 
 NONE = "–"
 

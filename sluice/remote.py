@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from runtime.http_client import HttpClient, ServerAway
-from webui.auth import find_token
+from sluice.policy.errors import SluiceError
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.webui.auth import find_token
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 

@@ -13,9 +13,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from policy.schemes import scheme_named
-from policy.scoreboard import BETTER, WORSE
-from policy.units import US_PER_S
+from sluice.policy.figures.scoreboard import BETTER, WORSE
+from sluice.policy.schemes import scheme_named
+from sluice.policy.units import US_PER_S
 from sluice.report.numbers import time_text
 from sluice.terminal import console
 

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.errors import FieldError, SluiceError, guess, shortened
-from policy.graph import Topology
-from runtime.wait import patient, wait_until
 from sluice.completion import completed, testbeds
-from topologies.processes import translate
-from topologies.settings import Settings, load_start, read_json
+from sluice.policy.errors import FieldError, SluiceError, guess, shortened
+from sluice.policy.network.graph import Topology
+from sluice.runtime.wait import patient, wait_until
+from sluice.topologies.processes import translate
+from sluice.topologies.settings import Settings, load_start, read_json
 
-MODULE = "topologies.supervisor"
+MODULE = "sluice.topologies.supervisor"
 
 HOST_STARTS_WITHIN_S = 30.0
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.runs.folder import RUN, Entry, describe, entries
 from sluice.runs.progress_file import RUNNING
 from sluice.terminal import about, console, partial_table

@@ -24,10 +24,10 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, select, update
 
-from store.connections import reading
-from store.dialect import insert_for
-from store.order import one_after_another
-from store.schema import AGED, marks, store_clock
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.order import one_after_another
+from sluice.store.schema import AGED, marks, store_clock
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _READ_AGAIN_S = 10.0

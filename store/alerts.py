@@ -14,13 +14,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
-from policy.alert_rules import AlertRule, rules_from
-from policy.alerts import Alert, Change
-from policy.errors import FieldError
-from store.connections import reading
-from store.dialect import insert_for
-from store.observed import note_event
-from store.schema import alert_rules, alerts, webhook_queue
+from sluice.policy.alert_rules import AlertRule, rules_from
+from sluice.policy.alerts import Alert, Change
+from sluice.policy.errors import FieldError
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.observed import note_event
+from sluice.store.schema import alert_rules, alerts, webhook_queue
 
 MOST_WAITING = 256
 """The most messages that wait for the webhook. Beyond them, the oldest are dropped."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
-from store.connections import reading
-from store.schema import audit
+from sluice.store.connections import reading
+from sluice.store.schema import audit
 
 MOST_ROWS = 10_000
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, delete, desc, insert, select, update
 
-from policy.captures import CaptureOrder, NewCapture
-from store.ages import age_s
-from store.audit import Author
-from store.connections import reading
-from store.order import one_after_another
-from store.schema import capture_files
-from store.schema import captures as rows
+from sluice.policy.captures import CaptureOrder, NewCapture
+from sluice.store.ages import age_s
+from sluice.store.audit import Author
+from sluice.store.connections import reading
+from sluice.store.order import one_after_another
+from sluice.store.schema import capture_files
+from sluice.store.schema import captures as rows
 
 FILE_S = 600.0
 MOST_FILES = 16

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Delete, Engine, Update, delete, insert, select, update
 
-from store.connections import reading
-from store.schema import certificates, enrolments
+from sluice.store.connections import reading
+from sluice.store.schema import certificates, enrolments
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
-from policy.records import TRAFFIC
-from store.connections import reading
-from store.schema import flows
+from sluice.policy.wire.records import TRAFFIC
+from sluice.store.connections import reading
+from sluice.store.schema import flows
 
 NEWEST = 10_000
 """How many records are looked at."""

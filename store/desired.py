@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, desc, func, select
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.graph import Topology
-from store.audit import Author, note_change
-from store.connections import reading
-from store.dialect import insert_for
-from store.order import one_after_another
-from store.schema import applied, policies, topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.store.audit import Author, note_change
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.order import one_after_another
+from sluice.store.schema import applied, policies, topologies
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from policy.errors import EnvironmentLacking, FieldError
-from runtime.settings.secret import without_password
-from store import ages, lease, partitions, parts
-from store.connections import connected
-from store.migration import bring_up_to_date, note_version, refuse_newer
-from store.order import one_after_another
-from store.schema import RETIRED_INDEXES, metadata
-from store.sqlite_file import watch
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.runtime.settings.secret import without_password
+from sluice.store import ages, lease, partitions, parts
+from sluice.store.connections import connected
+from sluice.store.migration import bring_up_to_date, note_version, refuse_newer
+from sluice.store.order import one_after_another
+from sluice.store.schema import RETIRED_INDEXES, metadata
+from sluice.store.sqlite_file import watch
 
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from store.ages import advance
-from store.sqlite_file import FileGone, is_damage
+from sluice.store.ages import advance
+from sluice.store.sqlite_file import FileGone, is_damage
 
 
 class Failure(NamedTuple):

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, Select, func, select
 
-from policy.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
-from policy.schemes import SCHEMES
-from policy.units import US_PER_S
-from store.connections import reading
-from store.flow_list import newest_after
-from store.flow_pack import packed
-from store.schema import flows
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, SIZE_CLASSES, TRAFFIC, WATCHED
+from sluice.store.connections import reading
+from sluice.store.flow_list import newest_after
+from sluice.store.flow_pack import packed
+from sluice.store.schema import flows
 
 MOST_COLUMNS = 500_000
 """The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""

@@ -15,11 +15,11 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
-from policy.entries import entries
-from policy.records import FlowRecord
-from store.order import lock_key
-from store.partitions import TAKEN_NUMBERS, make_needed, note_unbroken
-from store.schema import flow_ids, flows
+from sluice.policy.schema.entries import entries
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.order import lock_key
+from sluice.store.partitions import TAKEN_NUMBERS, make_needed, note_unbroken
+from sluice.store.schema import flow_ids, flows
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)

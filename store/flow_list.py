@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
 
-from store.connections import reading
-from store.schema import flows
+from sluice.store.connections import reading
+from sluice.store.schema import flows
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source", "label", "host")
 """What `find_flows` can match: columns, and `host`, which is either end."""

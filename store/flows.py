@@ -12,8 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, func, select
 
-from policy.entries import entries
-from policy.records import (
+from sluice.policy.schema.entries import entries
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import (
     ALL,
     FINISHED,
     SCHEDULED,
@@ -22,14 +23,13 @@ from policy.records import (
     WATCHED,
     FlowRecord,
 )
-from policy.units import US_PER_S
-from store.bulk import insert_rows
-from store.connections import reading
-from store.flow_columns import known_scheme
-from store.flow_copy import copy_new
-from store.flow_list import newest_after
-from store.schema import flow_ids, flows
-from store.totals import (
+from sluice.store.bulk import insert_rows
+from sluice.store.connections import reading
+from sluice.store.flow_columns import known_scheme
+from sluice.store.flow_copy import copy_new
+from sluice.store.flow_list import newest_after
+from sluice.store.schema import flow_ids, flows
+from sluice.store.totals import (
     DEADLINE_FLOWS,
     FLOW_BYTES,
     FLOW_SECONDS,
@@ -195,7 +195,7 @@ def _count_traffic(tally: Tally, kind: Mapping[str, str], records: Sequence[Flow
 
 
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
-    """Return rows like those of `store.flow_list.find_flows`, newest first. The cost does not grow with the number
+    """Return rows like those of `sluice.store.flow_list.find_flows`, newest first. The cost does not grow with the number
     of older rows."""
     query = newest_after(select(flows), received_after, source).limit(limit)
     with reading(engine) as connection:

@@ -15,11 +15,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, TextClause, func, select, text, update
 
-from policy.agents import Heartbeat
-from policy.entries import write
-from store.ages import age_s
-from store.connections import reading
-from store.schema import agents, policies
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import Heartbeat
+from sluice.store.ages import age_s
+from sluice.store.connections import reading
+from sluice.store.schema import agents, policies
 
 MOST_AGENTS = 1000
 """The most agents that report at one web process's store."""

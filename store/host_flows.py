@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
-from policy.records import ALL, TRAFFIC
-from store.connections import reading
-from store.flow_columns import FIGURES, FlowColumns
-from store.flow_list import MOST_SEARCHED, received_at, sequence_ends
-from store.schema import flows
+from sluice.policy.wire.records import ALL, TRAFFIC
+from sluice.store.connections import reading
+from sluice.store.flow_columns import FIGURES, FlowColumns
+from sluice.store.flow_list import MOST_SEARCHED, received_at, sequence_ends
+from sluice.store.schema import flows
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from store.connections import HOLDER_IDLE_S, locking, reading, server_options
-from store.schema import leases, members, parts
-from store.sqlite_file import watch
+from sluice.store.connections import HOLDER_IDLE_S, locking, reading, server_options
+from sluice.store.schema import leases, members, parts
+from sluice.store.sqlite_file import watch
 
 NOBODY = ""
 SHARED = "shared"

@@ -7,11 +7,11 @@ from sqlalchemy import Connection, Table, column, insert, inspect, select, table
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateColumn, CreateTable
 
-from policy.errors import EnvironmentLacking
-from policy.version import VERSION
-from store.dialect import insert_for
-from store.partitions import adopt_table, is_partitioned
-from store.schema import SCHEMA_VERSION, agents, flows, sanctions, schema_versions, switches
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.version import VERSION
+from sluice.store.dialect import insert_for
+from sluice.store.partitions import adopt_table, is_partitioned
+from sluice.store.schema import SCHEMA_VERSION, agents, flows, sanctions, schema_versions, switches
 
 _BEFORE = "flows_before"
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from sqlalchemy import Engine, desc, func, select
 
-from policy.network import Network, read_network
-from policy.sightings import Sightings
-from store.connections import reading
-from store.dialect import insert_for
-from store.schema import networks, sightings
+from sluice.policy.network.description import Network, Sightings, read_network
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.schema import networks, sightings
 
 
 @dataclass(frozen=True)

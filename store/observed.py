@@ -10,21 +10,21 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
-from policy.agents import (
+from sluice.policy.errors import FieldError
+from sluice.policy.policing.belief import FRESH_S, UrgencyReport
+from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
     HostHeartbeat,
     SimulatorHeartbeat,
     heartbeat_from,
 )
-from policy.errors import FieldError
-from policy.urgency import FRESH_S, UrgencyReport
-from store.ages import age_s
-from store.connections import reading
-from store.dialect import insert_for
-from store.heartbeats import agent_row
-from store.order import one_after_another
-from store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
+from sluice.store.ages import age_s
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.heartbeats import agent_row
+from sluice.store.order import one_after_another
+from sluice.store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
 
 CONTROLLER = "controller"
 

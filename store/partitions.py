@@ -19,9 +19,9 @@ from sqlalchemy import Connection, Engine, delete, func, inspect, select, text, 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from store.connections import reading
-from store.order import one_after_another
-from store.schema import detached_flows, flow_ids, flows, postgresql_only, unbroken
+from sluice.store.connections import reading
+from sluice.store.order import one_after_another
+from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only, unbroken
 
 PARTITION_RECORDS = 100_000
 """At 10,000 records a second, a partition fills in ten seconds. A store of a million records has eleven."""

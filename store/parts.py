@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, literal, or_, select, update
 
-from store.connections import locking, reading
-from store.dialect import insert_for
-from store.lease import NOBODY, SHARED, Deposed
-from store.schema import leases, members, parts
+from sluice.store.connections import locking, reading
+from sluice.store.dialect import insert_for
+from sluice.store.lease import NOBODY, SHARED, Deposed
+from sluice.store.schema import leases, members, parts
 
 LEASE = "controller"
 """Held by one controller that leads all switches, or by all that share them."""

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
-from store.ages import forget_marks, mark, older_than
-from store.connections import reading
-from store.observed import newest_of_each_port
-from store.partitions import forget_flows
-from store.schema import events, flows, port_samples, thresholds
-from store.silent_agents import forget_silent_agents
+from sluice.store.ages import forget_marks, mark, older_than
+from sluice.store.connections import reading
+from sluice.store.observed import newest_of_each_port
+from sluice.store.partitions import forget_flows
+from sluice.store.schema import events, flows, port_samples, thresholds
+from sluice.store.silent_agents import forget_silent_agents
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, delete, select
 
-from policy.sanctions import Demoted
-from store.connections import reading
-from store.dialect import insert_for
-from store.schema import sanctions
+from sluice.policy.policing.limits import Demoted
+from sluice.store.connections import reading
+from sluice.store.dialect import insert_for
+from sluice.store.schema import sanctions
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from policy.entries import Entry, entries, plain_type
-from policy.records import FlowRecord
+from sluice.policy.schema.entries import Entry, entries, plain_type
+from sluice.policy.wire.records import FlowRecord
 
 metadata = MetaData()
 postgresql_only = MetaData()

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine, select
 
-from policy.records import SIZE_CLASSES
-from policy.scoreboard import Applied, Period, ScoredFlows
-from policy.units import US_PER_S
-from store.connections import reading
-from store.desired import policy_history
-from store.schema import flows
+from sluice.policy.figures.scoreboard import Applied, Period, ScoredFlows
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import SIZE_CLASSES
+from sluice.store.connections import reading
+from sluice.store.desired import policy_history
+from sluice.store.schema import flows
 
 MOST_FLOWS = 10_000
 """The most flows of one version that are scored: the newest. The bootstrap of so many takes a tenth of a second."""

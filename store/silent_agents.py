@@ -7,11 +7,11 @@ import time
 
 from sqlalchemy import Engine, delete
 
-from policy.agents import SimulatorHeartbeat, programmed_ports
-from store.certificates import newest_certificates
-from store.desired import current_topology
-from store.observed import AgentRow, add_event, all_agents
-from store.schema import agents
+from sluice.policy.wire.agents import SimulatorHeartbeat, programmed_ports
+from sluice.store.certificates import newest_certificates
+from sluice.store.desired import current_topology
+from sluice.store.observed import AgentRow, add_event, all_agents
+from sluice.store.schema import agents
 
 
 def forget_silent_agents(engine: Engine, keep_s: float, age_s: float) -> int:

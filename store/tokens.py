@@ -18,9 +18,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from store.connections import reading
-from store.order import one_after_another
-from store.schema import tokens
+from sluice.store.connections import reading
+from sluice.store.order import one_after_another
+from sluice.store.schema import tokens
 
 PREFIX = "sluice"
 SECRET_BYTES = 32

@@ -21,10 +21,10 @@ from math import inf
 
 from sqlalchemy import Connection, Engine, select, text
 
-from policy.records import SCHEDULED
-from store.bulk import insert_rows
-from store.connections import reading
-from store.schema import totals
+from sluice.policy.wire.records import SCHEDULED
+from sluice.store.bulk import insert_rows
+from sluice.store.connections import reading
+from sluice.store.schema import totals
 
 VALUE, SUM = "", "sum"
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 from sqlalchemy import Engine, select
 
-from policy.measured_traffic import MeasuredFlows
-from policy.records import ALL, TRAFFIC
-from policy.units import US_PER_S
-from store.connections import reading
-from store.schema import flows
+from sluice.policy.thresholds.static import MeasuredFlows
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, TRAFFIC
+from sluice.store.connections import reading
+from sluice.store.schema import flows
 
 MOST_FLOWS = 5_000
 """How many records a measurement reads: enough for the 99th percentile, and read within milliseconds."""

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from policy.errors import EnvironmentLacking
-from runtime.postgres import PostgresServer, programs
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.postgres import PostgresServer, programs
 
 # No verdict depends on how busy the machine is. "fixed": the same few examples on every run. "random": many, of a seed
 # that `make fuzz` chooses and prints.
@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def no_plugin_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """After the test, no plugin is loaded that it loaded."""
-    from policy.schemes import SCHEMES
-    from runtime import plugins
+    from sluice.policy.schemes import SCHEMES
+    from sluice.runtime import plugins
 
     monkeypatch.setenv(plugins.VARIABLE, "")  # so that its end restores what `use` sets
     monkeypatch.delenv(plugins.VARIABLE)

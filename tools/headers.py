@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from policy import controls, tags
+from sluice.policy import controls, tags
 
 LAWS = Path(__file__).resolve().parents[1] / "dataplane" / "laws"
 HEADERS = {"tags.gen.h": tags.c_header, "controls.gen.h": controls.c_header}

@@ -26,9 +26,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from dataplane import build
-from dataplane.congestion import register_congestion_control
-from runtime.wait import wait_until
+from sluice.dataplane import build
+from sluice.dataplane.congestion import register_congestion_control
+from sluice.runtime.wait import wait_until
 from tests.kernel.controls import private_build
 from tests.kernel.lab import Namespace, address, dial, listen, send_and_receive
 

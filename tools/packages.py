@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from pathlib import Path
 
-from policy.version import VERSION
 from sluice.commands.completion import script
+from sluice.policy.version import VERSION
 from tools import sockets_package
 
 ROOT = Path(__file__).parents[1]
@@ -226,7 +226,7 @@ def _is_run(package: str, name: Path) -> bool:
 
 def debian(version: str) -> None:
     """Build the Debian packages with debhelper."""
-    run(sys.executable, "-m", "dataplane.build")
+    run(sys.executable, "-m", "sluice.dataplane.build")
     vendor()
     source = OUT / "source"
     shutil.rmtree(source, ignore_errors=True)
@@ -285,11 +285,11 @@ def manual_page(path: Path, version: str) -> None:
 
 def wheel() -> None:
     """Build the wheel sluice-sim: the simulator, its reports, and the commands that need no root."""
-    run(sys.executable, "-m", "simulator.build")
+    run(sys.executable, "-m", "sluice.simulator.build")
     source = OUT / "wheel"
     shutil.rmtree(source, ignore_errors=True)
     copy((path for path in tracked(*WHEEL_ROOMS) if is_in_the_wheel(path)), source)
-    copy(tracked("experiments/scenarios", "experiments/workloads"), source)
+    copy(tracked("sluice/data/scenarios", "sluice/data/workloads"), source)
     module = next((ROOT / "simulator").glob("_fabric.*.so"))
     copy((module.relative_to(ROOT), Path("README.md"), Path("LICENSE")), source)
     (source / "pyproject.toml").write_text(wheel_project())

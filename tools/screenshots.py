@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from policy.errors import SluiceError
-from simulator.build import build
+from sluice.policy.errors import SluiceError
 from sluice.runs.files import scenario_from_file
 from sluice.runs.live.stack import SimulatedStack
+from sluice.simulator.build import build
+from sluice.topologies import build_topology
 from tests.web.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.web.dashboard import LIVE, until
-from topologies import build_topology
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

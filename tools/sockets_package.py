@@ -13,12 +13,12 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from policy.version import VERSION
+from sluice.policy.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 NAME = "sluice_sockets"
 ERRORS = "policy/errors.py"
-RENAMED: Mapping[str, str] = {"hostagent.sockets": NAME, "policy.errors": f"{NAME}.user_errors"}
+RENAMED: Mapping[str, str] = {"sluice.hostagent.sockets": NAME, "sluice.policy.errors": f"{NAME}.user_errors"}
 """Module in this project → module in the wheel."""
 
 _PROJECT = """\

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.errors import FieldError, SluiceError, guess, shortened
-from policy.graph import Topology
-from runtime import plugins
-from topologies import dumbbell, fat_tree, from_file, leaf_spine, single
-from topologies.checking import checked
-from topologies.failures import without
+from sluice.policy.errors import FieldError, SluiceError, guess, shortened
+from sluice.policy.network.graph import Topology
+from sluice.runtime import plugins
+from sluice.topologies import dumbbell, fat_tree, from_file, leaf_spine, single
+from sluice.topologies.checking import checked
+from sluice.topologies.failures import without
 
 if TYPE_CHECKING:
-    from policy.scenario import Scenario
-    from policy.scenario_tables import Fabric
+    from sluice.policy.workload.scenario import Fabric, Scenario
 
 TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, fat_tree, from_file)}
 
@@ -40,7 +39,9 @@ def build(kind: str, **parameters: Any) -> Topology:
 
 def build_topology(scenario: Scenario) -> Topology:
     """Return the network of a scenario. FieldError names a bad key of [fabric] or what the network lacks."""
-    from policy.scenario import check_topology  # it imports numpy, which no process of a testbed needs
+    from sluice.policy.workload.scenario import (
+        check_topology,  # it imports numpy, which no process of a testbed needs
+    )
 
     topology = build_fabric(scenario.fabric)
     check_topology(scenario, topology)

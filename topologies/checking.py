@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from policy.entries import entries
-from policy.errors import FieldError, unknown_key
-from policy.kinds import Quantity
-from policy.links import Links
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.network.graph import Links
+from sluice.policy.schema.entries import entries
+from sluice.policy.schema.kinds import Quantity
 
 Parameters = TypeVar("Parameters", bound=Links)
 

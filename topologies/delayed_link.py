@@ -7,9 +7,9 @@ from typing import Any
 
 from mininet.link import Link
 
-from policy.graph import Port
-from runtime.command import run
-from topologies.commands import delays
+from sluice.policy.network.graph import Port
+from sluice.runtime.command import run
+from sluice.topologies.commands import delays
 
 
 class DelayedLink(Link):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.graph import Topology
+from sluice.policy.network.graph import Topology
 
 HOP_NS = 50_000
 """Time to cross an emulated link (veth, userspace switch, scheduling). It contains any shorter link delay."""

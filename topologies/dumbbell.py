@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from policy.entries import entry
-from policy.graph import Topology, host, switch
-from policy.kinds import Whole
-from policy.links import Links
-from topologies.wiring import core_link, host_link
+from sluice.policy.network.graph import Links, Topology, host, switch
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Whole
+from sluice.topologies.wiring import core_link, host_link
 
 KIND = "dumbbell"
 

@@ -18,15 +18,15 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 from mininet.topo import Topo
 
-from policy.graph import Host, Port, Topology
-from runtime.command import run
-from topologies.commands import hosts, switches
-from topologies.commands.command import Command
-from topologies.delayed_link import DelayedLink
-from topologies.delays import HOP_NS, needs_delays
-from topologies.ovs import controller_targets
-from topologies.qdiscs import has_netem
-from topologies.settings import Settings
+from sluice.policy.network.graph import Host, Port, Topology
+from sluice.runtime.command import run
+from sluice.topologies.commands import hosts, switches
+from sluice.topologies.commands.command import Command
+from sluice.topologies.delayed_link import DelayedLink
+from sluice.topologies.delays import HOP_NS, needs_delays
+from sluice.topologies.ovs import controller_targets
+from sluice.topologies.qdiscs import has_netem
+from sluice.topologies.settings import Settings
 
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-from policy.graph import Host
+from sluice.policy.network.graph import Host
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x0002_0000, 0x0400_0000, 0x4000_0000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x4_0000

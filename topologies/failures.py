@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policy.errors import FieldError, shortened
-from policy.graph import Topology
+from sluice.policy.errors import FieldError, shortened
+from sluice.policy.network.graph import Topology
 
 KEY = "down"
 

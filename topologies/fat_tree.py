@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from policy.entries import entry
-from policy.graph import Port, Switch, Topology, host, switch
-from policy.kinds import Whole
-from policy.links import Links
-from topologies.wiring import core_link, host_link
+from sluice.policy.network.graph import Links, Port, Switch, Topology, host, switch
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Whole
+from sluice.topologies.wiring import core_link, host_link
 
 KIND = "fat-tree"
 

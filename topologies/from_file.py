@@ -14,13 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from policy.entries import TableOf, entry, read
-from policy.errors import FieldError, shortened
-from policy.graph import Port, Topology, host, switch
-from policy.kinds import ListOf, Text
-from policy.links import DELAY, RATE, Links
-from topologies import graphml
-from topologies.wiring import core_link, host_link
+from sluice.policy.errors import FieldError, shortened
+from sluice.policy.network.graph import DELAY, RATE, Links, Port, Topology, host, switch
+from sluice.policy.schema.entries import TableOf, entry, read
+from sluice.policy.schema.kinds import ListOf, Text
+from sluice.topologies import graphml
+from sluice.topologies.wiring import core_link, host_link
 
 KIND = "file"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
-from policy.errors import FieldError, guess, shortened
+from sluice.policy.errors import FieldError, guess, shortened
 
 SUFFIXES = (".graphml", ".xml")
 _NAMES = ("name", "label")

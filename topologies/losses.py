@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from topologies.testbed import Testbed
+    from sluice.topologies.testbed import Testbed
 
 _SOCKET_DROPS = re.compile(r"^\S+\s+\S+\s+\S+\s+\S+?:(\S+).*\bd(\d+)\)", re.MULTILINE)
 _LOST_UPCALLS = re.compile(r"\blost:(\d+)")

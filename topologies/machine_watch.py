@@ -14,10 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from policy.agents import QueueCounters
-from policy.graph import Port
-from policy.units import BITS_PER_BYTE, NS_PER_S
-from policy.validity import (
+from sluice.policy.figures.validity import (
     LATE_LIMIT,
     LEAST_BUSY_S,
     MOST_PLACES,
@@ -25,9 +22,12 @@ from policy.validity import (
     delays_between,
     share_forwarded_late,
 )
-from runtime.command import CommandFailed, run
-from runtime.machine_load import Ticks, machine_ticks
-from topologies import losses
+from sluice.policy.network.graph import Port
+from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
+from sluice.policy.wire.agents import QueueCounters
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.topologies import losses
 
 log = logging.getLogger(__name__)
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from runtime.command import CommandFailed
-from runtime.process import stop
-from runtime.wait import patient, wait_until
-from topologies.probe import Received
-from topologies.testbed import Testbed
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.process import stop
+from sluice.runtime.wait import patient, wait_until
+from sluice.topologies.probe import Received
+from sluice.topologies.testbed import Testbed
 
 _QUEUE_LINE = re.compile(r"port \"?([\w-]+)\"? queue (\d+): bytes=(\d+), pkts=(\d+)")
 _RULE_PACKETS = re.compile(r"\bn_packets=(\d+)")
-_PROBE = [sys.executable, "-m", "topologies.probe"]
+_PROBE = [sys.executable, "-m", "sluice.topologies.probe"]
 
 RESULT_S = 30.0
 

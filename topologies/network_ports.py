@@ -7,14 +7,14 @@ import logging
 import time
 from dataclasses import replace
 
-from policy.behaviour import PortBehaviour
-from policy.graph import Port, Topology
-from policy.overrides import name_port
-from runtime.command import CommandFailed
-from runtime.http_client import HttpClient, ServerAway
-from topologies.own_ports import OwnPorts
-from topologies.port_agent import PortAgent
-from topologies.real_port import FASTEST_BPS, fit, mtu
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.field_kinds import name_port
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.topologies.own_ports import OwnPorts
+from sluice.topologies.port_agent import PortAgent
+from sluice.topologies.real_port import FASTEST_BPS, fit, mtu
 
 log = logging.getLogger(__name__)
 

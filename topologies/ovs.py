@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from policy.errors import EnvironmentLacking
-from runtime.command import CommandFailed, run
-from runtime.priority import SWITCH_NICE, Priority, raised
-from runtime.wait import patient
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.priority import SWITCH_NICE, Priority, raised
+from sluice.runtime.wait import patient
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from policy.graph import Port, Topology
-from topologies.commands.switches import queues
-from topologies.real_port import own_burst_bytes
+from sluice.policy.network.graph import Port, Topology
+from sluice.topologies.commands.switches import queues
+from sluice.topologies.real_port import own_burst_bytes
 
 log = logging.getLogger(__name__)
 

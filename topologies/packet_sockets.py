@@ -18,7 +18,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 
 SEND_BYTES = 64 << 20
 RECEIVE_BYTES = 16 << 20

@@ -16,23 +16,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from policy.agents import AgentSettings, PortHeartbeat
-from policy.behaviour import PortBehaviour
-from policy.captures import CaptureOrder
-from policy.entries import read, write
-from policy.errors import SluiceError
-from policy.graph import Port, Topology
-from policy.version import VERSION
-from runtime.command import CommandFailed
-from runtime.http_client import HttpClient
-from runtime.notify import Notifier
-from topologies.commands import switches as commands
-from topologies.machine_watch import MachineWatch, switch_losses
-from topologies.port_capture import Captures
-from topologies.port_channel import Channel
-from topologies.settings import (
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.captures import CaptureOrder
+from sluice.policy.errors import SluiceError
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import read, write
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.notify import Notifier
+from sluice.topologies.commands import switches as commands
+from sluice.topologies.machine_watch import MachineWatch, switch_losses
+from sluice.topologies.port_capture import Captures
+from sluice.topologies.port_channel import Channel
+from sluice.topologies.settings import (
     Settings,
     check_behaviour,
     last_report,

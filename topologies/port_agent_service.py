@@ -15,17 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policy.entries import entry
-from policy.errors import EnvironmentLacking
-from policy.kinds import Flag, Text
-from policy.names import AGENT
-from runtime.notify import Notifier
-from runtime.settings import Service
-from runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
-from runtime.signals import on_end
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.schema.entries import AGENT, entry
+from sluice.policy.schema.kinds import Flag, Text
+from sluice.runtime.notify import Notifier
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
+from sluice.runtime.signals import on_end
 
 if TYPE_CHECKING:
-    from dataplane.port import PortProgram
+    from sluice.dataplane.port import PortProgram
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ class PortAgentOptions:
 
 def run(options: PortAgentOptions) -> int:
     """Serve until a signal asks for the end. Raises SluiceError."""
-    from dataplane.port import PortProgram
-    from topologies import ovs
-    from topologies.port_agent import PortAgent, last_behaviour, serve
-    from topologies.settings import load_start
+    from sluice.dataplane.port import PortProgram
+    from sluice.topologies import ovs
+    from sluice.topologies.port_agent import PortAgent, last_behaviour, serve
+    from sluice.topologies.settings import load_start
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     on_end(sys.exit)
@@ -79,10 +78,10 @@ def run(options: PortAgentOptions) -> int:
 
 
 def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
-    from topologies.network_ports import EMPTY, WATCHING, NetworkPorts
-    from topologies.own_ports import OwnPorts
-    from topologies.port_agent import PortAgent, last_behaviour, serve
-    from topologies.settings import Settings
+    from sluice.topologies.network_ports import EMPTY, WATCHING, NetworkPorts
+    from sluice.topologies.own_ports import OwnPorts
+    from sluice.topologies.port_agent import PortAgent, last_behaviour, serve
+    from sluice.topologies.settings import Settings
 
     options.run_dir.mkdir(parents=True, exist_ok=True)
     settings = Settings(
@@ -127,7 +126,7 @@ def sole_agent(database: str | None) -> Iterator[None]:
 
 
 def _tool(database: str | None, argv: list[str]) -> str:
-    from runtime.command import run as run_command
+    from sluice.runtime.command import run as run_command
 
     return run_command([argv[0], *([f"--db={database}"] if database else []), *argv[1:]])
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO
 
-from policy.captures import SNAP_BYTES, CaptureOrder, CaptureResult
-from policy.graph import Port
-from runtime.process import obey_parent
+from sluice.policy.captures import SNAP_BYTES, CaptureOrder, CaptureResult
+from sluice.policy.network.graph import Port
+from sluice.runtime.process import obey_parent
 
 log = logging.getLogger(__name__)
 

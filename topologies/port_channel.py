@@ -7,14 +7,14 @@ import json
 import logging
 from dataclasses import dataclass
 
-from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
-from policy.captures import CaptureResult
-from policy.entries import read, write
-from policy.errors import FieldError
-from runtime.agent_identity import Identity, identity_for, problem_of
-from runtime.certificates import Holder
-from runtime.http_client import HttpClient, ServerAway
-from topologies.settings import Settings
+from sluice.policy.captures import CaptureResult
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read, write
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, heartbeat_document
+from sluice.runtime.agent_identity import Identity, identity_for, problem_of
+from sluice.runtime.certificates import Holder
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.topologies.settings import Settings
 
 log = logging.getLogger(__name__)
 

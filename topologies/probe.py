@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP traffic with a chosen tag, and a count of what arrives. `sluice doctor` and the network tests use it.
 
-    python -m topologies.probe send 10.0.0.2 --tags 7 8 --ecn 2 --count 100 --bytes 1000
-    python -m topologies.probe receive --idle-s 0.5
+    python -m sluice.topologies.probe send 10.0.0.2 --tags 7 8 --ecn 2 --count 100 --bytes 1000
+    python -m sluice.topologies.probe receive --idle-s 0.5
 
 `send` ends by itself. `receive` prints "ready". Once it has SIGUSR1 and packets stop, it prints one line of JSON
 (`Received`) and ends.
@@ -144,7 +144,7 @@ def _is_tos(level: int, kind: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m topologies.probe")
+    parser = argparse.ArgumentParser(prog="python -m sluice.topologies.probe")
     modes = parser.add_subparsers(dest="mode", required=True)
     sender = modes.add_parser("send")
     sender.add_argument("address")

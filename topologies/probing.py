@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.process import spawn
+from sluice.runtime.process import spawn
 
 EVERY_S = 3.0
 

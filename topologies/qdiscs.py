@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 
-from runtime.command import CommandFailed, run
+from sluice.runtime.command import CommandFailed, run
 
 _DELAYED = """qdisc add dev lo root netem delay 1ms
 qdisc add dev lo clsact

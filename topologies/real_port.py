@@ -15,10 +15,10 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from dataplane import flow_queues
-from policy.graph import Port
-from runtime.command import run
-from topologies.commands.switches import min_rates_bps
+from sluice.dataplane import flow_queues
+from sluice.policy.network.graph import Port
+from sluice.runtime.command import run
+from sluice.topologies.commands.switches import min_rates_bps
 
 CREDIT_NS = 100_000
 """Time for which a class may send after a late timer."""

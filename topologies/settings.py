@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from dataplane.flow_queues import SUB_QUEUES
-from dataplane.port_settings import PortSettings
-from policy.agents import PortHeartbeat
-from policy.behaviour import PortBehaviour
-from policy.entries import read
-from policy.errors import FieldError
-from policy.graph import Port, Topology
-from policy.overrides import name_port
-from runtime.settings.kinds import WebAddress
-from topologies.entering import names_of
+from sluice.dataplane.flow_queues import SUB_QUEUES
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import FieldError
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import read
+from sluice.policy.schema.field_kinds import name_port
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.runtime.settings.kinds import WebAddress
+from sluice.topologies.entering import names_of
 
 DATAPATHS = ("auto", "netdev", "system")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from policy.graph import Topology
-from policy.tags import TAG_COUNT
-from topologies.commands.command import Command
+from sluice.policy.network.graph import Topology
+from sluice.policy.tags import TAG_COUNT
+from sluice.topologies.commands.command import Command
 
 QueueOfTag = Callable[[int], int]
 

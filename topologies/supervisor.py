@@ -21,17 +21,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from policy.graph import Topology
-from runtime import priority
-from runtime.command import CommandFailed
-from runtime.priority import Priority
-from runtime.process import reap_orphans, spawn
-from runtime.wait import wait_until
-from runtime.watchdog import Watchdog, socket_path
-from topologies import emulation, ovs, packet_sockets, turns
-from topologies.commands import switches as commands
-from topologies.probing import Probe
-from topologies.settings import Settings, load_start, try_write_json
+from sluice.policy.network.graph import Topology
+from sluice.runtime import priority
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.priority import Priority
+from sluice.runtime.process import reap_orphans, spawn
+from sluice.runtime.wait import wait_until
+from sluice.runtime.watchdog import Watchdog, socket_path
+from sluice.topologies import emulation, ovs, packet_sockets, turns
+from sluice.topologies.commands import switches as commands
+from sluice.topologies.probing import Probe
+from sluice.topologies.settings import Settings, load_start, try_write_json
 
 log = logging.getLogger(__name__)
 

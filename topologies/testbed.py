@@ -22,21 +22,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from policy.agents import PortHeartbeat, QueueCounters
-from policy.behaviour import PortBehaviour
-from policy.entries import write
-from policy.errors import EnvironmentLacking, SluiceError
-from policy.graph import Topology
-from policy.marking import DEFAULT_BUFFER_BYTES
-from policy.units import BITS_PER_BYTE, NS_PER_S
-from runtime.command import run
-from runtime.priority import Priority
-from runtime.process import spawn
-from runtime.wait import wait_until
-from topologies import losses, ovs, processes
-from topologies.delays import delay_warnings, needs_delays
-from topologies.qdiscs import has_netem
-from topologies.settings import Settings, check_behaviour, last_report, read_json, write_json
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import write
+from sluice.policy.schemes.ports import DEFAULT_BUFFER_BYTES
+from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
+from sluice.policy.wire.agents import PortHeartbeat, QueueCounters
+from sluice.runtime.command import run
+from sluice.runtime.priority import Priority
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
+from sluice.topologies import losses, ovs, processes
+from sluice.topologies.delays import delay_warnings, needs_delays
+from sluice.topologies.qdiscs import has_netem
+from sluice.topologies.settings import Settings, check_behaviour, last_report, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -311,5 +311,5 @@ def _spawn_inside(topology: Topology, settings: Settings) -> subprocess.Popen[by
     for file in (settings.status_file, settings.behaviour_file, settings.port_agent_file):
         file.unlink(missing_ok=True)
     settings.save(topology)
-    argv = [*_UNSHARE, sys.executable, "-m", "topologies.supervisor", str(settings.start_file)]
+    argv = [*_UNSHARE, sys.executable, "-m", "sluice.topologies.supervisor", str(settings.start_file)]
     return spawn(argv, log_file=settings.log_dir / "testbed.log")

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dataplane import build
-from policy.framing import FRAME_BYTES
-from policy.graph import Topology
-from policy.units import BITS_PER_BYTE, NS_PER_S
+from sluice.dataplane import build
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import BITS_PER_BYTE, FRAME_BYTES, NS_PER_S
 
 SOURCE = Path(__file__).with_suffix(".c")
 _PART = 10

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from policy.graph import Host, Port, Switch
-from policy.links import Links
+from sluice.policy.network.graph import Host, Links, Port, Switch
 
 
 def host_link(switch: Switch, number: int, host: Host, links: Links) -> Port:

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policy.agents import HostHeartbeat, LivingConnection
-from policy.entries import write
-from policy.host_state import RunningFlow
-from policy.records import SCHEDULED, WATCHED
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
+from sluice.policy.wire.records import SCHEDULED, WATCHED
 
 MOST_ACTIVE = 200
 """The most flows of an answer."""

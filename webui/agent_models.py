@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from policy.agents import AgentSettings
-from webui.capture_models import CaptureOrderModel
-from webui.contracts import model_of
+from sluice.policy.wire.agents import AgentSettings
+from sluice.webui.capture_models import CaptureOrderModel
+from sluice.webui.contracts import model_of
 
 
 class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]

@@ -10,9 +10,9 @@ from typing import Any
 
 from cryptography import x509
 
-from runtime.certificates import pem
-from webui.authority import Authority
-from webui.peers import channel_of
+from sluice.runtime.certificates import pem
+from sluice.webui.authority import Authority
+from sluice.webui.peers import channel_of
 
 HANDSHAKE_S = 5.0
 CONTEXT_LIFE_S = 3600.0

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from policy.alert_rules import AlertRule
-from policy.entries import entries
+from sluice.policy.alert_rules import AlertRule
+from sluice.policy.schema.entries import entries
 
 Figures = Literal["deadline-misses", "fct-p99", "slowdown-p99", "agent-down", "not-valid"]
 _HELP = {one.key: one.help for one in entries(AlertRule)}

@@ -11,9 +11,9 @@ from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
-from webui import __version__
-from webui.alerts.settings import AlertSettings
-from webui.api import (
+from sluice.webui import __version__
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.api import (
     agents,
     alerts,
     captures,
@@ -32,20 +32,20 @@ from webui.api import (
     scoreboard,
     tokens,
 )
-from webui.api_page import api_page
-from webui.authority import Authority
-from webui.error_models import Error
-from webui.errors import query_error, register_errors
-from webui.heartbeats import Heartbeats
-from webui.hosts import allowed_hosts, check_host
-from webui.identity import Refusals, check_channel, write_refusal
-from webui.ingestion import Ingestion
-from webui.live import Live
-from webui.metrics import metrics
-from webui.pages import pages
-from webui.places import MOST_STREAMS, StreamPlaces
-from webui.recent import RecentFlows
-from webui.services import EXTENSION, Services
+from sluice.webui.api_page import api_page
+from sluice.webui.authority import Authority
+from sluice.webui.error_models import Error
+from sluice.webui.errors import query_error, register_errors
+from sluice.webui.heartbeats import Heartbeats
+from sluice.webui.hosts import allowed_hosts, check_host
+from sluice.webui.identity import Refusals, check_channel, write_refusal
+from sluice.webui.ingestion import Ingestion
+from sluice.webui.live import Live
+from sluice.webui.metrics import metrics
+from sluice.webui.pages import pages
+from sluice.webui.places import MOST_STREAMS, StreamPlaces
+from sluice.webui.recent import RecentFlows
+from sluice.webui.services import EXTENSION, Services
 
 _HEADERS = {
     # The dashboard loads nothing from other servers. uPlot, the chart library, sets style

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from store import ages
-from store.observed import all_agents
-from webui.alerts.documents import alerts_document
-from webui.alerts.settings import AlertSettings
-from webui.courtesy import pause
-from webui.validity import validity_document
+from sluice.store import ages
+from sluice.store.observed import all_agents
+from sluice.webui.alerts.documents import alerts_document
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.courtesy import pause
+from sluice.webui.validity import validity_document
 
 
 def attention(engine: Engine, settings: AlertSettings) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from flask import request
 
-from policy.access import CHANGE, OWNER, allows
-from policy.errors import EnvironmentLacking
-from store import tokens
-from webui.errors import ApiError
-from webui.services import services
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.wire.access import CHANGE, OWNER, allows
+from sluice.store import tokens
+from sluice.webui.errors import ApiError
+from sluice.webui.services import services
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"
 INSTALLED_TOKEN = Path("/var/lib/sluice/token")

@@ -28,9 +28,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 
-from policy.enrolment import AGENT_LIFE_S
-from policy.errors import EnvironmentLacking, FieldError
-from runtime.certificates import (
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.wire.access import AGENT_LIFE_S
+from sluice.runtime.certificates import (
     SERVER_NAME,
     Holder,
     Key,
@@ -43,7 +43,7 @@ from runtime.certificates import (
     subject,
     write_private,
 )
-from store.certificates import Certificate
+from sluice.store.certificates import Certificate
 
 WEB_LIFE_S = 90 * 86_400.0
 AUTHORITY_LIFE_S = 3650 * 86_400.0

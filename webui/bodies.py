@@ -12,8 +12,8 @@ from typing import Any
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from policy.errors import shortened
-from webui.errors import ApiError
+from sluice.policy.errors import shortened
+from sluice.webui.errors import ApiError
 
 MAX_BODY_BYTES = 1_000_000
 MAX_FLOWS_BODY_BYTES = 8_000_000

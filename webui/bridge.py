@@ -37,14 +37,14 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
-from policy.captures import MAX_RESULT_BYTES
-from webui.agent_tls import HANDSHAKE_S, ServerTls, reason
-from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
-from webui.errors import BUSY, RETRY_AFTER_S, ApiError
-from webui.event_stream import PLACE, STREAM, EventStream
-from webui.peers import CHANNEL, Channel, uid_of
-from webui.places import ConnectionPlaces
-from webui.services import EXTENSION, Services
+from sluice.policy.captures import MAX_RESULT_BYTES
+from sluice.webui.agent_tls import HANDSHAKE_S, ServerTls, reason
+from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
+from sluice.webui.errors import BUSY, RETRY_AFTER_S, ApiError
+from sluice.webui.event_stream import PLACE, STREAM, EventStream
+from sluice.webui.peers import CHANNEL, Channel, uid_of
+from sluice.webui.places import ConnectionPlaces
+from sluice.webui.services import EXTENSION, Services
 
 log = logging.getLogger(__name__)
 logging.getLogger("tornado.general").setLevel(logging.CRITICAL)  # it has a line for each malformed request

@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import PortHeartbeat
-from policy.captures import SNAP_BYTES
-from policy.version import VERSION
-from store.ages import age_s
-from store.captures import LATE, Capture
-from store.desired import current_topology
-from store.observed import all_agents, simulation
-from webui.documents import is_alive
-from webui.errors import ApiError
-from webui.known_ports import check_port
+from sluice.policy.captures import SNAP_BYTES
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.store.ages import age_s
+from sluice.store.captures import LATE, Capture
+from sluice.store.desired import current_topology
+from sluice.store.observed import all_agents, simulation
+from sluice.webui.documents import is_alive
+from sluice.webui.errors import ApiError
+from sluice.webui.known_ports import check_port
 
 
 def capture_document(capture: Capture, now_s: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from policy.captures import CaptureOrder
-from webui.contracts import model_of
+from sluice.policy.captures import CaptureOrder
+from sluice.webui.contracts import model_of
 
 
 class CaptureOrderModel(model_of(CaptureOrder)):  # type: ignore[misc]

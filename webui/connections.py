@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat
-from policy.entries import write
-from policy.records import WATCHED
-from store.flows import newest_flows
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.policy.wire.records import WATCHED
+from sluice.store.flows import newest_flows
 
 MOST_LIVING, MOST_ENDED = 50, 20
 ENDED_WINDOW_S = 60.0

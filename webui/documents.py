@@ -10,19 +10,25 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
-from policy.desired import Policy
-from policy.entries import Entry, write
-from policy.fabrics import SIMULATOR, TESTBED, refusal
-from policy.fields import scheme_fields
-from policy.graph import Topology
-from policy.records import TRAFFIC
-from policy.schemes import Scheme
-from store import ages
-from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
-from store.failures import last_failure
-from store.flow_columns import FlowColumns
-from store.observed import (
+from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import Entry, write
+from sluice.policy.schema.fields import scheme_fields
+from sluice.policy.schemes import Scheme
+from sluice.policy.wire.agents import (
+    Heartbeat,
+    HostHeartbeat,
+    PortHeartbeat,
+    SimulatorHeartbeat,
+    programmed_ports,
+)
+from sluice.policy.wire.records import TRAFFIC
+from sluice.store import ages
+from sluice.store.desired import PolicyVersion, current_topology, current_version, policy_in_force
+from sluice.store.failures import last_failure
+from sluice.store.flow_columns import FlowColumns
+from sluice.store.observed import (
     AgentRow,
     ThresholdChange,
     all_agents,
@@ -33,12 +39,12 @@ from store.observed import (
     port_history,
     simulation,
 )
-from store.sanctions import all_sanctions
-from webui import __version__, figures
-from webui.connections import ended_connections, living_connections, lost_connections
-from webui.courtesy import in_turn
-from webui.problems import problems
-from webui.recent import RecentFlows
+from sluice.store.sanctions import all_sanctions
+from sluice.webui import __version__, figures
+from sluice.webui.connections import ended_connections, living_connections, lost_connections
+from sluice.webui.courtesy import in_turn
+from sluice.webui.problems import problems
+from sluice.webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
 """An agent without a heartbeat for this long counts as away. Agents report about every second."""

@@ -22,7 +22,7 @@ import threading
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.connections import reading
+from sluice.store.connections import reading
 
 log = logging.getLogger(__name__)
 

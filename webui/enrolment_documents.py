@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy import names
-from policy.access import ENROLMENT_LIFE_MAX_S, ROLES, TOKEN_LIFE_MAX_S
-from policy.enrolment import KINDS
-from policy.entries import entry
-from policy.kinds import Choice, Text, Whole
+from sluice.policy.schema import entries
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Choice, Text, Whole
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, ROLES, TOKEN_LIFE_MAX_S
 
 _PEM = Text(longest=10_000)
 
@@ -18,7 +17,7 @@ _PEM = Text(longest=10_000)
 class NewToken:
     """What a new token allows."""
 
-    name: str = entry(names.AGENT, "Name of the agent.")
+    name: str = entry(entries.AGENT, "Name of the agent.")
     kind: str = entry(Choice(KINDS), "Kind of the agent.", default="host")
     valid_s: int = entry(
         Whole(1, ENROLMENT_LIFE_MAX_S, "s"), "The token expires after this time.", default=3600
@@ -29,7 +28,7 @@ class NewToken:
 class NewAccessToken:
     """What a new access token allows."""
 
-    name: str = entry(names.TOKEN, "Who uses the token.")
+    name: str = entry(entries.TOKEN, "Who uses the token.")
     role: str = entry(Choice(ROLES), "What it allows.")
     valid_s: int = entry(Whole(1, TOKEN_LIFE_MAX_S, "s"), "The token expires after this time.")
 

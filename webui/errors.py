@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from policy.errors import FieldError, SluiceError
-from store.failures import failure_of
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.store.failures import failure_of
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import Engine
 
-from policy.errors import EnvironmentLacking
-from store.observed import events_after, newest_events
+from sluice.policy.errors import EnvironmentLacking
+from sluice.store.observed import events_after, newest_events
 
 STANDARD_ERROR = "-"
 _TAIL_BYTES = 1_000_000

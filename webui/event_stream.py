@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webui.live import Live
+    from sluice.webui.live import Live
 
 STREAM = "sluice.event-stream"
 """Key of the WSGI environment: the stream that the server must send after the head of the answer."""

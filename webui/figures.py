@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from policy.metrics import distribution
-from policy.records import SIZE_CLASSES
-from store.flow_columns import FlowColumns
-from store.observed import PortSample, ThresholdChange
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.wire.records import SIZE_CLASSES
+from sluice.store.flow_columns import FlowColumns
+from sluice.store.observed import PortSample, ThresholdChange
 
 CLASSES = ("all", *SIZE_CLASSES)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.errors import FieldError
-from policy.fitting import Fitted, Surroundings, differences, fitted, path_of
-from policy.graph import Topology
-from policy.measured_traffic import LEAST_FLOWS, LEAST_S, measured_traffic
-from policy.port_warnings import check_ports
-from store.desired import current_topology, policy_history, policy_in_force
-from store.traffic import newest_traffic
+from sluice.policy.errors import FieldError
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import check_ports
+from sluice.policy.schema.fitting import Fitted, Surroundings, differences, fitted, path_of
+from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, measured_traffic
+from sluice.store.desired import current_topology, policy_history, policy_in_force
+from sluice.store.traffic import newest_traffic
 
 VERSIONS = 50
 """How many policies are searched for the network's K."""

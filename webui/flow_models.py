@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from policy.agents import LivingConnection
-from policy.records import FlowRecord
-from webui.contracts import model_of
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
+from sluice.webui.contracts import model_of
 
 
 class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]

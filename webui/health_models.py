@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from webui.network_models import ProblemModel
+from sluice.webui.network_models import ProblemModel
 
 
 class TopologyAnswer(BaseModel):

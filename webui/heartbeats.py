@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from policy.agents import NO_SETTINGS, AgentSettings, Heartbeat
-from policy.entries import write
-from store.desired import policy_in_force
-from store.heartbeats import MOST_AGENTS, put_heartbeats
-from webui.together import Together
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat
+from sluice.store.desired import policy_in_force
+from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
+from sluice.webui.together import Together
 
 MOST_TOGETHER = 64
 """The most heartbeats in one transaction."""

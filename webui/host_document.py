@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat
-from policy.entries import write
-from policy.graph import Topology
-from policy.metrics import distribution
-from store import ages
-from store.desired import current_topology
-from store.flow_list import find_flows
-from store.host_flows import SentFlows, sent_flows
-from store.observed import all_agents
-from webui import figures
-from webui.active_flows import active_flows
-from webui.documents import agent_document, living_hosts, sanctions_now
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.store import ages
+from sluice.store.desired import current_topology
+from sluice.store.flow_list import find_flows
+from sluice.store.host_flows import SentFlows, sent_flows
+from sluice.store.observed import all_agents
+from sluice.webui import figures
+from sluice.webui.active_flows import active_flows
+from sluice.webui.documents import agent_document, living_hosts, sanctions_now
 
 MOST_FLOWS = 20
 """The most ended flows in the document."""

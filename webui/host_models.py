@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from policy.host_state import LinkCounters, RunningFlow
-from webui.contracts import model_of
-from webui.fct_models import DistributionModel
-from webui.flow_models import FlowModel
-from webui.health_models import AgentModel
-from webui.port_models import SanctionModel
+from sluice.policy.wire.agents import LinkCounters, RunningFlow
+from sluice.webui.contracts import model_of
+from sluice.webui.fct_models import DistributionModel
+from sluice.webui.flow_models import FlowModel
+from sluice.webui.health_models import AgentModel
+from sluice.webui.port_models import SanctionModel
 
 
 class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from flask import request
 
-from runtime.settings.kinds import split_address
-from webui.agent_tls import is_agents_address
-from webui.errors import ApiError
-from webui.services import services
+from sluice.runtime.settings.kinds import split_address
+from sluice.webui.agent_tls import is_agents_address
+from sluice.webui.errors import ApiError
+from sluice.webui.services import services
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -11,15 +11,15 @@ import time
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import ages
-from store.captures import forget_files
-from store.failures import probe
-from store.partitions import make_ahead
-from store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
-from store.totals import Tally, flush
-from webui.courtesy import giving_way, pause
-from webui.event_log import EventLog
-from webui.ingestion import Ingestion
+from sluice.store import ages
+from sluice.store.captures import forget_files
+from sluice.store.failures import probe
+from sluice.store.partitions import make_ahead
+from sluice.store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
+from sluice.store.totals import Tally, flush
+from sluice.webui.courtesy import giving_way, pause
+from sluice.webui.event_log import EventLog
+from sluice.webui.ingestion import Ingestion
 
 log = logging.getLogger(__name__)
 

@@ -24,20 +24,20 @@ from dataclasses import dataclass, field, replace
 from flask import request
 from sqlalchemy import Engine
 
-from policy.agents import LivingConnection
-from policy.enrolment import KINDS
-from policy.lines import line_of
-from policy.records import FlowRecord
-from runtime.certificates import Holder, holder_of
-from store.certificates import find_certificate
-from store.flows import Conflict
-from store.observed import add_event
-from webui.agent_tls import is_agents_address, peer_certificate
-from webui.authority import serial_of
-from webui.errors import ApiError
-from webui.origins import foreign_record, no_end
-from webui.peers import channel_of
-from webui.services import services
+from sluice.policy.errors import line_of
+from sluice.policy.wire.access import KINDS
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.certificates import Holder, holder_of
+from sluice.store.certificates import find_certificate
+from sluice.store.flows import Conflict
+from sluice.store.observed import add_event
+from sluice.webui.agent_tls import is_agents_address, peer_certificate
+from sluice.webui.authority import serial_of
+from sluice.webui.errors import ApiError
+from sluice.webui.origins import foreign_record, no_end
+from sluice.webui.peers import channel_of
+from sluice.webui.services import services
 
 log = logging.getLogger(__name__)
 

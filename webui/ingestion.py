@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from policy.records import FlowRecord
-from store.flows import Added, add_batches
-from webui.durable import Durable
-from webui.known_network import KnownNetwork
-from webui.together import Together
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.flows import Added, add_batches
+from sluice.webui.durable import Durable
+from sluice.webui.known_network import KnownNetwork
+from sluice.webui.together import Together
 
 MOST_TOGETHER = 5_000
 """The most records of several batches in one transaction. 5,000 take 60 ms on SQLite, and others

@@ -16,14 +16,14 @@ from dataclasses import replace
 import numpy as np
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat
-from policy.graph import Topology
-from policy.ideal import IdealTimes
-from policy.records import WATCHED, FlowRecord
-from store import ages
-from store.desired import current_topology
-from store.observed import all_agents
-from webui.documents import is_alive
+from sluice.policy.figures.metrics import IdealTimes
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.policy.wire.records import WATCHED, FlowRecord
+from sluice.store import ages
+from sluice.store.desired import current_topology
+from sluice.store.observed import all_agents
+from sluice.webui.documents import is_alive
 
 VALID_S = 2.0
 """How long the network and the list of agents are used before they are read again."""

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy.errors import guess
-from policy.graph import Topology
-from webui.errors import ApiError
+from sluice.policy.errors import guess
+from sluice.policy.network.graph import Topology
+from sluice.webui.errors import ApiError
 
 
 def check_port(topology: Topology | None, port_id: str) -> None:

@@ -18,14 +18,14 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.observed import events_after, newest_events
-from store.sanctions import Sanction, all_sanctions
-from webui.alerts.settings import AlertSettings
-from webui.attention import attention
-from webui.courtesy import giving_way, pause
-from webui.documents import event_document, snapshot
-from webui.event_stream import EventStream
-from webui.recent import RecentFlows
+from sluice.store.observed import events_after, newest_events
+from sluice.store.sanctions import Sanction, all_sanctions
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.attention import attention
+from sluice.webui.courtesy import giving_way, pause
+from sluice.webui.documents import event_document, snapshot
+from sluice.webui.event_stream import EventStream
+from sluice.webui.recent import RecentFlows
 
 log = logging.getLogger(__name__)
 

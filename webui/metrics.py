@@ -22,18 +22,18 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
-from policy.alerts import State
-from store import ages
-from store.alerts import all_alerts, waiting_messages
-from store.desired import current_topology, policy_in_force
-from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
-from store.sanctions import Sanction, all_sanctions
-from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
-from webui import __version__
-from webui.documents import capacities_bps, controller_document, is_alive
-from webui.services import services
-from webui.validity import validity_document
+from sluice.policy.alerts import State
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
+from sluice.store import ages
+from sluice.store.alerts import all_alerts, waiting_messages
+from sluice.store.desired import current_topology, policy_in_force
+from sluice.store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
+from sluice.store.sanctions import Sanction, all_sanctions
+from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
+from sluice.webui import __version__
+from sluice.webui.documents import capacities_bps, controller_document, is_alive
+from sluice.webui.services import services
+from sluice.webui.validity import validity_document
 
 metrics = Blueprint("metrics", __name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 
-from runtime.settings.flags import add_checked_flags
-from runtime.settings.kinds import FOR_EVER
-from store.retention import Retention
-from webui import service
-from webui.service import WebOptions
+from sluice.runtime.settings.flags import add_checked_flags
+from sluice.runtime.settings.kinds import FOR_EVER
+from sluice.store.retention import Retention
+from sluice.webui import service
+from sluice.webui.service import WebOptions
 
 _KEYS = ("keep_flows", "keep_samples", "keep_events", "keep_agents", "most_flows")
 

@@ -7,7 +7,7 @@ makes the record. It lacks what only a sender can know (docs/explanation/flow-wa
 
 from __future__ import annotations
 
-from policy.records import UNKNOWN_TO_A_RECEIVER, FlowRecord
+from sluice.policy.wire.records import UNKNOWN_TO_A_RECEIVER, FlowRecord
 
 
 def foreign_record(host: str, record: FlowRecord) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flask import Blueprint, render_template
 
-from webui import __version__
+from sluice.webui import __version__
 
 pages = Blueprint("pages", __name__)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from webui.errors import ApiError
+from sluice.webui.errors import ApiError
 
 SHARE_OF_ONE = 0.25
 """The share of all connections that one address of another machine may have."""

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from policy.fields import PolicyFields
-from webui.capture_models import CaptureModel
-from webui.contracts import model_of
+from sluice.policy.schema.fields import PolicyFields
+from sluice.webui.capture_models import CaptureModel
+from sluice.webui.contracts import model_of
 
 
 class OverrideModel(BaseModel):

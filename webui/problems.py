@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat, PortHeartbeat
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.network_discovered import discovered
-from policy.network_realised import Finding, realise
-from policy.sightings import Sightings
-from store.ages import last_step
-from store.desired import current_policy, current_version, policy_in_force
-from store.failures import last_failure
-from store.networks import current_network, current_sightings, network_version, sighted_at
-from store.observed import AgentRow, events_of
-from webui.identity import EVENT_EVERY_S
+from sluice.policy.errors import FieldError
+from sluice.policy.network.description import Sightings, discovered
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import Finding, realise
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
+from sluice.store.ages import last_step
+from sluice.store.desired import current_policy, current_version, policy_in_force
+from sluice.store.failures import last_failure
+from sluice.store.networks import current_network, current_sightings, network_version, sighted_at
+from sluice.store.observed import AgentRow, events_of
+from sluice.webui.identity import EVENT_EVERY_S
 
 MOST_PROBLEMS = 200
 """The most problems in an answer. A last one says how many more there are."""

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from policy import names
-from policy.captures import CAPTURE_ID
-from policy.records import MAX_LABEL
+from sluice.policy.captures import CAPTURE_ID
+from sluice.policy.schema import entries
+from sluice.policy.wire.records import MAX_LABEL
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
-PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
+PortId = Annotated[str, Field(pattern=f"^{entries.PORT.pattern}$")]
 
 
 class WindowQuery(BaseModel):
@@ -78,13 +78,13 @@ class DeliveryQuery(BaseModel):
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="the value of `next` in the previous page")
-    scheme: str | None = Field(None, pattern=f"^{names.SCHEME.pattern}$")
+    scheme: str | None = Field(None, pattern=f"^{entries.SCHEME.pattern}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
-    dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
+    src: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
+    dst: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
     host: str | None = Field(
-        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
     )
     label: str | None = Field(
         None,
@@ -103,7 +103,7 @@ class FlowQuery(BaseModel):
 
 class ActiveFlowsQuery(BaseModel):
     host: str | None = Field(
-        None, pattern=f"^{names.ENDPOINT.pattern}$", description="only flows from or to it"
+        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
     )
 
 
@@ -135,7 +135,7 @@ class ReportQuery(BaseModel):
     run: list[str] = Field(min_length=1, max_length=50, description="names of runs or sweeps")
     baseline: str | None = Field(
         None,
-        pattern=f"^{names.SCHEME.pattern}$",
+        pattern=f"^{entries.SCHEME.pattern}$",
         description="the scheme that the others are compared with; by default the first",
     )
 
@@ -154,7 +154,7 @@ class TokenPath(BaseModel):
 
 
 class AgentPath(BaseModel):
-    name: str = Field(pattern=f"^{names.AGENT.pattern}$")
+    name: str = Field(pattern=f"^{entries.AGENT.pattern}$")
 
 
 class PortPath(BaseModel):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Engine
 
-from store.flow_columns import (
+from sluice.store.flow_columns import (
     LATEST_RECORD_S,
     MOST_COLUMNS,
     FlowColumns,
     flow_columns,
     flow_columns_after,
 )
-from webui.courtesy import pause
+from sluice.webui.courtesy import pause
 
 SPAN_S = 960.0
 """How far back the memory reaches: the dashboard's usual windows and a minute more."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from policy.agents import HEARTBEATS, Heartbeat
-from policy.entries import schema
-from policy.fields import scheme_schema
-from policy.records import (
+from sluice.policy.schema.entries import schema
+from sluice.policy.schema.fields import scheme_schema
+from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
+from sluice.policy.thresholds.static import SOLVERS
+from sluice.policy.wire.agents import HEARTBEATS, Heartbeat
+from sluice.policy.wire.records import (
     BACKGROUND,
     FINISHED,
     NEEDED_IF_SCHEDULED,
@@ -23,8 +25,6 @@ from policy.records import (
     WATCHED,
     FlowRecord,
 )
-from policy.schemes import SCHEMES, Scheme, ThresholdRule
-from policy.static_thresholds import SOLVERS
 
 
 def request_body(schema: dict[str, Any]) -> dict[str, Any]:

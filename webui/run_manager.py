@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runtime.local_calls import CallFailed, call
-from runtime.process import spawn, stop
-from webui.errors import ApiError
+from sluice.runtime.local_calls import CallFailed, call
+from sluice.runtime.process import spawn, stop
+from sluice.webui.errors import ApiError
 
 log = logging.getLogger(__name__)
 

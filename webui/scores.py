@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.records import TRAFFIC
-from policy.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
-from store.observed import simulation
-from store.scored import LATE_S, applied_versions, scored_flows
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
+from sluice.policy.wire.records import TRAFFIC
+from sluice.store.observed import simulation
+from sluice.store.scored import LATE_S, applied_versions, scored_flows
 
 VERSIONS = 8
 """How many versions of the policy the scoreboard has: the newest."""

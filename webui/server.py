@@ -24,29 +24,29 @@ from typing import TYPE_CHECKING, TypeAlias
 from flask import Flask
 from tornado.netutil import bind_sockets, bind_unix_socket
 
-from policy.errors import EnvironmentLacking
-from runtime.notify import Notifier
-from runtime.process import die_with_parent
-from runtime.settings.kinds import split_address
-from runtime.wait import patient
-from runtime.watchdog import LIMIT_S
-from store.engine import engine_of
-from store.retention import Retention
-from webui.agent_tls import ServerTls
-from webui.alerts.settings import AlertSettings
-from webui.alerts.watch import AlertWatch
-from webui.app import create_app
-from webui.authority import Authority
-from webui.bridge import AGENTS, PLAIN, UNIX, Bridge
-from webui.durable import Durable
-from webui.event_log import EventLog
-from webui.hosts import allowed_hosts
-from webui.housekeeping import Housekeeping
-from webui.services import EXTENSION, Services
-from webui.stuck_copies import StuckCopies
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.notify import Notifier
+from sluice.runtime.process import die_with_parent
+from sluice.runtime.settings.kinds import split_address
+from sluice.runtime.wait import patient
+from sluice.runtime.watchdog import LIMIT_S
+from sluice.store.engine import engine_of
+from sluice.store.retention import Retention
+from sluice.webui.agent_tls import ServerTls
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.alerts.watch import AlertWatch
+from sluice.webui.app import create_app
+from sluice.webui.authority import Authority
+from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
+from sluice.webui.durable import Durable
+from sluice.webui.event_log import EventLog
+from sluice.webui.hosts import allowed_hosts
+from sluice.webui.housekeeping import Housekeeping
+from sluice.webui.services import EXTENSION, Services
+from sluice.webui.stuck_copies import StuckCopies
 
 if TYPE_CHECKING:
-    from webui.service import WebOptions
+    from sluice.webui.service import WebOptions
 
 log = logging.getLogger(__name__)
 

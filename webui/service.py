@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from policy.alert_rules import DEFAULT_RULES, RULES, AlertRule, rule_problems
-from policy.enrolment import AGENT_LIFE_S
-from policy.entries import entry
-from policy.errors import EnvironmentLacking, FieldError
-from policy.kinds import Flag, ListOf, Whole
-from runtime.notify import Notifier
-from runtime.settings import Service
-from runtime.settings.kinds import (
+from sluice.policy.alert_rules import DEFAULT_RULES, RULES, AlertRule, rule_problems
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, ListOf, Whole
+from sluice.policy.wire.access import AGENT_LIFE_S
+from sluice.runtime.notify import Notifier
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.kinds import (
     Address,
     Age,
     CountOrForEver,
@@ -29,13 +29,13 @@ from runtime.settings.kinds import (
     StoreUrl,
     is_loopback,
 )
-from runtime.settings.webhook_url import WebhookUrl
-from store.retention import Retention
+from sluice.runtime.settings.webhook_url import WebhookUrl
+from sluice.store.retention import Retention
 
 if TYPE_CHECKING:
-    from webui.alerts.settings import AlertSettings
-    from webui.event_log import EventLog
-    from webui.server import ServerSettings
+    from sluice.webui.alerts.settings import AlertSettings
+    from sluice.webui.event_log import EventLog
+    from sluice.webui.server import ServerSettings
 
 log = logging.getLogger(__name__)
 
@@ -166,11 +166,11 @@ def run(options: WebOptions) -> int:
     """Serve until a signal. Raises SluiceError."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from store.engine import open_store, with_password
-    from store.failures import AWAY, DISK_FULL, failure_of
-    from webui.auth import find_token
-    from webui.authority import Authority
-    from webui.event_log import EventLog
+    from sluice.store.engine import open_store, with_password
+    from sluice.store.failures import AWAY, DISK_FULL, failure_of
+    from sluice.webui.auth import find_token
+    from sluice.webui.authority import Authority
+    from sluice.webui.event_log import EventLog
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     store_url = with_password(options.store, options.store_password_file)
@@ -201,8 +201,8 @@ def run(options: WebOptions) -> int:
 
 def _serve(settings: ServerSettings, options: WebOptions) -> None:
     """Serve until a signal, and end the runs of the page /runs with the server."""
-    from webui.run_manager import ManagerProcess
-    from webui.server import Server
+    from sluice.webui.run_manager import ManagerProcess
+    from sluice.webui.server import Server
 
     if options.runs is None:
         Server(settings, Notifier()).run()
@@ -222,8 +222,8 @@ def _check_event_log(event_log: EventLog) -> None:
 
 
 def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
-    from webui.auth import default_authority_path
-    from webui.server import ServerSettings
+    from sluice.webui.auth import default_authority_path
+    from sluice.webui.server import ServerSettings
 
     return ServerSettings(
         options=options,
@@ -237,9 +237,9 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
 
 
 def _alert_settings(options: WebOptions) -> AlertSettings:
-    from webui.alerts.settings import AlertSettings
-    from webui.alerts.webhook import Webhook
-    from webui.auth import read_token
+    from sluice.webui.alerts.settings import AlertSettings
+    from sluice.webui.alerts.webhook import Webhook
+    from sluice.webui.auth import read_token
 
     token = read_token(options.webhook_token_file) if options.webhook_token_file else None
     return AlertSettings(options.alerts, Webhook(options.webhook, token) if options.webhook else None)

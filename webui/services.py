@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from flask import current_app
 from sqlalchemy import Engine
 
-from store.totals import Tally
-from webui.alerts.settings import AlertSettings
-from webui.places import StreamPlaces
+from sluice.store.totals import Tally
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.places import StreamPlaces
 
 if TYPE_CHECKING:
-    from webui.authority import Authority
-    from webui.heartbeats import Heartbeats
-    from webui.identity import Refusals
-    from webui.ingestion import Ingestion
-    from webui.live import Live
-    from webui.recent import RecentFlows
+    from sluice.webui.authority import Authority
+    from sluice.webui.heartbeats import Heartbeats
+    from sluice.webui.identity import Refusals
+    from sluice.webui.ingestion import Ingestion
+    from sluice.webui.live import Live
+    from sluice.webui.recent import RecentFlows
 
 EXTENSION = "sluice"
 

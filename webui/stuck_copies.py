@@ -12,7 +12,7 @@ import threading
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.connections import end_stuck_copies
+from sluice.store.connections import end_stuck_copies
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import PortHeartbeat, SimulatorHeartbeat
-from policy.validity import CLOCK, Flaw, flaws
-from store.ages import last_step
-from store.observed import AgentRow, all_agents
-from webui.documents import is_alive
+from sluice.policy.figures.validity import CLOCK, Flaw, flaws
+from sluice.policy.wire.agents import PortHeartbeat, SimulatorHeartbeat
+from sluice.store.ages import last_step
+from sluice.store.observed import AgentRow, all_agents
+from sluice.webui.documents import is_alive
 
 STEPPED_S = 300.0
 """How long a step of the wall clock makes figures over a window wrong: as long as the page's usual window."""

@@ -16,7 +16,7 @@ hosts     replies into the hosts behind the ports
 lldp      frames by which links are found
 """
 
-from controller.openflow.answers import (
+from sluice.controller.openflow.answers import (
     Answer,
     AnswerReader,
     BarrierReply,
@@ -27,15 +27,15 @@ from controller.openflow.answers import (
     StatsReply,
     is_port_description,
 )
-from controller.openflow.change import (
+from sluice.controller.openflow.change import (
     change_requests,
     discard_message,
     group_mod,
     remap_requests,
     rule_body,
 )
-from controller.openflow.counters import carried_counts, completed_counts, learned_flows, queue_counts
-from controller.openflow.frames import (
+from sluice.controller.openflow.counters import carried_counts, completed_counts, learned_flows, queue_counts
+from sluice.controller.openflow.frames import (
     VERSION,
     Frame,
     Framer,
@@ -44,14 +44,14 @@ from controller.openflow.frames import (
     StatsType,
     message,
 )
-from controller.openflow.hosts import learned_hosts
-from controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED
-from controller.openflow.lldp import Neighbour, announcement
-from controller.openflow.meters import offers_meters
-from controller.openflow.ports import PortDescription, PortReason, PortStatus
-from controller.openflow.read import read_rules
-from controller.openflow.release import lldp_rule_message, release_message
-from controller.openflow.request import (
+from sluice.controller.openflow.hosts import learned_hosts
+from sluice.controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED
+from sluice.controller.openflow.lldp import Neighbour, announcement
+from sluice.controller.openflow.meters import offers_meters
+from sluice.controller.openflow.ports import PortDescription, PortReason, PortStatus
+from sluice.controller.openflow.read import read_rules
+from sluice.controller.openflow.release import lldp_rule_message, release_message
+from sluice.controller.openflow.request import (
     READING_METERS,
     Request,
     Role,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from os_ken.ofproto import ofproto_common
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller.openflow.frames import (
+from sluice.controller.openflow.frames import (
     HEADER,
     Frame,
     MessageType,
@@ -23,8 +23,8 @@ from controller.openflow.frames import (
     multipart,
     u16,
 )
-from controller.openflow.lldp import Neighbour, read_neighbour
-from controller.openflow.ports import (
+from sluice.controller.openflow.lldp import Neighbour, read_neighbour
+from sluice.controller.openflow.ports import (
     PORT_BYTES,
     PortDescription,
     PortStatus,

@@ -23,14 +23,14 @@ from os_ken.ofproto import nicira_ext, ofproto_common
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.changes import Changes, Remap
-from controller.cookies import cookie
-from controller.openflow.frames import HEADER, MessageType, message
-from controller.openflow.learn import NXAST_LEARN2, learn_body
-from controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
-from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
-from controller.pipeline import map_rule
-from controller.rules import (
+from sluice.controller.changes import Changes, Remap
+from sluice.controller.cookies import cookie
+from sluice.controller.openflow.frames import HEADER, MessageType, message
+from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
+from sluice.controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
+from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
+from sluice.controller.pipeline import map_rule
+from sluice.controller.rules import (
     Action,
     Bucket,
     FlowRule,
@@ -48,7 +48,7 @@ from controller.rules import (
     SetTag,
     ToGroup,
 )
-from controller.tables import Table
+from sluice.controller.tables import Table
 
 ETHERTYPE_VLAN = 0x8100
 CACHED_BODIES = 1 << 15

@@ -15,17 +15,17 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from controller.cookies import cookie_port
-from controller.counts import FlowCounts, Ints, LearnedFlows, PortCounts, QueueCounts
-from controller.openflow.entries import (
+from sluice.controller.cookies import cookie_port
+from sluice.controller.counts import FlowCounts, Ints, LearnedFlows, PortCounts, QueueCounts
+from sluice.controller.openflow.entries import (
     FLOW_FIXED_BYTES,
     flow_entry_offsets,
     learned_entries,
     match_fields,
 )
-from controller.openflow.frames import ProtocolViolation, u16
-from policy import tags
-from policy.ingress_groups import INGRESS_GROUPS
+from sluice.controller.openflow.frames import ProtocolViolation, u16
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS
 
 _Unsigned: TypeAlias = npt.NDArray[np.uint64]
 

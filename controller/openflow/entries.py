@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from controller.openflow.frames import ProtocolViolation, u16
+from sluice.controller.openflow.frames import ProtocolViolation, u16
 
 FLOW_FIXED_BYTES = 48
 """Of a flow statistics entry: what precedes the match (1.3.5, section 7.3.5.2)."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 
-from controller.cookies import cookie_port
-from controller.openflow.entries import learned_entries, match_fields
-from policy.sightings import SeenHost
+from sluice.controller.cookies import cookie_port
+from sluice.controller.openflow.entries import learned_entries, match_fields
+from sluice.policy.network.description import SeenHost
 
 _ETH_SRC, _IPV6_SRC, _ARP_SENDER = 4, 26, 22
 """Numbers of OpenFlow's match fields (1.3.5, table 12)."""

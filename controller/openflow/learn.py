@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 
-from controller.cookies import cookie, cookie_port, cookie_table
-from controller.openflow.entries import FlowEntry
-from controller.rules import LearnFlow, LearnHost, Source
-from controller.tables import FAMILIES, Table
+from sluice.controller.cookies import cookie, cookie_port, cookie_table
+from sluice.controller.openflow.entries import FlowEntry
+from sluice.controller.rules import LearnFlow, LearnHost, Source
+from sluice.controller.tables import FAMILIES, Table
 
 NXAST_LEARN2 = 45
 MAX_LEARNED = 64

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.openflow.entries import match_fields
-from controller.openflow.frames import HEADER, Frame, ProtocolViolation, u16
-from controller.openflow.request import CODEC, serialised
+from sluice.controller.openflow.entries import match_fields
+from sluice.controller.openflow.frames import HEADER, Frame, ProtocolViolation, u16
+from sluice.controller.openflow.request import CODEC, serialised
 
 ETHERTYPE = 0x88CC
 _NEAREST_BRIDGE = bytes.fromhex("0180c200000e")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from controller.conduct import MAX_METERS, METER_SPACE
-from controller.openflow.entries import meter_entry_offsets
-from controller.openflow.frames import MessageType, ProtocolViolation, message
-from controller.rules import MeterRule
+from sluice.controller.conduct import MAX_METERS, METER_SPACE
+from sluice.controller.openflow.entries import meter_entry_offsets
+from sluice.controller.openflow.frames import MessageType, ProtocolViolation, message
+from sluice.controller.rules import MeterRule
 
 ADD, MODIFY, DELETE = 0, 1, 2
 """Commands of a meter mod."""

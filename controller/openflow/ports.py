@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from controller.openflow.frames import HEADER, Frame, ProtocolViolation
-from controller.tables import LOCAL
-from policy.sightings import OWN_PORT, SeenPort
+from sluice.controller.openflow.frames import HEADER, Frame, ProtocolViolation
+from sluice.controller.tables import LOCAL
+from sluice.policy.network.description import OWN_PORT, SeenPort
 
 PORT_BYTES = 64
 """Of one port in a description (1.3.5, section 7.2.1)."""

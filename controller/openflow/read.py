@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.forwarding import GROUP_SPACE, MAX_GROUPS
-from controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN, shifted, shifted_group
-from controller.openflow.entries import (
+from sluice.controller.forwarding import GROUP_SPACE, MAX_GROUPS
+from sluice.controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN, shifted, shifted_group
+from sluice.controller.openflow.entries import (
     FLOW_FIXED_BYTES,
     FlowEntry,
     check_tail,
     flow_entries,
     group_entry_offsets,
 )
-from controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
-from controller.openflow.meters import read_meters
-from controller.rules import (
+from sluice.controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
+from sluice.controller.openflow.meters import read_meters
+from sluice.controller.rules import (
     Action,
     Bucket,
     FlowRule,
@@ -44,7 +44,7 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
-from controller.tables import Table
+from sluice.controller.tables import Table
 
 _FOREIGN_COOKIE = -1
 """Replaces the cookie of a rule that expires. It differs from every cookie of Sluice, so the rule

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller.conduct import METER_SPACE, lldp_rules
-from controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK
-from controller.forwarding import GROUP_SPACE
-from controller.openflow.change import FLOW_MOD, flow_mod, group_delete, rule_body, shifted
-from controller.openflow.frames import MessageType, message
-from controller.openflow.meters import meter_delete
-from controller.openflow.request import XidSource
-from controller.rules import FlowRule, Output
-from controller.tables import NORMAL
+from sluice.controller.conduct import METER_SPACE, lldp_rules
+from sluice.controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK
+from sluice.controller.forwarding import GROUP_SPACE
+from sluice.controller.openflow.change import FLOW_MOD, flow_mod, group_delete, rule_body, shifted
+from sluice.controller.openflow.frames import MessageType, message
+from sluice.controller.openflow.meters import meter_delete
+from sluice.controller.openflow.request import XidSource
+from sluice.controller.rules import FlowRule, Output
+from sluice.controller.tables import NORMAL
 
 MAX_RELEASED_GROUPS = 1024
 MAX_RELEASED_METERS = 1024

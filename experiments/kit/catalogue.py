@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.kit.experiment import Experiment
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- begin: python -m experiments --table -->", "<!-- end -->"

@@ -21,7 +21,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from experiments.kit.paired import Difference
 from experiments.kit.runs import Results, Runs
-from policy.schemes import SCHEMES
+from sluice.policy.schemes import SCHEMES
 
 BROAD, NARROW = 4.0, 1.5
 """Widths of lines. A broad line is visible below a narrow one."""

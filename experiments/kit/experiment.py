@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from matplotlib.figure import Figure
 
 from experiments.kit.verdict import Claim
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 
 Measured = TypeVar("Measured")
 Measured_co = TypeVar("Measured_co", covariant=True)

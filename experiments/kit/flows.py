@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from policy.records import SCHEDULED
+from sluice.policy.wire.records import SCHEDULED
 
 Column = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.units import format_bytes, time_ns
+from sluice.policy.units import format_bytes, time_ns
 from sluice.runs.bundle import read_flows, read_samples
 
 MIN_SPAN_S = 0.01

@@ -7,10 +7,10 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.inventory import BpfThing, bpf_things
 from experiments.kit.verdict import Claim
-from runtime.command import run
-from runtime.wait import wait_until
+from sluice.dataplane.inventory import BpfThing, bpf_things
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
 
 COMPLAINTS = ("WARNING:", "BUG:", "Oops", "general protection", "refcount_t", "Call Trace", "hung task")
 SETTLE_S = 20.0

@@ -12,10 +12,10 @@ from typing import Any
 from experiments.kit.draw import save
 from experiments.kit.experiment import Experiment, Given
 from experiments.kit.verdict import conclude
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
-from runtime.command import CommandFailed
 from sluice.commands.arguments import at_least_one, folder, load_share, seed
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.runtime.command import CommandFailed
 from sluice.terminal import end_in_order
 
 FIELDS = ("out", "on", "seeds", "loads", "flows", "jobs", "quick")

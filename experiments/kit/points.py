@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.kit.emulated import as_emulated
 from experiments.kit.experiment import Given, option
-from policy.fabrics import SIMULATOR
+from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.files import read_document, scenario_with
 from sluice.runs.settings import setting
 from sluice.sweep.points import Point, points

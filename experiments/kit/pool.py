@@ -19,11 +19,11 @@ from typing import Any
 
 from rich.progress import track
 
-from policy.errors import SluiceError
-from runtime.process import die_with_parent
-from simulator import build
+from sluice.policy.errors import SluiceError
 from sluice.runs.files import scenario_with
 from sluice.runs.simulator_run import run_on_simulator
+from sluice.runtime.process import die_with_parent
+from sluice.simulator import build
 from sluice.sweep.points import Point
 from sluice.sweep.run import is_finished
 from sluice.terminal import console

@@ -12,8 +12,8 @@ from experiments.kit.experiment import Given, Option, option
 from experiments.kit.points import Plan, Planned
 from experiments.kit.pool import run_all
 from experiments.kit.runs import Columns, Results, no_columns, read_results
-from policy.errors import SluiceError
 from sluice.commands.arguments import at_least_one
+from sluice.policy.errors import SluiceError
 from sluice.sweep import run_points
 from sluice.sweep.display import print_outcome, sweep_display
 from sluice.sweep.table import rows

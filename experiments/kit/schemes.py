@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.kit.runs import Results, Run, Runs
-from policy.fabrics import SIMULATOR, TESTBED
-from policy.schemes import SCHEMES
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.schemes import SCHEMES
 from sluice.report.figures import estimate
 from sluice.report.numbers import Scale
 from sluice.sweep.table import COLUMNS

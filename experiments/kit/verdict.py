@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.terminal import console
 
 FILE = "verdict.json"

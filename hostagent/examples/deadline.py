@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import sys
 
-from hostagent.sockets import DeadlineSocket, FlowQuenched, FlowState
-from policy.errors import SluiceError
+from sluice.hostagent.sockets import DeadlineSocket, FlowQuenched, FlowState
+from sluice.policy.errors import SluiceError
 
 
 def print_phase(state: FlowState) -> None:

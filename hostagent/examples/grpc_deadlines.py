@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import BytesValue, UInt64Value
 
-from hostagent.sockets.grpc import Declaring
+from sluice.hostagent.sockets.grpc import Declaring
 
 SERVICE, METHOD = "sluice.example.Blobs", "Get"
 MOST_BYTES = 1 << 28

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from hostagent.sockets.http import start_server
+from sluice.hostagent.sockets.http import start_server
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declare a TCP flow to the kernel from any Python program: size, deadline, importance.
 
-    from hostagent.sockets import DeadlineSocket, FlowQuenched
+    from sluice.hostagent.sockets import DeadlineSocket, FlowQuenched
 
     with DeadlineSocket(socket.create_connection(server)) as flow:
         flow.declare(
@@ -21,12 +21,12 @@ No privileges are needed, but a Sluice agent must run on the machine. dataplane/
 what the kernel does with a declaration.
 """
 
-from hostagent.sockets.blocking import DeadlineSocket
-from hostagent.sockets.errors import FlowQuenched, NoAgent, WrongField
-from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, pack_flow
-from hostagent.sockets.flow_state import STATE, FlowState, Phase
-from hostagent.sockets.options import declare, declared, state, undeclare
-from hostagent.sockets.streams import DeadlineStream
+from sluice.hostagent.sockets.blocking import DeadlineSocket
+from sluice.hostagent.sockets.errors import FlowQuenched, NoAgent, WrongField
+from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, pack_flow
+from sluice.hostagent.sockets.flow_state import STATE, FlowState, Phase
+from sluice.hostagent.sockets.options import declare, declared, state, undeclare
+from sluice.hostagent.sockets.streams import DeadlineStream
 
 __all__ = [
     "FLOW",

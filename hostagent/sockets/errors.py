@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from hostagent.sockets.flow_state import FlowState
-from policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.hostagent.sockets.flow_state import FlowState
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 
 
 class WrongField(FieldError, ValueError):

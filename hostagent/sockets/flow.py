@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from hostagent.sockets import numbers
-from hostagent.sockets.errors import WrongField
+from sluice.hostagent.sockets import numbers
+from sluice.hostagent.sockets.errors import WrongField
 
 HAS_SIZE, HAS_DEADLINE, HAS_IMPORTANCE, HAS_QUENCH, HAS_CONTROL = 0x1, 0x2, 0x4, 0x8, 0x10
 FLOW = struct.Struct("=IIQqQII16s")

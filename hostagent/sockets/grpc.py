@@ -25,10 +25,10 @@ from urllib.parse import unquote
 
 import grpc
 
-from hostagent.sockets.errors import WrongField
-from hostagent.sockets.options import declare, state, undeclare
-from hostagent.sockets.tls import tls_bytes
-from policy.errors import SluiceError
+from sluice.hostagent.sockets.errors import WrongField
+from sluice.hostagent.sockets.options import declare, state, undeclare
+from sluice.hostagent.sockets.tls import tls_bytes
+from sluice.policy.errors import SluiceError
 
 __all__ = ["Declaring"]
 

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from hostagent.sockets.options import declare, undeclare
-from hostagent.sockets.tls import tls_bytes
-from policy.errors import SluiceError
+from sluice.hostagent.sockets.options import declare, undeclare
+from sluice.hostagent.sockets.tls import tls_bytes
+from sluice.policy.errors import SluiceError
 
 __all__ = ["MessageSizes", "Piece", "declaring", "start_server"]
 

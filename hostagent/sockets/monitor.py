@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hostagent.sockets.errors import FlowQuenched
-from hostagent.sockets.flow_state import FlowState, Phase
-from hostagent.sockets.options import HasOptions, state
-from policy.errors import SluiceError
+from sluice.hostagent.sockets.errors import FlowQuenched
+from sluice.hostagent.sockets.flow_state import FlowState, Phase
+from sluice.hostagent.sockets.options import HasOptions, state
+from sluice.policy.errors import SluiceError
 
 POLL_INTERVAL_S = 0.02
 """A call that waits checks the flow's phase this often."""

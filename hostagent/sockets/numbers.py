@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from hostagent.sockets.errors import WrongField
+from sluice.hostagent.sockets.errors import WrongField
 
 _QUANTITY = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*")
 _SECONDS: Mapping[str, float] = {"": 1, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}

@@ -11,9 +11,9 @@ import socket
 import struct
 from typing import Protocol, Unpack
 
-from hostagent.sockets.errors import NoAgent, WrongField
-from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, check_intent, pack_flow, unpack_flow
-from hostagent.sockets.flow_state import STATE, FlowState, unpack_state
+from sluice.hostagent.sockets.errors import NoAgent, WrongField
+from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, check_intent, pack_flow, unpack_flow
+from sluice.hostagent.sockets.flow_state import STATE, FlowState, unpack_state
 
 SOL_SLUICE = 0x5C1C
 SLUICE_FLOW, SLUICE_STATE = 1, 2

@@ -8,11 +8,11 @@ import errno
 from collections.abc import Callable
 from typing import Unpack
 
-from hostagent.sockets import options
-from hostagent.sockets.flow import DeclaredFlow, FlowFields
-from hostagent.sockets.flow_state import FlowState
-from hostagent.sockets.monitor import POLL_INTERVAL_S, FlowMonitor
-from hostagent.sockets.options import HasOptions
+from sluice.hostagent.sockets import options
+from sluice.hostagent.sockets.flow import DeclaredFlow, FlowFields
+from sluice.hostagent.sockets.flow_state import FlowState
+from sluice.hostagent.sockets.monitor import POLL_INTERVAL_S, FlowMonitor
+from sluice.hostagent.sockets.options import HasOptions
 
 
 class DeadlineStream:

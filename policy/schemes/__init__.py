@@ -3,25 +3,25 @@
 
 from __future__ import annotations
 
-from policy.errors import FieldError, guess, shortened
-from policy.schemes.aemon import AEMON
-from policy.schemes.d2tcp import D2TCP
-from policy.schemes.d3 import D3
-from policy.schemes.datcp import DATCP
-from policy.schemes.dctcp import DCTCP
-from policy.schemes.fish import FISH
-from policy.schemes.hull import HULL
-from policy.schemes.karuna import KARUNA
-from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
-from policy.schemes.pfabric import PFABRIC
-from policy.schemes.pias import PIAS
-from policy.schemes.pias_ucp import PIAS_UCP
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
-from policy.schemes.sluice import SLUICE
-from policy.schemes.tcp import TCP
-from policy.schemes.tcp_priority import TCP_PRIORITY
-from policy.schemes.two_level_dctcp import TWO_LEVEL_DCTCP
-from policy.schemes.ucp import UCP
+from sluice.policy.errors import FieldError, guess, shortened
+from sluice.policy.schemes.aemon import AEMON
+from sluice.policy.schemes.d2tcp import D2TCP
+from sluice.policy.schemes.d3 import D3
+from sluice.policy.schemes.datcp import DATCP
+from sluice.policy.schemes.dctcp import DCTCP
+from sluice.policy.schemes.fish import FISH
+from sluice.policy.schemes.hull import HULL
+from sluice.policy.schemes.karuna import KARUNA
+from sluice.policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
+from sluice.policy.schemes.pfabric import PFABRIC
+from sluice.policy.schemes.pias import PIAS
+from sluice.policy.schemes.pias_ucp import PIAS_UCP
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy.schemes.sluice import SLUICE
+from sluice.policy.schemes.tcp import TCP
+from sluice.policy.schemes.tcp_priority import TCP_PRIORITY
+from sluice.policy.schemes.two_level_dctcp import TWO_LEVEL_DCTCP
+from sluice.policy.schemes.ucp import UCP
 
 _ALL = (
     *(TCP, TCP_PRIORITY, DCTCP, PIAS, MLFQ_ADAPTIVE, FISH, UCP, D2TCP, DATCP, HULL),

@@ -4,9 +4,9 @@ hardware pacer in the hosts."""
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
-from policy.units import PACKET_BYTES
+from sluice.policy import controls
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy.units import PACKET_BYTES
 
 HULL = Scheme(
     name="hull",

@@ -8,9 +8,9 @@ time out is left out.
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.pias import PIAS
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.pias import PIAS
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 KARUNA = Scheme(
     name="karuna",

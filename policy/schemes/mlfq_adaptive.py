@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 MLFQ_ADAPTIVE = Scheme(
     name="mlfq-adaptive",

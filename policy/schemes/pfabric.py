@@ -4,8 +4,8 @@ all sizes are known."""
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 PFABRIC = Scheme(
     name="pfabric",

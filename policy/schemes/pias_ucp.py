@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.pias import PIAS
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.pias import PIAS
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 PIAS_UCP = Scheme(
     name="pias+ucp",

@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policy.controls import Control
-from policy.marking import MarkBy
-from policy.needs import Need
-from policy.queue_rules import QueueRule
-from policy.units import PACKET_BYTES
+from sluice.policy.controls import Control, Need
+from sluice.policy.schemes.ports import MarkBy
+from sluice.policy.schemes.queues import QueueRule
+from sluice.policy.units import PACKET_BYTES
 
 __all__ = ["Marking", "QueueRule", "Scheme", "ThresholdRule"]
 
@@ -25,7 +24,7 @@ class ThresholdRule(StrEnum):
     """Percentiles of the flow sizes that completed at the port in a sliding window (Gutiérrez et al., section 3)."""
     ONLINE = "online"
     """The thresholds with the least mean slowdown for the flows that the port has seen
-    (policy/online_thresholds.py)."""
+    (policy/thresholds/online.py)."""
 
     @property
     def adapts(self) -> bool:

@@ -3,14 +3,14 @@
 
 A flow is marked only because of flows at its own level. So it keeps its window while others are served first, and it
 uses the link at once when its turn comes. Deadlines and declared sizes choose a queue among the same levels. Each port
-computes its thresholds itself (policy/online_thresholds.py). docs/explanation/sluice.md explains each choice.
+computes its thresholds itself (policy/thresholds/online.py). docs/explanation/sluice.md explains each choice.
 """
 
 from __future__ import annotations
 
-from policy import controls
-from policy.marking import MarkBy
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.ports import MarkBy
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 SLUICE = Scheme(
     name="sluice",

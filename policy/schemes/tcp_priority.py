@@ -10,8 +10,8 @@ the hosts, which gives "a share in proportion" (Zhang et al., Fig. 12), is schem
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy import controls
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 TCP_PRIORITY = Scheme(
     name="tcp-priority",

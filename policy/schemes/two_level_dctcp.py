@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy import controls
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
-from policy.schemes.two_level import THRESHOLDS_BYTES
+from sluice.policy import controls
+from sluice.policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from sluice.policy.schemes.two_level import THRESHOLDS_BYTES
 
 TWO_LEVEL_DCTCP = Scheme(
     name="2lps+dctcp",

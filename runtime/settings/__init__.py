@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from runtime.settings.service import Service
+from sluice.runtime.settings.service import Service
 
 __all__ = ["Service"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import textwrap
 
-from policy.entries import Entry, entries
-from policy.kinds import ListOf
-from runtime.settings.service import Service
+from sluice.policy.schema.entries import Entry, entries
+from sluice.policy.schema.kinds import ListOf
+from sluice.runtime.settings.service import Service
 
 _WIDTH = 98
 _LICENCE = "# SPDX-" + "License-Identifier: Apache-2.0\n"

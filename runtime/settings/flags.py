@@ -7,10 +7,10 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from policy.entries import Entry, entries
-from policy.errors import FieldError
-from policy.kinds import Choice, Flag, Kind, ListOf
-from runtime.settings.layers import flag_of, only_in_file, typed
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import Entry, entries
+from sluice.policy.schema.kinds import Choice, Flag, Kind, ListOf
+from sluice.runtime.settings.layers import flag_of, only_in_file, typed
 
 
 def add_flags(parser: argparse._ActionsContainer, table: type) -> None:

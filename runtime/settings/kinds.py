@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from policy.kinds import Kind, Schema
-from runtime.paths import can_name_a_file
-from runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
+from sluice.policy.schema.kinds import Kind, Schema
+from sluice.runtime.paths import can_name_a_file
+from sluice.runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
 
 FOR_EVER = "forever"
 _MAX_PORT = 65_535

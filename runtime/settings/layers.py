@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from policy.entries import REQUIRED, Entry, entries
-from policy.errors import FieldError, SluiceError, unknown_key
-from policy.kinds import Flag, Kind, ListOf, Number, Whole
-from runtime.settings.kinds import CountOrForEver, SecretFile
-from runtime.toml import NotToml, read_toml
+from sluice.policy.errors import FieldError, SluiceError, unknown_key
+from sluice.policy.schema.entries import REQUIRED, Entry, entries
+from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, Whole
+from sluice.runtime.settings.kinds import CountOrForEver, SecretFile
+from sluice.runtime.toml import NotToml, read_toml
 
 CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
 """systemd sets it to the folder of the service's credentials."""

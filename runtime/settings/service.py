@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from policy.entries import entries
-from policy.errors import FieldError, SluiceError
-from policy.kinds import ListOf
-from policy.version import VERSION
-from runtime.settings.flags import add_flags
-from runtime.settings.kinds import Outside
-from runtime.settings.layers import (
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schema.entries import entries
+from sluice.policy.schema.kinds import ListOf
+from sluice.policy.version import VERSION
+from sluice.runtime.settings.flags import add_flags
+from sluice.runtime.settings.kinds import Outside
+from sluice.runtime.settings.layers import (
     WrongSettings,
     flag_of,
     from_credentials,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from runtime.settings.kinds import Outside
+from sluice.runtime.settings.kinds import Outside
 
 
 @dataclass(frozen=True)

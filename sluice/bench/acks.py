@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.command import run
 from sluice.bench.throughput import BASELINE, FAR, far_end, transfer
+from sluice.runtime.command import run
 
 _SHAPED = "qdisc replace dev near0 root handle 1: htb default 1\n"
 _CLASS = "class replace dev near0 parent 1: classid 1:1 htb rate 100mbit burst 3100 cburst 3100\n"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy.errors import EnvironmentLacking, SluiceError
-from simulator import build
 from sluice.bench.simulator import FABRICS, on_threads, scaled
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.simulator import build
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = ("sluice.bench.simulator", "experiments.bench_simulator")
@@ -145,7 +145,7 @@ def _compare_all(arguments: argparse.Namespace, folder: Path) -> None:
     unpack(arguments.commit, tree)
     other = Core(arguments.commit, tree, entry_of(tree))
     print(f"compiling the core of {arguments.commit} in {folder}", flush=True)
-    _python(tree, "-m", "simulator.build")
+    _python(tree, "-m", "sluice.simulator.build")
     build.build()
     ours = [Core("without threads", ROOT, ENTRIES[0]), Core("threads = 1", ROOT, ENTRIES[0], threads=1)]
     print(

@@ -18,10 +18,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.watch import Connection, Watch
-from hostagent.spool import Spool
-from hostagent.watch import Host, to_record
-from runtime.command import run
+from sluice.dataplane.watch import Connection, Watch
+from sluice.hostagent.spool import Spool
+from sluice.hostagent.watch import Host, to_record
+from sluice.runtime.command import run
 
 CONNECTIONS = 500
 PAIRS = 50

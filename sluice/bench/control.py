@@ -25,19 +25,17 @@ from typing import Any
 import numpy as np
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-import topologies
-from controller import openflow
-from controller.pipeline import ends_rules, map_rules
-from policy.desired import Override, Policy
-from policy.graph import Topology
-from policy.ingress_groups import INGRESS_GROUPS
-from policy.queue_map import queue_map
-from runtime.process import die_with_parent, spawn, stop
-from runtime.wait import wait_until
+from sluice import topologies
 from sluice.bench.switch_messages import entry
+from sluice.controller import openflow
+from sluice.controller.pipeline import ends_rules, map_rules
+from sluice.policy.network.graph import INGRESS_GROUPS, Topology
+from sluice.policy.schema.desired import Override, Policy, queue_map
 from sluice.runs.process_input import service_argv
-from store import desired, observed
-from store.engine import open_store
+from sluice.runtime.process import die_with_parent, spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
 
 INTERVAL_MS = 100
 HOSTS_A_LEAF, SPINES = 32, 4

@@ -12,11 +12,11 @@ import statistics
 import sys
 from collections.abc import Mapping
 
-from dataplane.congestion import ours, register_congestion_control
-from policy.errors import EnvironmentLacking
-from runtime.command import CommandFailed, run
 from sluice.bench.tagger import LINKS, kernel_statistics
 from sluice.bench.throughput import Throughput, children_cpu_s, far_end, transfer
+from sluice.dataplane.congestion import ours, register_congestion_control
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
 
 ROUNDS = 3
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.http_client import UnixConnection
+from sluice.runtime.http_client import UnixConnection
 
 AGENTS = 20
 DELIVERIES_PER_S = 2

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hostagent.reporter import DELIVERY_S
-from hostagent.spool import Spool
-from policy.records import FlowRecord
-from store.engine import open_store
-from store.flows import add_flows
+from sluice.hostagent.reporter import DELIVERY_S
+from sluice.hostagent.spool import Spool
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows
 
 BATCH = 200
 DELIVERIES = 200

@@ -19,12 +19,12 @@ from functools import partial
 from rich.table import Table
 from sqlalchemy import Engine
 
-from policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.engine import open_store
+from sluice.store.flow_list import find_flows
+from sluice.store.flows import add_flows
+from sluice.store.host_flows import sent_flows
 from sluice.terminal import console
-from store.engine import open_store
-from store.flow_list import find_flows
-from store.flows import add_flows
-from store.host_flows import sent_flows
 
 BATCH, HOSTS, ROUNDS = 5_000, 32, 21
 FILTERS: tuple[Mapping[str, str], ...] = ({}, {"host": "h9"}, {"status": "unfinished"}, {"label": "none"})

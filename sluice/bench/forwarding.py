@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from runtime.wait import wait_until
-from topologies import build
-from topologies.static_flows import install
-from topologies.testbed import Testbed
+from sluice.runtime.wait import wait_until
+from sluice.topologies import build
+from sluice.topologies.static_flows import install
+from sluice.topologies.testbed import Testbed
 
 RATES = (75, 375)
 """Packets that each host sends in a second: a fifth of the demonstration's, and as many."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.agents import HostHeartbeat, WatchStatus
+from sluice.policy.wire.agents import HostHeartbeat, WatchStatus
 
 
 def idle_heartbeat() -> HostHeartbeat:

@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from dataplane.link_queues import ROOT
-from dataplane.tagger import Tagger, TagSettings
-from hostagent.link import HostLink
-from policy.desired import Policy
-from policy.errors import EnvironmentLacking
-from policy.queue_map import host_queue_map
-from runtime.command import CommandFailed, run
+from sluice.dataplane.link_queues import ROOT
+from sluice.dataplane.tagger import Tagger, TagSettings
+from sluice.hostagent.link import HostLink
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.runtime.command import CommandFailed, run
 
 ROUNDS = 9
 PACKETS = 50_000

@@ -36,17 +36,17 @@ from typing import Any
 
 import numpy as np
 
-from policy.errors import SluiceError
-from runtime.http_client import UnixConnection
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
 from sluice.bench.control import Loop, measure_loop
 from sluice.bench.deliveries import ANSWERS, REQUEST_TIMEOUT_S, VISIBLE
 from sluice.bench.durability import measure_device
 from sluice.bench.stores import DEFAULTS, SERVERS, STORES, store_url
+from sluice.policy.errors import SluiceError
 from sluice.runs.process_input import service_argv
-from store.engine import open_store
-from store.flows import count_flows
+from sluice.runtime.http_client import UnixConnection
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
+from sluice.store.flows import count_flows
 
 RATE_PER_S = 10_000
 SECONDS = 60.0

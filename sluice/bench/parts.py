@@ -19,13 +19,6 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from dataplane.bench import measure as packet_costs
-from policy import tags
-from policy.adaptation import Adaptation, PortCounters
-from policy.desired import Policy
-from policy.errors import SluiceError
-from policy.queue_map import queue_map
-from policy.records import FlowRecord
 from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
 from sluice.bench.control_share import measure_control_share
@@ -36,10 +29,16 @@ from sluice.bench.simulator_results import simulator_results
 from sluice.bench.sockopt import measure_hook
 from sluice.bench.tagger import measure_share
 from sluice.bench.throughput import Measured, measure_throughput
+from sluice.dataplane.bench import measure as packet_costs
+from sluice.policy import tags
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.fabrics import need_root
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows
 from sluice.terminal import console
-from store.engine import open_store
-from store.flows import add_flows
 
 ROUNDS = 5
 THROUGHPUT_ROUNDS = 9

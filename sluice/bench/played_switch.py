@@ -13,16 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller import openflow
-from controller.cookies import cookie_code
-from controller.openflow import Frame, MessageType, StatsType
-from controller.pipeline import switch_rules
-from controller.policing import LOW_TAGS
-from controller.tables import Table
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.queue_map import queue_map
 from sluice.bench.switch_messages import (
     BYTES_AT,
     PACKETS_AT,
@@ -35,6 +25,15 @@ from sluice.bench.switch_messages import (
     statistics,
 )
 from sluice.bench.switch_traffic import Traffic
+from sluice.controller import openflow
+from sluice.controller.cookies import cookie_code
+from sluice.controller.openflow import Frame, MessageType, StatsType
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing import LOW_TAGS
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, queue_map
 
 _COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
 """Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""

@@ -22,17 +22,17 @@ from functools import partial
 import numpy as np
 from sqlalchemy import Engine, func, select, text
 
-from policy.entries import entries
-from policy.errors import SluiceError
-from policy.records import FlowRecord
-from runtime.postgres import PostgresServer
 from sluice.bench.control import cpu_seconds
-from store.engine import open_store
-from store.flows import add_batches, count_records
-from store.order import one_after_another
-from store.partitions import PARTITION_RECORDS, forget_flows
-from store.retention import STEP_ROWS_POSTGRESQL
-from store.totals import Tally, add_totals
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.entries import entries
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.postgres import PostgresServer
+from sluice.store.engine import open_store
+from sluice.store.flows import add_batches, count_records
+from sluice.store.order import one_after_another
+from sluice.store.partitions import PARTITION_RECORDS, forget_flows
+from sluice.store.retention import STEP_ROWS_POSTGRESQL
+from sluice.store.totals import Tally, add_totals
 
 RATE_PER_S = 10_000
 BATCH = 250

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 FLOWS = 20_000
 PUBLISHED_FLOWS = 100_000
@@ -76,8 +76,8 @@ def measure_at_once(changes: Sequence[Mapping[str, Any]]) -> list[Speed]:
 
 
 def _run(changes: Mapping[str, Any]) -> Speed:
-    from simulator.run import Simulation
-    from simulator.taps import Taps
+    from sluice.simulator.run import Simulation
+    from sluice.simulator.taps import Taps
 
     document = read_document(SCENARIOS / "pias-144.toml")
     document.pop("sweep")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataplane.sockopt import Attachment, answers
+from sluice.dataplane.sockopt import Attachment, answers
 
 ROUNDS = 20
 CALLS = 20_000

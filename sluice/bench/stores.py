@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from runtime.postgres import PostgresServer
+from sluice.runtime.postgres import PostgresServer
 
 STORES = ("sqlite", "postgresql")
 LOG_SEGMENTS = 25

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from controller.openflow import Frame, Framer, MessageType
-from runtime.wait import wait_until
 from sluice.bench.played_switch import Record, Switch
 from sluice.bench.switch_messages import message
+from sluice.controller.openflow import Frame, Framer, MessageType
+from sluice.runtime.wait import wait_until
 
 _RECEIVE_BYTES = 1 << 16
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from controller import openflow
-from controller.cookies import cookie, cookie_code, cookie_port
-from controller.openflow import VERSION, MessageType, StatsType
-from controller.openflow.frames import MULTIPART_HEADER_BYTES
-from controller.rules import FlowRule, MatchValue, SwitchRules
-from controller.tables import Table
+from sluice.controller import openflow
+from sluice.controller.cookies import cookie, cookie_code, cookie_port
+from sluice.controller.openflow import VERSION, MessageType, StatsType
+from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
+from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
+from sluice.controller.tables import Table
 
 _PART_BYTES = 60_000
 _WORD_BYTES = 8

@@ -14,9 +14,9 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.framing import HEADER_BYTES, MSS_BYTES
-from policy.port_traffic import TYPICAL_BYTES
+from sluice.policy import tags
+from sluice.policy.thresholds.port_traffic import TYPICAL_BYTES
+from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 from sluice.runs.files import load_cdf
 
 FLOWS_A_POLL = 60

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from policy.desired import Policy
-from policy.graph import Topology
 from sluice.bench.played_switch import Switch
 from sluice.bench.switch_lines import Serving
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
 
 
 def run(order: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from dataplane.tagger import Tagger
-from runtime.command import run
 from sluice.bench.throughput import BASELINE, children_cpu_s, far_end, transfer
+from sluice.dataplane.tagger import Tagger
+from sluice.runtime.command import run
 
 ROUNDS = 5
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from policy.agents import heartbeat_document
-from policy.errors import SluiceError
-from runtime.http_client import HttpClient
-from runtime.process import spawn
 from sluice.bench.deliveries import REQUEST_TIMEOUT_S
 from sluice.bench.heartbeats import idle_heartbeat
 from sluice.bench.ingest import READY_S, web_process
 from sluice.bench.stores import store_url
+from sluice.policy.errors import SluiceError
+from sluice.policy.wire.agents import heartbeat_document
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.process import spawn
 
 AGENTS = 1_000
 CONNECTIONS = 20

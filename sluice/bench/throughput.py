@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.congestion import ours, register_congestion_control
-from dataplane.tagger import Tagger
-from dataplane.watch import Watch
-from runtime.command import CommandFailed, run
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.dataplane.congestion import ours, register_congestion_control
+from sluice.dataplane.tagger import Tagger
+from sluice.dataplane.watch import Watch
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 SECONDS = 1
 Figures = tuple[float, float]

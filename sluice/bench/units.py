@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.agents import heartbeat_document
-from runtime.http_client import HttpClient, ServerAway
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
 from sluice.bench.control import INTERVAL_MS, cpu_seconds, measure_loop
 from sluice.bench.deliveries import PATH, Agent
 from sluice.bench.heartbeats import idle_heartbeat
 from sluice.bench.ingest import READY_S
 from sluice.bench.simulator import FABRICS, measure, scaled
+from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.process_input import service_argv
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 LEAVES = (2, 8)
 """Fabrics of 80 and 320 ports. A controller on a slow core keeps its pace with both."""

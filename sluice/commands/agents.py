@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from policy.entries import read
-from policy.foreign import ForeignDscp
 from sluice.commands.arguments import command_parser
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.agents import ForeignDscp
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
 

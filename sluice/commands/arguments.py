@@ -9,18 +9,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from policy.errors import FieldError, shortened
-from runtime import plugins
-from runtime.paths import can_name_a_file
-from runtime.settings.kinds import Age
-from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
+from sluice.policy.errors import FieldError, shortened
+from sluice.runtime import plugins
+from sluice.runtime.paths import can_name_a_file
+from sluice.runtime.settings.kinds import Age
+from sluice.runtime.settings.secret import PASSWORD_REMEDY, has_password
 
 DAY_S = 86_400
 LONGEST_S = 1e7
 """Longest time that a command accepts, 116 days."""
 SCENARIO_HELP = (
-    "a TOML file, the scenario.json of a bundle, or the name of a scenario in experiments/scenarios"
+    "a TOML file, the scenario.json of a bundle, or the name of a scenario in sluice/data/scenarios"
 )
 
 

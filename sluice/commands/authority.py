@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
-from runtime.certificates import fingerprint
 from sluice.commands.arguments import command_parser
-from webui.auth import default_authority_path
-from webui.authority import Authority
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.certificates import fingerprint
+from sluice.webui.auth import default_authority_path
+from sluice.webui.authority import Authority
 
 _EPILOG = """\
 show    print the authorities that are trusted, the one that signs first

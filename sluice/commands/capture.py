@@ -14,13 +14,13 @@ import signal
 import subprocess
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking, FieldError, SluiceError
-from policy.graph import Port, Topology
-from runtime.process import spawn
-from runtime.wait import wait_until
 from sluice.commands.arguments import command_parser, file, seconds
 from sluice.completion import completed, ports
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.network.graph import Port, Topology
 from sluice.runs.fabrics import need_root
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 from sluice.testbeds import Running, add_testbed, the_testbed
 
 START_S, END_S = 10.0, 10.0

@@ -13,16 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy.desired import Policy
-from policy.errors import FieldError, SluiceError
-from policy.fabrics import SIMULATOR, TESTBED, missing
-from policy.graph import Topology
-from policy.records import SCHEDULED, WATCHED
-from policy.scenario import Scenario
-from policy.units import format_rate, rate_bps
-from runtime.settings.kinds import is_loopback
-from simulator import build
-from simulator.limits import check_scenario
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -34,6 +24,13 @@ from sluice.commands.arguments import (
     services_folder,
 )
 from sluice.completion import completed, scenarios
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import format_rate, rate_bps
+from sluice.policy.wire.records import SCHEDULED, WATCHED
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs import fit
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
@@ -46,11 +43,14 @@ from sluice.runs.stack import Stack
 from sluice.runs.tour import STAGE_S, Stage, by_stage, finish_tour, run_tour, tour_policies
 from sluice.runs.validity import RunWatch
 from sluice.runs.versions import by_time, policy_rows
+from sluice.runtime.settings.kinds import is_loopback
+from sluice.simulator import build
+from sluice.simulator.limits import check_scenario
+from sluice.store.flows import flow_pages
 from sluice.terminal import console, print_summary, print_validity
-from store.flows import flow_pages
-from topologies import build_topology
-from webui.options import add_retention, retention
-from webui.service import PLAINTEXT
+from sluice.topologies import build_topology
+from sluice.webui.options import add_retention, retention
+from sluice.webui.service import PLAINTEXT
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}

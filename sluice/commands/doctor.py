@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from sluice.commands.arguments import command_parser
 from sluice.terminal import print_checks, print_tiers
-from topologies.doctor import active_tiers, checks
-from topologies.doctor.check import Check
+from sluice.topologies.doctor import active_tiers, checks
+from sluice.topologies.doctor.check import Check
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,9 +6,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from policy.access import ENROLMENT_LIFE_MAX_S
-from policy.enrolment import KINDS
 from sluice.commands.arguments import command_parser, life
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS
 from sluice.remote import Remote, add_remote
 
 

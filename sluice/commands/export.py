@@ -13,12 +13,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from policy.errors import FieldError, SluiceError
-from policy.scenario import Scenario
-from policy.tags import EDGES_BYTES
-from policy.traffic_classes import lost
-from policy.units import format_bytes
-from policy.workload import Workload
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
 from sluice.export.following import Following
 from sluice.export.running import ANY, Planned, planned
@@ -31,6 +25,12 @@ from sluice.export.sonic import (
     differences,
 )
 from sluice.export.traffic import Traffic
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schemes.classes import lost
+from sluice.policy.tags import EDGES_BYTES
+from sluice.policy.units import format_bytes
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
 

@@ -14,11 +14,11 @@ import tomli_w
 from rich.table import Table
 from rich.text import Text
 
-from policy.errors import FieldError, SluiceError
-from policy.network import read_network
-from runtime.toml import NotToml, read_toml
 from sluice.commands.arguments import command_parser
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.network.description import read_network
 from sluice.remote import Remote, add_remote
+from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
 
 _EPILOG = """examples:

@@ -13,15 +13,15 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from policy.changes import DEFAULT, changed, frozen, is_list, unfrozen
-from policy.desired import Policy
-from policy.errors import SluiceError, shortened
-from runtime.toml import NotToml, read_toml
 from sluice.commands.arguments import add_plugin, command_parser
 from sluice.completion import completed, policy_keys
+from sluice.policy.errors import SluiceError, shortened
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import DEFAULT, changed, frozen, is_list, unfrozen
 from sluice.policy_preview import print_preview
 from sluice.remote import Remote, add_remote
 from sluice.runs.settings import setting, toml_value
+from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
 
 _EPILOG = """examples:

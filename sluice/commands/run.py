@@ -7,10 +7,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
-from policy.scenario import Scenario
-from simulator.division import divide, gains_by_parts
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -22,14 +18,18 @@ from sluice.commands.arguments import (
     folder,
 )
 from sluice.completion import completed, scenarios
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.fabrics import FABRICS, check_on, runner
 from sluice.runs.files import scenario_from_file
 from sluice.runs.prediction import check_length, predicted_s
 from sluice.runs.progress import Progress
 from sluice.runs.progress_file import progress_file
 from sluice.runs.settings import setting
+from sluice.simulator.division import divide, gains_by_parts
 from sluice.terminal import print_summary, progress_bar
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,8 +7,6 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
 from sluice.commands.arguments import (
     SCENARIO_HELP,
     add_plugin,
@@ -21,6 +19,8 @@ from sluice.commands.arguments import (
     seed,
 )
 from sluice.completion import completed, scenarios, schemes
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.fabrics import FABRICS, need_root
 from sluice.runs.files import read_document
 from sluice.runs.prediction import check_length, predicted_total_s

@@ -9,8 +9,8 @@ import time
 
 from rich.table import Table
 
-from policy.access import ROLES, TOKEN_LIFE_MAX_S
 from sluice.commands.arguments import command_parser, life
+from sluice.policy.wire.access import ROLES, TOKEN_LIFE_MAX_S
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
 

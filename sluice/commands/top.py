@@ -16,11 +16,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from policy import tags
-from policy.errors import SluiceError
-from policy.records import ALL
-from policy.units import format_bytes
 from sluice.commands.arguments import command_parser
+from sluice.policy import tags
+from sluice.policy.errors import SluiceError
+from sluice.policy.units import format_bytes
+from sluice.policy.wire.records import ALL
 from sluice.terminal import console
 from sluice.top_runs import watch_runs
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from policy.desired import Policy
-from policy.errors import SluiceError, guess
-from policy.traffic_classes import ClassPlan, best_of_plan, class_plan
 from sluice.export.sonic import SonicPort
 from sluice.export.traffic import LEAST_FLOWS, Reported, Traffic, reported_flows
+from sluice.policy.errors import SluiceError, guess
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan
 from sluice.remote import Remote
 
 ANY = "any"

@@ -3,7 +3,7 @@
 
 SONiC maps the DSCP of a packet to one of eight traffic classes, and the class to a queue of the egress port:
 
-    DSCP_TO_TC_MAP      one map for the switch, from the class plan (policy/traffic_classes.py)
+    DSCP_TO_TC_MAP      one map for the switch, from the class plan (policy/schemes/classes.py)
     TC_TO_QUEUE_MAP     one map for each port: the only table that a change of thresholds changes
     PORT_QOS_MAP        binds both maps to a port
     SCHEDULER, QUEUE    strict priorities; SONiC serves the queue with the highest index first
@@ -20,12 +20,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policy.errors import SluiceError
-from policy.marking import MarkBy, PortMarking, last_mark_bytes
-from policy.needs import Need
-from policy.queue_map import queue_map
-from policy.schemes import Marking
-from policy.traffic_classes import ClassPlan, coarse_map
+from sluice.policy.controls import Need
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import queue_map
+from sluice.policy.schemes import Marking
+from sluice.policy.schemes.classes import ClassPlan, coarse_map
+from sluice.policy.schemes.ports import MarkBy, PortMarking, last_mark_bytes
 
 Tables = dict[str, dict[str, dict[str, str]]]
 """Table → row → field → value, as in config_db.json."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from policy.desired import Policy
-from policy.online_thresholds import DelayModel, threshold_limits
-from policy.sizes import SizeCdf, Sizes
-from policy.static_thresholds import known_delays
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.online import DelayModel, threshold_limits
+from sluice.policy.thresholds.static import known_delays
+from sluice.policy.workload.sizes import SizeCdf, Sizes
 from sluice.remote import Remote
 
 LEAST_FLOWS = 100

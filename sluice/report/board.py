@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report's scoreboard: figures with confidence intervals, and whether a variant is better than the baseline.
 
-The figures, intervals and verdicts are those of policy/scoreboard.py, as in the dashboard and at the end of a tour.
+The figures, intervals and verdicts are those of policy/figures/scoreboard.py, as in the dashboard and at the end of a tour.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from policy.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
+from sluice.policy.figures.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
 from sluice.report.figures import Estimate
 from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Scale, count, time_scale
 from sluice.report.runs import Variant

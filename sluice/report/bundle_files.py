@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.runs.bundle import POLICIES, PORT_COLUMNS
 
 DOCUMENTS = ("scenario", "meta", "summary")

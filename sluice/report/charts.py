@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from policy.metrics import cdf
+from sluice.policy.figures.metrics import cdf
 from sluice.report.figures import (
     Estimate,
     SizeBins,

@@ -15,8 +15,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from policy.errors import SluiceError
-from policy.scoreboard import CONFIDENCE_PERCENT
+from sluice.policy.errors import SluiceError
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report.board import Board, board
 from sluice.report.charts import DASHES

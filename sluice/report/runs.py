@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from policy.desired import Policy
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
-from policy.records import SCHEDULED, SIZE_CLASSES
-from policy.schemes import SCHEMES
-from policy.scoreboard import ScoredFlows
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.figures.scoreboard import ScoredFlows
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
 from sluice.report.bundle_files import FILES, read_bundle
 from sluice.report.keys import flat, shown
 from sluice.runs.bundle import POLICY_VERSION, VERSIONS

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from policy.fields import POLICY_FIELDS
-from policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
-from policy.schemes import SCHEMES
 from sluice.field_text import field_text
+from sluice.policy.schema.fields import POLICY_FIELDS
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
 from sluice.report.figures import Estimate, estimate, miss_ratio, of_class, ratio
 from sluice.report.keys import shown
 from sluice.report.numbers import NOTHING, PLAIN, count, percent, size_text, time_scale

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from runtime import plugins
-from runtime.local_calls import Listener
-from runtime.signals import on_end
+from sluice.policy.errors import SluiceError
 from sluice.run_manager.listing import Listing
 from sluice.run_manager.manager import RunManager
 from sluice.run_manager.refusal import refused
+from sluice.runtime import plugins
+from sluice.runtime.local_calls import Listener
+from sluice.runtime.signals import on_end
 
 log = logging.getLogger("sluice.run_manager")
 

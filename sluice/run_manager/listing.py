@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from policy.errors import FieldError, SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.run_manager.manager import LOG, RunManager
 from sluice.run_manager.plans import scenario_names
 from sluice.run_manager.refusal import Refusal

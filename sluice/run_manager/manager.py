@@ -21,14 +21,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
-from runtime.process import spawn
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.run_manager.plans import Plan, need_testbed, plan
 from sluice.run_manager.refusal import Refusal
 from sluice.runs.files import SCENARIOS
 from sluice.runs.folder import REQUEST
 from sluice.runs.prediction import ASK_FROM_S
+from sluice.runtime.process import spawn
 from sluice.terminal import about
 
 TURN_S = 0.1

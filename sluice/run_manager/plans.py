@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the browser wants to start: checked by the functions that check the command line, and kept away from files.
 
-A request names a scenario of experiments/scenarios or brings the text of one. It cannot name files of this machine.
+A request names a scenario of sluice/data/scenarios or brings the text of one. It cannot name files of this machine.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from policy.entries import read
-from policy.errors import FieldError, SluiceError, guess, shortened
-from policy.fabrics import SIMULATOR
-from policy.run_request import RunRequest
-from policy.scenario import Scenario, scenario_from_document
-from policy.sizes import SizeCdf
-from runtime.toml import NotToml, parse_toml
+from sluice.policy.errors import FieldError, SluiceError, guess, shortened
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.schema.entries import read
+from sluice.policy.wire.access import RunRequest
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
+from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.fabrics import check_on
 from sluice.runs.files import SCENARIOS, find_path, known_workloads, load_cdf, read_document
 from sluice.runs.folder import MOST_COMPARED
 from sluice.runs.obstacle import obstacle
 from sluice.runs.prediction import predicted_s, predicted_total_s
 from sluice.runs.settings import changed, setting
+from sluice.runtime.toml import NotToml, parse_toml
 from sluice.sweep.points import AXES, Point, points
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 SWEEP_KEYS = ("schemes", "loads", "seeds")
 MOST_POINTS = MOST_COMPARED

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from policy.errors import FieldError, SluiceError
+from sluice.policy.errors import FieldError, SluiceError
 
 
 class Refusal(SluiceError):

@@ -27,9 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from policy.entries import entries, plain_type
-from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import (
+from sluice.policy.figures.metrics import FlowFigures, summarise, summarise_watched
+from sluice.policy.schema.entries import entries, plain_type
+from sluice.policy.version import VERSION
+from sluice.policy.wire.records import (
     ONLY_IF_LABELLED,
     ONLY_IF_WATCHED,
     ONLY_ON_TWO_MACHINES,
@@ -37,12 +38,11 @@ from policy.records import (
     SIZE_CLASSES,
     FlowRecord,
 )
-from policy.version import VERSION
-from runtime import plugins
 from sluice.runs.versions import VersionOf, always
+from sluice.runtime import plugins
 
 if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
-    from store.observed import PortSample, ThresholdChange
+    from sluice.store.observed import PortSample, ThresholdChange
 
 _LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
 

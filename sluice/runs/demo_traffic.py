@@ -14,15 +14,15 @@ from rich.live import Live
 from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from policy.graph import Topology
-from policy.metrics import summarise
-from policy.scenario import Scenario, scheduled_flows
-from policy.schedule import ScheduledFlow
-from policy.units import format_bytes
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import format_bytes
+from sluice.policy.wire.records import ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.stack import Stack
+from sluice.store import desired, flows, observed
 from sluice.terminal import console, summary_table
-from store import desired, flows, observed
 
 ROUND_S = 3600.0
 """An endless demonstration draws its schedule for one hour at a time."""

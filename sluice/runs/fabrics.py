@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED, check_fabric
-from policy.scenario import Scenario
-from simulator.limits import check_scenario
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
+from sluice.policy.workload.scenario import Scenario
+from sluice.simulator.limits import check_scenario
 
 FABRICS = (TESTBED, SIMULATOR)
 
@@ -35,8 +35,8 @@ def runner(on: str) -> RunScenario:
     """Return the function that runs a scenario on that fabric. Raises an error if the fabric lacks
     something."""
     if on == SIMULATOR:
-        from simulator import build
         from sluice.runs.simulator_run import run_on_simulator
+        from sluice.simulator import build
 
         build.build()
         return run_on_simulator

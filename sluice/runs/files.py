@@ -9,19 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from policy.errors import FieldError, SluiceError, guess
-from policy.fitting import NetworkPath, path_of
-from policy.flow_tables import SUFFIXES, FlowTable
-from policy.scenario import Scenario, scenario_from_document
-from policy.scenario_tables import Fabric
-from policy.sizes import SizeCdf, parse_cdf
-from policy.traces import Trace, parse_trace
-from runtime import plugins
-from runtime.paths import exists, is_file
-from runtime.toml import NotToml, read_toml
+from sluice.policy.errors import FieldError, SluiceError, guess
+from sluice.policy.schema.fitting import NetworkPath, path_of
+from sluice.policy.workload.flows import Trace, parse_trace
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable
+from sluice.policy.workload.scenario import Fabric, Scenario, scenario_from_document
+from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
-from topologies import build_fabric, build_topology
+from sluice.runtime import plugins
+from sluice.runtime.paths import exists, is_file
+from sluice.runtime.toml import NotToml, read_toml
+from sluice.topologies import build_fabric, build_topology
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 WORKLOADS = EXPERIMENTS / "workloads"
@@ -31,7 +30,7 @@ Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
-    """Return a distribution, by the name of a file in experiments/workloads or in a plugin, or by path."""
+    """Return a distribution, by the name of a file in sluice/data/workloads or in a plugin, or by path."""
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") else named
     if not is_file(path):
@@ -86,7 +85,7 @@ def find_path(fabric: Fabric) -> NetworkPath:
 def read_document(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file, or of the scenario.json of a bundle.
 
-    `path` can also be the bare name of a file in experiments/scenarios.
+    `path` can also be the bare name of a file in sluice/data/scenarios.
     """
     if not path.suffix and not exists(path):
         path = SCENARIOS / f"{path.name}.toml"

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy import units
-from runtime.machine_load import machine_ticks
-from topologies import build
-from topologies.measure import Sender, transmit
-from topologies.static_flows import install
-from topologies.testbed import Testbed
+from sluice.policy import units
+from sluice.runtime.machine_load import machine_ticks
+from sluice.topologies import build
+from sluice.topologies.measure import Sender, transmit
+from sluice.topologies.static_flows import install
+from sluice.topologies.testbed import Testbed
 
 CPU_GOAL = 0.6
 """The share of the free cores that the demonstration may take."""

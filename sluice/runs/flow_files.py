@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads traces that are tables, in CSV or Parquet. `policy.flow_tables` checks their content."""
+"""Reads traces that are tables, in CSV or Parquet. `sluice.policy.workload.listed_flows` checks their content."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from policy.errors import FieldError
-from policy.flow_tables import FlowTable, Row
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.listed_flows import FlowTable, Row
 
 _MOST_AT_ONCE = 10_000
 """Rows of a Parquet file in memory."""

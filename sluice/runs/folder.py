@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy.errors import FieldError, shortened
-from policy.fabrics import TESTBED
+from sluice.policy.errors import FieldError, shortened
+from sluice.policy.fabrics import TESTBED
 from sluice.runs.bundle import INTERRUPTED
 from sluice.runs.progress_file import FAILED, FILE, RUNNING, RunState, read_state
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from dataplane.congestion import CongestionControl, ours
-from dataplane.shared_resource import Provided
-from dataplane.sockopt import SocketHook
-from policy.errors import EnvironmentLacking
+from sluice.dataplane.congestion import CongestionControl, ours
+from sluice.dataplane.shared_resource import Provided
+from sluice.dataplane.sockopt import SocketHook
+from sluice.policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
 

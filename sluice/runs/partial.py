@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from policy.metrics import FlowFigures
-from policy.records import ALL, SIZE_CLASSES
+from sluice.policy.figures.metrics import FlowFigures
+from sluice.policy.wire.records import ALL, SIZE_CLASSES
 
 _STEP = math.log(1.02)
 _BINS = math.ceil(math.log(1e11) / _STEP)

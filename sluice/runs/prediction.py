@@ -14,16 +14,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR
-from policy.framing import FRAME_BYTES
-from policy.scenario import Scenario
-from simulator import build
-from simulator.taps import SimulationProgress, Taps
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.units import FRAME_BYTES
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.files import scenario_with
 from sluice.runs.work import predicted_work
+from sluice.simulator import build
+from sluice.simulator.taps import SimulationProgress, Taps
 from sluice.terminal import about, confirmed
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 HOPS_PER_PACKET = 2.7
 """Packet hops for each data packet and switch port: ACKs and the links of hosts count, too. Between 2.3 and 2.9 in six
@@ -80,7 +80,7 @@ def hops_per_s(scenario: Scenario, probe_s: float = PROBE_S) -> float:
 
     Raises FieldError if the simulator cannot run the scenario.
     """
-    from simulator.run import Simulation
+    from sluice.simulator.run import Simulation
 
     def report(_: SimulationProgress) -> None:
         if time.monotonic() - began_s >= probe_s:

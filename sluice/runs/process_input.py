@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.graph import Host, Topology
-from policy.scenario import Scenario
-from policy.schedule import Schedule, ScheduledFlow
-from store.retention import FOR_EVER, Retention
-from topologies.commands.hosts import LINK_CLASS
-from webui.options import retention_argv
+from sluice.policy.network.graph import Host, Topology
+from sluice.policy.wire.records import Schedule, ScheduledFlow
+from sluice.policy.workload.scenario import Scenario
+from sluice.store.retention import FOR_EVER, Retention
+from sluice.topologies.commands.hosts import LINK_CLASS
+from sluice.webui.options import retention_argv
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from policy.scenario import Scenario
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.partial import RunningFigures
 
 LEAST_SHARE = 0.01

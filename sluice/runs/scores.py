@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from policy.records import SCHEDULED, SIZE_CLASSES
-from policy.scoreboard import CONFIDENCE_PERCENT, Period, Score, ScoredFlows, scoreboard
-from policy.units import US_PER_S
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, ScoredFlows, scoreboard
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
 from sluice.runs.bundle import POLICIES, POLICY_VERSION
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from policy.errors import SluiceError
-from runtime.process import reap_orphans, stop
-from runtime.watchdog import Watchdog, socket_path
+from sluice.policy.errors import SluiceError
+from sluice.runtime.process import reap_orphans, stop
+from sluice.runtime.watchdog import Watchdog, socket_path
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from policy.errors import SluiceError
-from runtime.toml import NotToml, parse_toml
+from sluice.policy.errors import SluiceError
+from sluice.runtime.toml import NotToml, parse_toml
 
 
 def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from policy.columns import size_classes
-from policy.graph import Topology
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
-from policy.units import PS_PER_US
-from simulator.taps import OUTCOMES
+from sluice.policy.figures.metrics import size_classes
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import PS_PER_US
+from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from sluice.runs.bundle import FLOWS_SCHEMA
+from sluice.simulator.taps import OUTCOMES
 
 REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 

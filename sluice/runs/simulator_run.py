@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from policy.fabrics import SIMULATOR
-from policy.scenario import Scenario
-from policy.workload import Workload
-from simulator import build as extension
-from simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta, row_figures
 from sluice.runs.partial import RunningFigures
 from sluice.runs.progress import Progress, Report, flow_count
 from sluice.runs.simulated_flows import flow_rows
 from sluice.runs.versions import policy_row
-from topologies import build_topology
+from sluice.simulator import build as extension
+from sluice.simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 
 UNIT_Q20 = 1 << 20
 UNIT_Q16 = 1 << 16
@@ -34,7 +34,7 @@ def run_on_simulator(
 ) -> dict[str, Any]:
     """Run a scenario on the simulated fabric and write its bundle. Returns the summary."""
     extension.build()
-    from simulator.run import Simulation
+    from sluice.simulator.run import Simulation
 
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}"

@@ -24,31 +24,30 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
-from dataplane.shared_resource import Provided
-from hostagent.background import FIRST_PORT, BackgroundLoad, Load
-from hostagent.sampler import FILE as SAMPLES
-from hostagent.schedule import write_schedule, write_start
-from policy.fabrics import TESTBED, check_fabric
-from policy.graph import Topology
-from policy.records import SCHEDULED, FlowRecord
-from policy.scenario import Scenario
-from policy.schedule import ScheduledFlow, by_source
-from runtime.http_client import Answer, HttpClient, ServerAway
-from runtime.logs import keep_short
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.dataplane.shared_resource import Provided
+from sluice.hostagent.background import FIRST_PORT, BackgroundLoad, Load
+from sluice.hostagent.sampler import FILE as SAMPLES
+from sluice.hostagent.schedule import write_schedule, write_start
+from sluice.policy.fabrics import TESTBED, check_fabric
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
 from sluice.runs.reserve import Reserve
 from sluice.runs.services import Process, Services
 from sluice.runs.validity import HostDelays
-from store import desired, observed
-from store import flows as flow_store
-from store.ages import age_s
-from store.desired import PolicyVersion
-from store.engine import open_store
-from store.observed import PortSample, ThresholdChange
-from topologies.testbed import Testbed
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.runtime.logs import keep_short
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
+from sluice.store import flows as flow_store
+from sluice.store.ages import age_s
+from sluice.store.desired import PolicyVersion
+from sluice.store.engine import open_store
+from sluice.store.observed import PortSample, ThresholdChange
+from sluice.topologies.testbed import Testbed
 
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from topologies.testbed import Testbed
+from sluice.topologies.testbed import Testbed
 
 COUNTERS = {
     "TcpRetransSegs": "retransmitted_segments",

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostagent.records import unfinished
-from policy.fabrics import TESTBED, check_fabric
-from policy.metrics import FlowFigures
-from policy.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord
-from policy.scenario import Scenario, scheduled_flows
-from policy.schedule import ScheduledFlow
+from sluice.hostagent.records import unfinished
+from sluice.policy.fabrics import TESTBED, check_fabric
+from sluice.policy.figures.metrics import FlowFigures
+from sluice.policy.wire.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord, ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
 from sluice.runs.partial import RunningFigures
 from sluice.runs.process_input import WebSettings
@@ -27,9 +26,9 @@ from sluice.runs.stack import Stack
 from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
 from sluice.runs.versions import by_time, policy_rows
-from store import observed
-from store.flows import numbered_pages
-from topologies import build_topology
+from sluice.store import observed
+from sluice.store.flows import numbered_pages
+from sluice.topologies import build_topology
 
 CHECK_S = 0.2
 FIGURES_S = 2.0

@@ -16,23 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from policy.agents import HostHeartbeat, PortHeartbeat
-from policy.desired import Policy
-from policy.fitting import Surroundings, fitted, path_of
-from policy.graph import Topology
-from policy.scenario import Scenario, scheduled_flows, traffic_of
-from policy.scoreboard import SETTLE_S
-from runtime.wait import wait_until
+from sluice.policy.figures.scoreboard import SETTLE_S
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import Surroundings, fitted, path_of
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
+from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
 from sluice.report.page import write_report
 from sluice.runs.demo_traffic import show
 from sluice.runs.live.stack import NETWORK, SimulatedStack
 from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
 from sluice.runs.versions import VersionOf, by_run, replaced_by_others
+from sluice.runtime.wait import wait_until
 from sluice.scoreboard_view import print_scoreboard, write_picture
+from sluice.store import desired, observed
+from sluice.store.desired import PolicyVersion
 from sluice.terminal import console
-from store import desired, observed
-from store.desired import PolicyVersion
 
 SCHEMES = ("tcp", "dctcp", "pias", "mlfq-adaptive", "sluice")
 BASE = "dctcp"

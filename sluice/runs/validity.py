@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy.agents import HostHeartbeat
-from policy.validity import (
+from sluice.policy.figures.validity import (
     FORWARDED_LATE_LIMIT,
     HOST_LATE_LIMIT,
     LATE_LIMIT,
@@ -27,8 +26,9 @@ from policy.validity import (
     share_late,
     total_delays,
 )
-from runtime.machine_load import Ticks, machine_ticks
-from topologies.testbed import PortService, Testbed
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.topologies.testbed import PortService, Testbed
 
 SWITCH = "ovs-vswitchd"
 BUSY = 0.9

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from policy.desired import Policy
-from policy.scoreboard import Applied, periods
-from policy.units import US_PER_S
+from sluice.policy.figures.scoreboard import Applied, periods
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import US_PER_S
 
 if TYPE_CHECKING:  # an installation of the simulator alone has no store
-    from store.desired import PolicyVersion
+    from sluice.store.desired import PolicyVersion
 
 Versions: TypeAlias = npt.NDArray[np.int64]
 Times: TypeAlias = npt.NDArray[np.float64]

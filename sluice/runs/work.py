@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from policy.arrivals import arrival_rate_per_s
-from policy.errors import SluiceError
-from policy.explicit import ExplicitWorkload
-from policy.fabrics import TESTBED
-from policy.graph import Topology
-from policy.scenario import Scenario
-from policy.sizes import Mix, SizeCdf, mean_wire_bytes
-from policy.units import BITS_PER_BYTE
-from policy.workload import TraceWorkload, Workload
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import BITS_PER_BYTE
+from sluice.policy.workload.flows import TraceWorkload, Workload
+from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.random_flows import arrival_rate_per_s
+from sluice.policy.workload.scenario import Scenario
+from sluice.policy.workload.sizes import Mix, SizeCdf, mean_wire_bytes
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runtime.process import spawn
+from sluice.runtime.process import spawn
 from sluice.staging.order import lay_out
 from sluice.staging.stream import Message, file_messages, to_line
 from sluice.sweep_folder import POINT_LOG, STATUS

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from runtime.paths import is_file
+from sluice.policy.errors import SluiceError
+from sluice.runtime.paths import is_file
 from sluice.sweep_folder import CONFIG
 
 PLUGINS = "SLUICE_PLUGINS"

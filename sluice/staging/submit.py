@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from runtime.process import die_with_parent, stop
+from sluice.runtime.process import die_with_parent, stop
 from sluice.staging.order import make_order
 from sluice.staging.stream import Message, from_line
 from sluice.sweep_folder import CONFIG, JOBS, POINT_LOG, STAGED, STATUS, SUMMARY

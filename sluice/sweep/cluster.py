@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR
-from policy.framing import FRAME_BYTES
-from runtime.command import CommandFailed, run
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.units import FRAME_BYTES
 from sluice.runs.work import predicted_work
+from sluice.runtime.command import CommandFailed, run
 from sluice.sweep.points import Point
 
 HOPS_PER_S = 5e6

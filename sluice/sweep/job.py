@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from runtime.process import die_with_parent
+from sluice.runtime.process import die_with_parent
 from sluice.sweep.run import holds_bundle
 from sluice.sweep_folder import CONFIG, POINT_LOG
 

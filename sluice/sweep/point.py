@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from runtime import plugins
-from runtime.command import CommandFailed
-from runtime.process import die_with_parent
+from sluice.policy.errors import SluiceError
 from sluice.runs.fabrics import runner
 from sluice.runs.files import scenario_with
 from sluice.runs.progress import Progress, flow_count
+from sluice.runtime import plugins
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.process import die_with_parent
 from sluice.sweep.status import DONE, FAILED, StatusFile
 from sluice.sweep_folder import CONFIG
 from sluice.terminal import end_in_order

@@ -31,14 +31,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from policy.entries import entry, read
-from policy.errors import FieldError, SluiceError
-from policy.kinds import ListOf
-from policy.sweep_axes import LOAD, SCHEME, SEED
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schema.entries import entry, read
+from sluice.policy.schema.kinds import ListOf
+from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
 from sluice.runs.fabrics import check_on
 from sluice.runs.files import scenario_with
 from sluice.runs.settings import changed
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 Document = dict[str, Any]
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR
-from runtime.process import spawn
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
 from sluice.runs.work import Work, predicted_work
+from sluice.runtime.process import spawn
 from sluice.staging.order import named_files
 from sluice.sweep.cluster import DEFAULT_JOBS, Cluster, job_entries
 from sluice.sweep.points import Document, Point

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from policy.records import SIZE_CLASSES
+from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.report.figures import estimate
 from sluice.report.numbers import Scale
 from sluice.sweep.points import Point

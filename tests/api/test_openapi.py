@@ -16,11 +16,11 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from store.desired import current_version, mark_applied
-from store.engine import open_store
+from sluice.store.desired import current_version, mark_applied
+from sluice.store.engine import open_store
+from sluice.webui.app import create_app
 from tests.kit.known import known
 from tests.web.synthetic import Network, fill
-from webui.app import create_app
 
 TOKEN = "the-token"
 EXAMPLES = 20

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.command import run
+from sluice.runtime.command import run
 
 TOOL = str(Path(__file__).parents[2] / "tools" / "slurm-cluster")
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.cluster.conftest import Slurm
 from tests.cluster.sweeping import PATIENCE_S, Sweeps, check_same, points, sweep, sweeps
 from tests.kit.sweeps import processes_in

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from runtime.command import CommandFailed, run
-from runtime.wait import patient, wait_until
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.wait import patient, wait_until
 from tests.deploy.racks import ADDRESSES, BRIDGES
 from tests.deploy.racks import SCRIPT as TWO_RACKS
 from tests.kit.pages import DOCS, ROOT, of_order

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runtime.command import CommandFailed, run
-from runtime.wait import patient
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.wait import patient
 
 SCRIPT = Path(__file__).parent / "two-racks"
 FRAMES = Path(__file__).parent / "frames.py"

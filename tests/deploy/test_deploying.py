@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.version import VERSION
-from runtime.wait import patient, wait_until
+from sluice.policy.version import VERSION
+from sluice.runtime.wait import patient, wait_until
 from tests.deploy.packaged import CGROUPS, PACKAGES, Machines, obstacle
 from tests.deploy.racks import BRIDGES
 from tests.kit.pages import ROOT

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import EnvironmentLacking
-from policy.version import VERSION
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.version import VERSION
 from tests.deploy.packaged import PACKAGES, WITH_SYSTEMD, obstacle
 from tests.kit.pages import DOCS, of_order
 from tools.guests.kernels import CACHE, program, unpacked

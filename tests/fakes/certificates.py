@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.command import run
+from sluice.runtime.command import run
 
 
 @dataclass(frozen=True)

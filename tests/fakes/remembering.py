@@ -7,7 +7,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from controller.openflow import Frame, MessageType, StatsType, message
+from sluice.controller.openflow import Frame, MessageType, StatsType, message
 from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, entry_of_flow_mod, entry_of_group_mod, inner
 from tests.fakes.peer import multipart_reply
 

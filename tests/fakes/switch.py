@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from controller.changes import Changes
-from controller.rules import (
+from sluice.controller.changes import Changes
+from sluice.controller.rules import (
     Action,
     FlowRule,
     GroupKind,
@@ -26,7 +26,7 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
-from controller.tables import VLAN_PRESENT
+from sluice.controller.tables import VLAN_PRESENT
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 

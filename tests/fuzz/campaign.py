@@ -18,13 +18,13 @@ import atheris
 KEPT = 60
 FOUND = Path("build/fuzz")
 ROOMS = [
-    "controller.openflow",
-    "hostagent.wire",
+    "sluice.controller.openflow",
+    "sluice.hostagent.wire",
     "policy",
-    "runtime.toml",
+    "sluice.runtime.toml",
     "sluice.runs.files",
     "topologies",
-    "webui.bodies",
+    "sluice.webui.bodies",
 ]
 
 with atheris.instrument_imports(include=ROOMS):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.openflow import (
+from sluice.controller.openflow import (
     AnswerReader,
     Framer,
     MessageType,
@@ -26,21 +26,21 @@ from controller.openflow import (
     queue_counts,
     read_rules,
 )
-from controller.openflow.frames import Frame, message
-from controller.openflow.lldp import read_neighbour
-from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
-from policy.agents import STORED_HEARTBEATS, heartbeat_from
-from policy.desired import Policy
-from policy.errors import FieldError, SluiceError
-from policy.records import FlowRecord
-from policy.scenario import scenario_from_document
-from policy.sizes import parse_cdf
-from policy.traces import parse_trace
-from runtime.toml import NotToml, parse_toml
+from sluice.controller.openflow.frames import Frame, message
+from sluice.controller.openflow.lldp import read_neighbour
+from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import STORED_HEARTBEATS, heartbeat_from
+from sluice.policy.wire.records import FlowRecord
+from sluice.policy.workload.flows import parse_trace
+from sluice.policy.workload.scenario import scenario_from_document
+from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_cdf, load_trace
-from topologies import build_topology
-from webui.bodies import MAX_DEPTH, _deeper_than, parse_json
-from webui.errors import ApiError
+from sluice.runtime.toml import NotToml, parse_toml
+from sluice.topologies import build_topology
+from sluice.webui.bodies import MAX_DEPTH, _deeper_than, parse_json
+from sluice.webui.errors import ApiError
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_BYTES = 8192

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
 from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, address, connect, dial, listen
 

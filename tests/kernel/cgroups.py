@@ -7,8 +7,8 @@ import itertools
 import os
 from pathlib import Path
 
-from dataplane.sockopt import cgroup_root
-from runtime.wait import wait_until
+from sluice.dataplane.sockopt import cgroup_root
+from sluice.runtime.wait import wait_until
 
 _numbers = itertools.count()
 

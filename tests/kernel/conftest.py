@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.build import KERNEL_BTF
-from dataplane.loader import Map, load
-from dataplane.port import PortProgram
-from dataplane.sockopt import Attachment
-from dataplane.watch import Watch
-from runtime.command import CommandFailed, run
+from sluice.dataplane.build import KERNEL_BTF
+from sluice.dataplane.loader import Map, load
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.watch import Watch
+from sluice.runtime.command import CommandFailed, run
 from tests.kernel.capture import Capture
 from tests.kernel.cgroups import Cgroup
 from tests.kernel.htb import make_queues

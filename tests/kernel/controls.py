@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dataplane import build
+from sluice.dataplane import build
 
 DCTCP = "cc_dctcp"
 FRAME = "cc_ops.bpf.h"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from policy.emulation import port_burst_bytes
+from sluice.policy.schemes.ports import port_burst_bytes
 from tests.kernel.lab import Namespace
 
 QUEUES = 8

@@ -14,7 +14,7 @@ import os
 import socket
 from pathlib import Path
 
-from runtime.command import run
+from sluice.runtime.command import run
 
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE
+from sluice.dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE
 
 FLOW = struct.Struct("=IIQqQII16s")  # include/sluice.h
 STATE = struct.Struct("=IIQQQIIIIIIII")

@@ -7,9 +7,9 @@ import socket
 import struct
 from collections.abc import Callable
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from runtime.wait import wait_until
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture, ones_complement_sum
 
 PORT = "eth0"

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dataplane import laws_cffi
-from dataplane.congestion import register_congestion_control
-from dataplane.host import ControlSettings, HostEntry
-from dataplane.port_settings import PortSettings
-from dataplane.sockopt import Attachment
-from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
-from hostagent.sockets import FlowFields, Phase, declare, state
-from policy.units import NS_PER_US
+from sluice.dataplane import laws_cffi
+from sluice.dataplane.congestion import register_congestion_control
+from sluice.dataplane.host import ControlSettings, HostEntry
+from sluice.dataplane.port_settings import PortSettings
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
+from sluice.hostagent.sockets import FlowFields, Phase, declare, state
+from sluice.policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name
 from tests.kernel.htb import sent_and_backlog_bytes

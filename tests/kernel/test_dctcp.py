@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.congestion import CongestionControl, register_congestion_control
-from dataplane.port_settings import PortSettings
-from runtime.wait import wait_until
+from sluice.dataplane.congestion import CongestionControl, register_congestion_control
+from sluice.dataplane.port_settings import PortSettings
+from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import (
     BUFFER_BYTES,
     K_BYTES,

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.congestion import register_congestion_control
-from dataplane.loader import Map
-from dataplane.sockopt import Attachment
-from hostagent.sockets import (
+from sluice.dataplane.congestion import register_congestion_control
+from sluice.dataplane.loader import Map
+from sluice.dataplane.sockopt import Attachment
+from sluice.hostagent.sockets import (
     DeadlineSocket,
     DeadlineStream,
     FlowQuenched,
@@ -30,7 +30,7 @@ from hostagent.sockets import (
     state,
     undeclare,
 )
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import SERVER, bottleneck
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build
-from dataplane.loader import Map
-from hostagent.sockets import (
+from sluice.dataplane import build
+from sluice.dataplane.loader import Map
+from sluice.hostagent.sockets import (
     FLOW,
     STATE,
 )
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import listen
 from tests.kernel.sending import reading

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import flow_queues
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from policy.errors import SluiceError
-from runtime.command import CommandFailed
-from runtime.wait import wait_until
+from sluice.dataplane import flow_queues
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import SluiceError
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
 from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes

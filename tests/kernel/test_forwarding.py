@@ -10,10 +10,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from policy.validity import DELAYS_IN_UNIT, share_late
-from runtime.command import run
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.figures.validity import DELAYS_IN_UNIT, share_late
+from sluice.runtime.command import run
 from tests.kernel.capture import Capture
 from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, connect

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 
-from dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
-from hostagent.control import HostControl
+from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
+from sluice.hostagent.control import HostControl
 from tests.kernel.lab import Namespace
 
 WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)

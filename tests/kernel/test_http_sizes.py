@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.sockopt import Attachment
-from dataplane.tagger import Tagger, TagSettings
-from policy.tags import known_size_tag
-from runtime.wait import wait_until
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.tagger import Tagger, TagSettings
+from sluice.policy.tags import known_size_tag
+from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kit import go

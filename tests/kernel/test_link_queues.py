@@ -9,19 +9,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from dataplane.link_queues import FQ, HTB, KINDS, PRIO, LinkQueues, QdiscKind, first_kind, remove
-from dataplane.tagger import Tagger, TagSettings
-from hostagent.link import HostLink
-from hostagent.tagger import HostTagger
-from policy.agents import HostSettings
-from policy.desired import Policy
-from policy.errors import EnvironmentLacking, SluiceError
-from policy.queue_map import host_queue_map
-from runtime.command import run
-from runtime.wait import wait_until
+from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, LinkQueues, QdiscKind, first_kind, remove
+from sluice.dataplane.tagger import Tagger, TagSettings
+from sluice.hostagent.link import HostLink
+from sluice.hostagent.tagger import HostTagger
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.policy.wire.agents import HostSettings
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+from sluice.topologies.commands.hosts import LINK_CLASS, shaper
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
-from topologies.commands.hosts import LINK_CLASS, shaper
 
 LINK_BPS = 4_000_000
 PORT = 9

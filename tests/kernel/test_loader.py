@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import bench, build, congestion
-from dataplane.congestion import available, register_congestion_control
-from dataplane.libbpf import lib
-from dataplane.loader import kernel_has_struct_ops_links, load, open_object
-from policy.errors import EnvironmentLacking
-from runtime import process
-from runtime.command import run
-from runtime.wait import wait_until
+from sluice.dataplane import bench, build, congestion
+from sluice.dataplane.congestion import available, register_congestion_control
+from sluice.dataplane.libbpf import lib
+from sluice.dataplane.loader import kernel_has_struct_ops_links, load, open_object
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime import process
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import Pair
 from tests.kernel.controls import private_build, private_name
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dataplane.build import compile_source
-from dataplane.libbpf import ffi, lib
-from dataplane.loader import open_object
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from policy.errors import FieldError
+from sluice.dataplane.build import compile_source
+from sluice.dataplane.libbpf import ffi, lib
+from sluice.dataplane.loader import open_object
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import FieldError
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
 from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes

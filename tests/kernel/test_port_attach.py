@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 from pyroute2 import IPRoute
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from dataplane.tagger import Tagger
-from policy.errors import SluiceError
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.dataplane.tagger import Tagger
+from sluice.policy.errors import SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
 from tests.kernel.port_frames import CE, ECT0, OPEN, PORT, SLOW_BPS, Port, ecn_of, frame, ipv4, received
@@ -123,7 +123,7 @@ def test_is_attached__many_questions_need_no_other_connection(
         made.append(IPRoute())
         return made[-1]
 
-    monkeypatch.setattr("dataplane.clsact.IPRoute", connect_once)
+    monkeypatch.setattr("sluice.dataplane.clsact.IPRoute", connect_once)
     with PortProgram() as program, pair.a:
         program.attach(PORT, OPEN)
         made.clear()

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.port import PortProgram
-from dataplane.port_settings import PortSettings
-from policy.tags import BACKGROUND
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.tags import BACKGROUND
 from tests.kernel.port_frames import (
     CE,
     ECT0,

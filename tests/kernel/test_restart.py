@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from dataplane.congestion import register_congestion_control
-from dataplane.sockopt import Attachment
-from hostagent.sockets import declare, declared
-from runtime.wait import wait_until
+from sluice.dataplane.congestion import register_congestion_control
+from sluice.dataplane.sockopt import Attachment
+from sluice.hostagent.sockets import declare, declared
+from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import PROGRAMS, private_build, private_name

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.sockopt import Attachment
-from dataplane.watch import Connection, Watch
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.watch import Connection, Watch
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kit.pages import DOCS, ROOT, of_order
 

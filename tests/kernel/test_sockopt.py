@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from dataplane.sockopt import (
+from sluice.dataplane.sockopt import (
     SLUICE_FLOW,
     SLUICE_STATE,
     SOL_SLUICE,
     STATE_BYTES,
     Attachment,
 )
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import listen, send_and_receive
 from tests.kernel.options import (

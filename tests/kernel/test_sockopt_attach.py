@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build, sockopt
-from dataplane.libbpf import ffi, lib
-from dataplane.sockopt import (
+from sluice.dataplane import build, sockopt
+from sluice.dataplane.libbpf import ffi, lib
+from sluice.dataplane.sockopt import (
     SOL_SLUICE,
     Attachment,
     SocketHook,
     answers,
 )
-from policy.errors import EnvironmentLacking
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 from tests.kernel.cgroups import Cgroup
 from tests.kernel.options import FULL, SIZE, declare, declare_size, declared, refusal
 

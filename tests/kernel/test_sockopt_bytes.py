@@ -11,14 +11,14 @@ from functools import partial
 
 import pytest
 
-from dataplane.loader import load
-from dataplane.sockopt import (
+from sluice.dataplane.loader import load
+from sluice.dataplane.sockopt import (
     SLUICE_STATE,
     SOL_SLUICE,
     STATE_BYTES,
     Attachment,
 )
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import FAMILIES, V4, Pair
 from tests.kernel.lab import listen, send_and_receive
 from tests.kernel.options import FULL, acked_bytes, declare, declare_size, has_acked, tcp_state

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from dataplane.tagger import Tagger, TagSettings
-from hostagent.burst import tag_burst_bytes
-from policy.tags import ATTAINED_FIRST
+from sluice.dataplane.tagger import Tagger, TagSettings
+from sluice.hostagent.burst import tag_burst_bytes
+from sluice.policy.tags import ATTAINED_FIRST
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import dial, listen, send_and_receive

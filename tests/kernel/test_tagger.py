@@ -10,11 +10,18 @@ import time
 
 import pytest
 
-from dataplane.sockopt import Attachment
-from dataplane.tagger import Tagger, TagSettings
-from hostagent.sockets import declare
-from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_LAST, URGENCY_ONE, attained_tag, urgency_tag
-from runtime.wait import wait_until
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.tagger import Tagger, TagSettings
+from sluice.hostagent.sockets import declare
+from sluice.policy.tags import (
+    ATTAINED_FIRST,
+    URGENCY_FIRST,
+    URGENCY_LAST,
+    URGENCY_ONE,
+    attained_tag,
+    urgency_tag,
+)
+from sluice.runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive

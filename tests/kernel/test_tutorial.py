@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.sockopt import Attachment
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.dataplane.sockopt import Attachment
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 from tests.kit.pages import DOCS, ROOT, of_order, outputs
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.watch import Watch
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.dataplane.watch import Watch
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, sockets_closed

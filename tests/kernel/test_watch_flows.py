@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from dataplane.sockopt import Attachment
-from dataplane.watch import Watch
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.watch import Watch
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import dial, listen, send_and_receive
 from tests.kernel.options import DEADLINE, declare

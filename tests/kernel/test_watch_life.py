@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.watch import Watch
-from runtime.command import run
-from runtime.wait import wait_until
+from sluice.dataplane.watch import Watch
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import dial, listen, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended

@@ -6,12 +6,12 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from dataplane.congestion import register_congestion_control
-from dataplane.sockopt import Attachment
-from dataplane.tagger import Tagger
-from dataplane.watch import Watch
-from dataplane.windows import WindowLog
-from hostagent.sockets import declare
+from sluice.dataplane.congestion import register_congestion_control
+from sluice.dataplane.sockopt import Attachment
+from sluice.dataplane.tagger import Tagger
+from sluice.dataplane.watch import Watch
+from sluice.dataplane.windows import WindowLog
+from sluice.hostagent.sockets import declare
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import dial, listen

@@ -6,8 +6,8 @@ from __future__ import annotations
 import socket
 import struct
 
-from dataplane.watch import Connection, Watch
-from runtime.wait import wait_until
+from sluice.dataplane.watch import Connection, Watch
+from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 
 RESET_ON_CLOSE = struct.pack("@ii", 1, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 from tests.kernels.stages import INSIDE
 from tools.guests.kernels import PROGRAMS, SERIES, program, unpacked
 

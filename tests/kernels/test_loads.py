@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build
-from dataplane.congestion import ours
+from sluice.dataplane import build
+from sluice.dataplane.congestion import ours
 from tools.guests import types
 from tools.guests.kernels import SERIES, unpacked
 from tools.guests.loads import loads

@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policy.agents import (
+from sluice.bench.heartbeats import idle_heartbeat
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.wire.agents import (
     Heartbeat,
     HostHeartbeat,
     LivingConnection,
@@ -15,8 +17,6 @@ from policy.agents import (
     WatchStatus,
     heartbeat_document,
 )
-from policy.behaviour import PortBehaviour
-from sluice.bench.heartbeats import idle_heartbeat
 
 _HOST = replace(
     idle_heartbeat(),

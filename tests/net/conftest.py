@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import topologies
-from dataplane.build import KERNEL_BTF
-from runtime.command import CommandFailed, run
-from topologies import static_flows
-from topologies.testbed import Testbed
+from sluice import topologies
+from sluice.dataplane.build import KERNEL_BTF
+from sluice.runtime.command import CommandFailed, run
+from sluice.topologies import static_flows
+from sluice.topologies.testbed import Testbed
 
 HERE = Path(__file__).parent
 RATE_BPS = 20_000_000

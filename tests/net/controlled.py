@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller.tables import Table
-from policy.desired import Policy
-from policy.graph import Topology
-from runtime.process import stop
-from runtime.wait import wait_until
-from store import desired, observed
-from store.engine import open_store
-from topologies.testbed import Testbed
+from sluice.controller.tables import Table
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
+from sluice.topologies.testbed import Testbed
 
 LISTEN = "127.0.0.1:6653"
 

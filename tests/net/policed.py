@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import topologies
-from policy import tags
-from runtime.wait import wait_until
-from store import observed
+from sluice import topologies
+from sluice.policy import tags
+from sluice.runtime.wait import wait_until
+from sluice.store import observed
 from tests.net.controlled import Controlled
 
 POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"], "urgent_first": True}
@@ -50,7 +50,7 @@ while True:
 
 TAGGER = """
 import signal, sys
-from dataplane.tagger import Tagger
+from sluice.dataplane.tagger import Tagger
 tagger = Tagger()
 tagger.attach(sys.argv[1])
 print("ready", flush=True)
@@ -62,7 +62,7 @@ class Network(Controlled):
     """Six hosts on a switch, a sink on h1, and the API over the same store."""
 
     def __init__(self, folder: Path) -> None:
-        from webui.app import create_app
+        from sluice.webui.app import create_app
 
         super().__init__(topologies.build("single", hosts=6, host_rate_bps=LINK_BPS), folder, POLICY)
         self.api = create_app(self.engine, "token").test_client()

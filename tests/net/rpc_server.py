@@ -12,7 +12,7 @@ import asyncio
 import socket
 import sys
 
-from hostagent.sockets import declare
+from sluice.hostagent.sockets import declare
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

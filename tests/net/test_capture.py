@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import requests
 
-import topologies
-from policy.errors import FieldError, SluiceError
-from runtime.command import run
-from runtime.wait import wait_until
+from sluice import topologies
 from sluice.commands.capture import capture
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import put_topology
+from sluice.store.engine import open_store
 from sluice.testbeds import running_testbeds
-from store.desired import put_topology
-from store.engine import open_store
+from sluice.topologies.testbed import Testbed
 from tests.web.conftest import TOKEN, Server
-from topologies.testbed import Testbed
 
 pytestmark = pytest.mark.net
 

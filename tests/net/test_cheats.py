@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.cookies import cookie
-from controller.tables import Table
-from controller.urgency import ALL_URGENT
 from experiments.checks.hostile import flood
-from policy import tags
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.controller.cookies import cookie
+from sluice.controller.tables import Table
+from sluice.controller.urgency import ALL_URGENT
+from sluice.policy import tags
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.net.policed import LINK_BPS, POLICY, TOP, Network
 
 pytestmark = [

@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
-from controller.cookies import cookie, cookie_table
-from controller.tables import Table
 from experiments.checks.hostile import false_ends
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.queue_map import queue_map
-from runtime.process import stop
-from runtime.wait import wait_until
-from store import observed
+from sluice.controller.cookies import cookie, cookie_table
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
+from sluice.store import observed
 from tests.net.controlled import Controlled, Script
 from tests.net.traffic_scripts import (
     ECHO_SERVER,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from policy.graph import Host
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.policy.network.graph import Host
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.net.controlled import Controlled
 
 pytestmark = [

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from policy.behaviour import PortBehaviour
-from runtime.wait import wait_until
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
-from topologies import measure
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 CORE, EDGE = "s1:3", "s1:1"
 

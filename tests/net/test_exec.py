@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sluice.testbeds import running_testbeds
-from topologies.testbed import Testbed
+from sluice.topologies.testbed import Testbed
 
 pytestmark = pytest.mark.net
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.command import run
-from runtime.wait import wait_until
-from store.desired import current_topology
-from store.engine import open_store
-from store.observed import newest_events, put_agent
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import current_topology
+from sluice.store.engine import open_store
+from sluice.store.observed import newest_events, put_agent
 from tests.deploy.racks import CONTROLLER, Racks
 from tests.kit.heartbeats import host_heartbeat
 

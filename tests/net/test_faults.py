@@ -14,16 +14,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from controller.tables import Table
-from policy.records import FINISHED
-from policy.scenario import scheduled_flows
-from policy.schedule import ScheduledFlow
-from runtime.wait import wait_until
+from sluice.controller.tables import Table
+from sluice.policy.wire.records import FINISHED, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from store.flows import all_flows, count_flows
+from sluice.runtime.wait import wait_until
+from sluice.store.flows import all_flows, count_flows
+from sluice.topologies import build_topology
 from tests.net.scenarios import scenario
-from topologies import build_topology
 
 FLOWS = 650
 Running = tuple[Stack, list[ScheduledFlow], float]

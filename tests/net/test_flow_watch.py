@@ -15,17 +15,16 @@ from typing import Any
 
 import pytest
 
-from policy.records import FINISHED, TRAFFIC, WATCHED, FlowRecord
-from policy.schedule import ScheduledFlow
-from runtime.http_client import HttpClient
-from runtime.wait import wait_until
+from sluice.policy.wire.records import FINISHED, TRAFFIC, WATCHED, FlowRecord, ScheduledFlow
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from store.flows import all_flows, count_flows
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.wait import wait_until
+from sluice.store.flows import all_flows, count_flows
+from sluice.topologies import build_topology
 from tests.net.scenarios import RATE_BPS, scenario
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
-from topologies import build_topology
 
 FILE_BYTES = 3_000_000
 NEVER_NS = 3600 * 10**9

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.records import FINISHED
-from policy.schedule import ScheduledFlow
-from runtime.wait import wait_until
+from sluice.policy.wire.records import FINISHED, ScheduledFlow
+from sluice.runtime.wait import wait_until
 from tests.kit.small_disk import SmallDisk
 from tests.unit.hostagent.agents import Agents
 

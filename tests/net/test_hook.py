@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from dataplane import congestion
-from dataplane.build import KERNEL_BTF
-from dataplane.sockopt import answers, cgroup_root
-from policy.controls import fallback_of
-from policy.errors import EnvironmentLacking
-from runtime import command
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.dataplane import congestion
+from sluice.dataplane.build import KERNEL_BTF
+from sluice.dataplane.sockopt import answers, cgroup_root
+from sluice.policy.controls import fallback_of
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime import command
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
 
 

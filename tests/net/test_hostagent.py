@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.background import BackgroundLoad, Load
-from hostagent.wire import PORT
-from policy.framing import MSS_BYTES
-from policy.records import FINISHED, UNFINISHED
-from policy.schedule import ScheduledFlow
-from policy.tags import attained_tag
-from runtime.wait import wait_until
+from sluice.hostagent.background import BackgroundLoad, Load
+from sluice.hostagent.wire import PORT
+from sluice.policy.tags import attained_tag
+from sluice.policy.units import MSS_BYTES
+from sluice.policy.wire.records import FINISHED, UNFINISHED, ScheduledFlow
+from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
 

@@ -14,22 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.link_queues import HANDLE
-from hostagent.background import BackgroundLoad, Load
-from hostagent.schedule import write_start
-from policy.agents import AgentSettings
-from policy.desired import Policy
-from policy.entries import write
-from policy.ideal import ideal_fct_us
-from policy.records import FINISHED, FlowRecord
-from policy.schedule import ScheduledFlow
-from policy.tags import attained_tag
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.dataplane.link_queues import HANDLE
+from sluice.hostagent.background import BackgroundLoad, Load
+from sluice.hostagent.schedule import write_start
+from sluice.policy.figures.metrics import ideal_fct_us
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.tags import attained_tag
+from sluice.policy.wire.agents import AgentSettings
+from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
+from sluice.topologies.commands.hosts import LINK_CLASS
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
 from tests.unit.hostagent.fake_web import FakeWeb
-from topologies.commands.hosts import LINK_CLASS
-from topologies.testbed import Testbed
 
 HOSTS = ("h1", "h2", "h3")
 SPLIT_BYTES = 10_000

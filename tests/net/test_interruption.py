@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 
 pytestmark = [
     pytest.mark.net,

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
 from experiments.kit.main import read_command
-from policy.records import FINISHED
+from sluice.policy.wire.records import FINISHED
 
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
+from sluice.runtime.wait import wait_until
+from sluice.topologies import build_topology, measure
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.scenarios import scenario
-from topologies import build_topology, measure
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 BUFFER_BYTES = 50_000
 

@@ -12,8 +12,8 @@ from experiments.checks.random_faults.run import EXPERIMENT
 from experiments.checks.random_faults.shared_claims import shared_claims
 from experiments.checks.random_faults.shared_run import SharedOutcome
 from experiments.kit.main import read_command
-from policy.errors import EnvironmentLacking
-from runtime.postgres import programs
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.postgres import programs
 
 pytestmark = pytest.mark.timing
 

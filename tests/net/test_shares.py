@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from experiments.kit.port_gaps import sent_packets
-from policy.behaviour import PortBehaviour
-from runtime.wait import wait_until
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure
+from sluice.topologies.commands import switches as commands
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install, listens
-from topologies import measure
-from topologies.commands import switches as commands
-from topologies.testbed import Testbed
 
 PORT = "s1-eth1"
 MEASURED_S = 3.0

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from policy.emulation import port_burst_bytes
-from runtime.wait import wait_until
+from sluice.policy.schemes.ports import port_burst_bytes
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure, packet_sockets
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install
-from topologies import measure, packet_sockets
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 
 def counter(bed: Testbed, host: str, name: str) -> int:

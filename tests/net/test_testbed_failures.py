@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-import topologies
-from policy.behaviour import PortBehaviour
-from policy.errors import SluiceError
-from runtime.wait import wait_until
+from sluice import topologies
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure, packet_sockets, processes
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
-from topologies import measure, packet_sockets, processes
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_start__a_failure_is_raised_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = topologies.build("single", hosts=2)
-    monkeypatch.setattr("topologies.testbed.Settings.save", lambda self, topology: None)
+    monkeypatch.setattr("sluice.topologies.testbed.Settings.save", lambda self, topology: None)
     with pytest.raises(SluiceError, match=r"(?s)did not start.*testbed\.log"):
         Testbed.start(graph, tmp_path / "bed")
     assert leftovers(str(tmp_path)) == []
@@ -151,8 +151,8 @@ def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
 _STARTER = """
 import sys, time
 from pathlib import Path
-import topologies
-from topologies.testbed import Testbed
+from sluice import topologies
+from sluice.topologies.testbed import Testbed
 bed = Testbed.start(topologies.build("single", hosts=2), Path(sys.argv[1]), controller=None)
 bed.spawn("h1", ["sleep", "1234"])
 print(bed.netns, *(bed.host_netns(h.name) for h in bed.topology.hosts), flush=True)

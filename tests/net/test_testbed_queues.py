@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import pytest
 
-from policy.tags import TAG_COUNT
-from runtime.wait import wait_until
+from sluice.policy.tags import TAG_COUNT
 from sluice.runs.validity import lateness
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
-from topologies import measure
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 FRAME_BYTES = 1442
 """1400 bytes of payload."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import topologies
-from runtime.wait import wait_until
+from sluice import topologies
+from sluice.runtime.wait import wait_until
 from tests.fakes.certificates import Authority, Pair
 from tests.net.controlled import LISTEN, Controlled
 

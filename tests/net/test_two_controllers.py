@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-import topologies
-from policy import tags
-from policy.desired import Policy
-from policy.queue_map import queue_map
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from store import lease, observed
+from sluice import topologies
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store import lease, observed
+from sluice.topologies.ovs import environment
 from tests.net.controlled import Controlled
-from topologies.ovs import environment
 
 PORTS = (6653, 6654)
 AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}

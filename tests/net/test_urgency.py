@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from experiments.checks.hostile import flood
-from policy import tags
-from policy.scenario import scheduled_flows
-from runtime.wait import wait_until
+from sluice.policy import tags
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from store.observed import host_heartbeats, recent_events
-from store.sanctions import all_sanctions
-from topologies import build_topology
+from sluice.runtime.wait import wait_until
+from sluice.store.observed import host_heartbeats, recent_events
+from sluice.store.sanctions import all_sanctions
+from sluice.topologies import build_topology
 
 pytestmark = [
     pytest.mark.net,

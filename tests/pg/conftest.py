@@ -10,9 +10,9 @@ import psutil
 import pytest
 from sqlalchemy import Engine
 
-from runtime.postgres import PostgresServer
-from runtime.wait import wait_until
-from store.engine import open_store
+from sluice.runtime.postgres import PostgresServer
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
 from tests.web.conftest import PATIENCE_S, Server
 
 WORKERS = 3

@@ -11,21 +11,21 @@ import psutil
 import pytest
 from sqlalchemy import Engine
 
-from hostagent.courier import Courier
-from hostagent.spool import Spool
-from policy.records import FlowRecord
-from runtime.http_client import HttpClient, ServerAway
-from runtime.postgres import PostgresServer
-from runtime.wait import wait_until
-from store.engine import open_store
-from store.flow_columns import flow_columns_after
-from store.flows import add_batches, add_flows, all_flows, count_flows, last_sequence
-from store.totals import FLOWS, all_totals
+from sluice.hostagent.courier import Courier
+from sluice.hostagent.spool import Spool
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.postgres import PostgresServer
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
+from sluice.store.flow_columns import flow_columns_after
+from sluice.store.flows import add_batches, add_flows, all_flows, count_flows, last_sequence
+from sluice.store.totals import FLOWS, all_totals
+from sluice.webui import durable as durable_module
+from sluice.webui.durable import Durable
+from sluice.webui.ingestion import Ingestion
 from tests.pg.test_partitions import batch, kept, parts
 from tests.web.conftest import Server
-from webui import durable as durable_module
-from webui.durable import Durable
-from webui.ingestion import Ingestion
 
 pytestmark = pytest.mark.pg
 

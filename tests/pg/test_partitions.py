@@ -16,14 +16,22 @@ from sqlalchemy import Engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from policy.records import FlowRecord
-from store import migration, partitions
-from store.engine import engine_of, open_store
-from store.flow_list import find_flows
-from store.flows import Conflict, add_batches, add_flows, all_flows, count_flows, last_sequence, newest_flows
-from store.partitions import forget_flows
-from store.schema import detached_flows, flow_ids, flows, postgresql_only
-from store.totals import FLOWS, all_totals
+from sluice.policy.wire.records import FlowRecord
+from sluice.store import migration, partitions
+from sluice.store.engine import engine_of, open_store
+from sluice.store.flow_list import find_flows
+from sluice.store.flows import (
+    Conflict,
+    add_batches,
+    add_flows,
+    all_flows,
+    count_flows,
+    last_sequence,
+    newest_flows,
+)
+from sluice.store.partitions import forget_flows
+from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only
+from sluice.store.totals import FLOWS, all_totals
 from tests.unit.webui.records import record
 
 pytestmark = pytest.mark.pg
@@ -144,10 +152,10 @@ def test_forget__of_several_processes_one_removes_each_record(engine: Engine) ->
 
 WRITER = f"""
 import itertools, sys
-from store import partitions
+from sluice.store import partitions
 partitions.PARTITION_RECORDS = {SIZE}
-from store.engine import open_store
-from store.flows import add_flows, last_sequence
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows, last_sequence
 from tests.pg.test_partitions import batch
 engine = open_store(sys.argv[1], fsync=True)
 for first in itertools.count(int(sys.argv[2]), 7):

@@ -13,16 +13,16 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from policy.records import FlowRecord
-from runtime.process import die_with_parent
-from runtime.wait import wait_until
-from store import connections, lease, parts
-from store.connections import end_stuck_copies
-from store.engine import open_store
-from store.failures import is_outage
-from store.flows import add_flows, count_flows
-from store.lease import open_for_leases
-from store.order import one_after_another
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.process import die_with_parent
+from sluice.runtime.wait import wait_until
+from sluice.store import connections, lease, parts
+from sluice.store.connections import end_stuck_copies
+from sluice.store.engine import open_store
+from sluice.store.failures import is_outage
+from sluice.store.flows import add_flows, count_flows
+from sluice.store.lease import open_for_leases
+from sluice.store.order import one_after_another
 from tests.unit.webui.records import record
 
 pytestmark = pytest.mark.pg
@@ -32,8 +32,8 @@ PATIENCE_S = 60.0
 TAKE_OVER_S = 3.0
 _HOLD = """
 import sys, threading
-from store import lease, parts
-from store.engine import open_store
+from sluice.store import lease, parts
+from sluice.store.engine import open_store
 store, leases = open_store(sys.argv[1]), lease.open_for_leases(sys.argv[1])
 if sys.argv[2] == "part":
     lease.take(leases, parts.LEASE, lease.SHARED, None)
@@ -48,10 +48,10 @@ with mine.begin():
 """
 _BEGIN = """
 import sys, threading
-from store import connections
+from sluice.store import connections
 connections.IDLE_TRANSACTION_S = int(sys.argv[2])
-from store.engine import engine_of
-from store.order import one_after_another
+from sluice.store.engine import engine_of
+from sluice.store.order import one_after_another
 with engine_of(sys.argv[1]).begin() as connection:
     one_after_another(connection, "flows")
     if sys.argv[3] == "copy":

@@ -14,14 +14,14 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
-from policy.records import SCHEDULED, FlowRecord
-from runtime.postgres import PostgresServer
-from runtime.wait import wait_until
-from store.engine import engine_of, open_store
-from store.flow_columns import flow_columns_after
-from store.flows import add_flows, all_flows, count_flows
-from store.observed import add_event, events_after
-from store.totals import FLOWS, all_totals
+from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.runtime.postgres import PostgresServer
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import engine_of, open_store
+from sluice.store.flow_columns import flow_columns_after
+from sluice.store.flows import add_flows, all_flows, count_flows
+from sluice.store.observed import add_event, events_after
+from sluice.store.totals import FLOWS, all_totals
 from tests.unit.webui.records import record
 
 pytestmark = pytest.mark.pg

@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import requests
 
-from runtime.http_client import HttpClient, ServerAway
-from runtime.wait import wait_until
-from store.engine import open_store
-from store.flows import all_flows
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
+from sluice.store.flows import all_flows
 from tests.pg.conftest import workers_of
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server

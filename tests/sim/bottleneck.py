@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, US, Link, S, serialisation
 

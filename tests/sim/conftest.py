@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from simulator.build import build
+from sluice.simulator.build import build
 
 build()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks built directly on `simulator._fabric`: numbers in, arrays out. Times are picoseconds.
+"""Small networks built directly on `sluice.simulator._fabric`: numbers in, arrays out. Times are picoseconds.
 
 net = single(3)                     # hosts 0, 1, 2 on one switch, 10 Gb/s
 net.flow(0, 2, 1_000_000)           # flows are numbered from 0
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dataplane.windows import Window
-from policy.tags import URGENCY_FIRST
-from simulator import _fabric as core
+from sluice.dataplane.windows import Window
+from sluice.policy.tags import URGENCY_FIRST
+from sluice.simulator import _fabric as core
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import build
+from sluice.simulator import build
 
 
 def test_main__says_nothing_if_the_extension_is_fresh(capsys: pytest.CaptureFixture[str]) -> None:

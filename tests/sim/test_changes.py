@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
 

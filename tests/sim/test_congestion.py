@@ -9,9 +9,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from dataplane.windows import Window
-from simulator import _fabric as core
-from simulator._fabric import MarkBy
+from sluice.dataplane.windows import Window
+from sluice.simulator import _fabric as core
+from sluice.simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.bottleneck import (
     FULL,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import _fabric as core
-from simulator._fabric import MarkBy
+from sluice.simulator import _fabric as core
+from sluice.simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S
 

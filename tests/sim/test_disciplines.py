@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from policy.tags import attained_tag
-from simulator import _fabric as core
+from sluice.policy.tags import attained_tag
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, serialisation

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simulator.division import divide, whole
-from simulator.taps import Taps
 from sluice.runs.files import scenario_with
+from sluice.simulator.division import divide, whole
+from sluice.simulator.taps import Taps
+from sluice.topologies import build_topology
 from tests.sim.test_threads import DOCUMENT, FABRICS, RACKS, simulation
-from topologies import build_topology
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.run import Simulation
-from simulator.taps import Taps, ThresholdsMoved
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 
 HONEST, HOSTILE = ("h2", "h3", "h4"), "h5"
 SCHEMES: dict[str, dict[str, Any]] = {

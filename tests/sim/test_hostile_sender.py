@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from policy.queue_rules import demotion_levels
-from simulator import _fabric as core
+from sluice.policy.schemes.queues import demotion_levels
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, PAYLOAD, US, Link, S
 

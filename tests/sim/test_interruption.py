@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.wait import wait_until
 from sluice.runs.bundle import is_complete, read_flows
+from sluice.runtime.wait import wait_until
 
 SCENARIO = """
 name = "long"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dataplane.windows import Window
-from policy.tags import ATTAINED_FIRST, ATTAINED_LAST, URGENCY_FIRST, URGENCY_LAST
-from simulator import _fabric as core
+from sluice.dataplane.windows import Window
+from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, URGENCY_FIRST, URGENCY_LAST
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import MS, Link, single, transport
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
-from simulator import _fabric as core
-from simulator.run import Simulation
-from simulator.taps import Taps
+from sluice.policy.errors import SluiceError
 from sluice.runs.files import scenario_with
+from sluice.simulator import _fabric as core
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps
+from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, PAYLOAD, Link
-from topologies import build_topology
 
 MOST_PACKETS = 2**32 - 2
 

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from controller.recorder import Recorder
-from controller.state import Desired
-from controller.writes import Write
-from policy.agents import PortHeartbeat
-from policy.desired import Policy
-from policy.scenario import Scenario
+from sluice.controller.recorder import Recorder
+from sluice.controller.state import Desired
+from sluice.controller.writes import Write
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.files import scenario_with
 from sluice.runs.live.network import Instant, LiveNetwork
-from store import desired, observed
-from store.engine import open_store
-from store.flows import all_flows
-from store.observed import latest_thresholds
-from topologies import build_topology
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
+from sluice.store.flows import all_flows
+from sluice.store.observed import latest_thresholds
+from sluice.topologies import build_topology
 
 DOCUMENT: dict[str, Any] = {
     "name": "live",

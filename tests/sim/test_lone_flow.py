@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from simulator import _fabric as core
-from simulator._fabric import MarkBy
-from simulator.run import Simulation
-from simulator.taps import Taps
 from sluice.runs.files import scenario_with
+from sluice.simulator import _fabric as core
+from sluice.simulator._fabric import MarkBy
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps
+from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.crossing import Definition, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, S, serialisation
 from tests.sim.test_disciplines import highest, seeds
-from topologies import build_topology
 
 
 @seeds

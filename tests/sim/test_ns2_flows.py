@@ -8,12 +8,12 @@ from typing import Any
 
 from experiments.checks.ns2 import flows as scripts
 from experiments.checks.ns2 import run
-from policy.scenario import scenario_from_document
-from simulator.run import Simulation
-from simulator.taps import Taps
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps
+from sluice.topologies import build_topology
 from tests.unit.experiments.builders import given
-from topologies import build_topology
 
 STARTED = 400
 """Flows that start in the first 5 ms. Later ones cannot change the short ones among the first hundred."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.run import Simulation
-from simulator.taps import Taps, ThresholdsMoved
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 
 DOCUMENT: dict[str, Any] = {
     "name": "loop",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.bottleneck import blocked
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, NS, PAYLOAD, US, Link, S, serialisation

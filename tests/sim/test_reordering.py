@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.bottleneck import blocked
 from tests.sim.kit import FRAME, GBIT, PAYLOAD, US, Link, serialisation

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from policy.scenario import scenario_from_document, scheduled_batches
-from simulator import _fabric as core
-from simulator.columns import fabric_columns
-from simulator.network import make_fabric
-from simulator.ports import port_maker
+from sluice.policy.workload.scenario import scenario_from_document, scheduled_batches
 from sluice.runs.files import load_cdf
+from sluice.simulator import _fabric as core
+from sluice.simulator.columns import fabric_columns
+from sluice.simulator.network import make_fabric
+from sluice.simulator.ports import port_maker
+from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
-from topologies import build_topology
 
 
 def three_stages(flows: int, *, spray: bool = False) -> kit.Array:

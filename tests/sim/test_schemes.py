@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.schemes import SCHEMES
-from simulator.run import Simulation
-from simulator.taps import OUTCOMES, Columns, Taps
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import OUTCOMES, Columns, Taps
+from sluice.topologies import build_topology
 
 FLOWS = 120
 DOCUMENT: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, PAYLOAD, US, Link, serialisation
 

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.kit.flows import read_flows
 from experiments.kit.pool import run_all
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.sweep.points import Point, points
 
 DOCUMENT = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.scenario import Scenario, scheduled_batches
-from policy.workload import FlowBatch
-from simulator.source import ROUND_S, FlowSource
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.simulator.source import ROUND_S, FlowSource
+from sluice.topologies import build_topology
 
 FABRIC = {"topology": "single", "hosts": 4, "host_rate": "1Gbit"}
 RANDOM = {"sizes": "web-search-bytes", "pattern": "all-to-all", "load": 0.5, "flows": 100_000}

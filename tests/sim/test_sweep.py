@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
 from sluice.runs.bundle import read_flows
 from sluice.runs.folder import describe, entry_of
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 from sluice.sweep import points, run_points
 from sluice.sweep.progress import SweepProgress
 from sluice.sweep.run import is_finished

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator import _fabric as core
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.bottleneck import FULL, TRIP, TRIP_IN_ALL, bottleneck, forever
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisation

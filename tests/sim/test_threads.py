@@ -17,20 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import simulator.network
-import simulator.run
-from simulator import _fabric as core
-from simulator.division import gains_by_parts
-from simulator.layout import near_ps
-from simulator.run import Simulation
-from simulator.taps import Columns, Taps, ThresholdsMoved
 from sluice import cli
 from sluice.runs.bundle import read_flows
 from sluice.runs.files import scenario_with
+from sluice.simulator import _fabric as core
+from sluice.simulator.division import gains_by_parts
+from sluice.simulator.layout import near_ps
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Columns, Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
 from tests.sim.probes import compiled
-from topologies import build_topology
 
 LINKS = {
     "host_rate": "10Gbit",

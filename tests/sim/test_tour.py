@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from controller.state import Desired
-from policy.desired import Policy
-from policy.scoreboard import SETTLE_S
-from simulator.source import FlowSource
+from sluice.controller.state import Desired
+from sluice.policy.figures.scoreboard import SETTLE_S
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
 from sluice.runs.live.network import Instant, LiveNetwork
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runs.tour import scheme_table, tour_policies
-from store.desired import mark_applied, put_policy, put_topology
-from store.engine import open_store
-from store.schema import applied, policies
+from sluice.simulator.source import FlowSource
+from sluice.store.desired import mark_applied, put_policy, put_topology
+from sluice.store.engine import open_store
+from sluice.store.schema import applied, policies
+from sluice.topologies import build_topology
+from sluice.webui.scores import scoreboard_document
 from tests.sim.test_live_network import DOCUMENT, STEP_S, Direct
-from topologies import build_topology
-from webui.scores import scoreboard_document
 
 STAGE_S = 2.5
 DRAIN_S = 2.0

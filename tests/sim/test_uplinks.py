@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import _fabric
-from simulator.ports import port_maker
-from simulator.run import Simulation
-from simulator.taps import Columns, Taps
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.simulator import _fabric
+from sluice.simulator.ports import port_maker
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Columns, Taps
+from sluice.topologies import build_topology
 
 RATE_BPS = 80_000_000
 SIZE_BYTES, HEADER_BYTES = 1000, 66

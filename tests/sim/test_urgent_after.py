@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policy import tags
-from simulator import _fabric as core
+from sluice.policy import tags
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import PAYLOAD, S
 

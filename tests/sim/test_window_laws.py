@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataplane import laws_cffi
-from dataplane.windows import Window
-from simulator import _fabric as core
+from sluice.dataplane import laws_cffi
+from sluice.dataplane.windows import Window
+from sluice.simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.bottleneck import (
     FULL,

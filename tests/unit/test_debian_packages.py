@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.version import VERSION
 from sluice.cli import SERVICES
+from sluice.policy.version import VERSION
 from tools import packages
 
 ROOT = Path(__file__).parents[2]

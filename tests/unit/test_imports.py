@@ -67,7 +67,13 @@ def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
         assert foreign <= LIBRARIES_OF_POLICY, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
-SERVICES = ("controller.launcher", "webui.server", "hostagent.agent", "topologies.port_agent", "sluice.cli")
+SERVICES = (
+    "sluice.controller.launcher",
+    "sluice.webui.server",
+    "sluice.hostagent.agent",
+    "sluice.topologies.port_agent",
+    "sluice.cli",
+)
 HEAVY = {"matplotlib", "pandas", "pyarrow", "scipy", "snakemake"}
 
 

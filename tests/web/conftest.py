@@ -17,9 +17,9 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from store.engine import open_store
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
 from tests.web.synthetic import Network
 
 if TYPE_CHECKING:

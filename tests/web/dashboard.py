@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 from tests.web.conftest import PATIENCE_S, Server
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from policy.fabrics import SIMULATOR
+from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.progress_file import FILE, progress_file
 from sluice.sweep import Point
 from sluice.sweep.progress import sweep_file

@@ -17,13 +17,13 @@ from typing import Any
 
 from sqlalchemy import Engine, insert, update
 
-from policy.desired import Policy
-from policy.graph import Port, Topology, host, switch
-from policy.records import FlowRecord, size_class
-from policy.tags import snap_to_edge
-from store.desired import current_policy, mark_applied, put_policy, put_topology
-from store.engine import open_store
-from store.observed import (
+from sluice.policy.network.graph import Port, Topology, host, switch
+from sluice.policy.schema.desired import Policy
+from sluice.policy.tags import snap_to_edge
+from sluice.policy.wire.records import FlowRecord, size_class
+from sluice.store.desired import current_policy, mark_applied, put_policy, put_topology
+from sluice.store.engine import open_store
+from sluice.store.observed import (
     PortSample,
     ThresholdChange,
     add_event,
@@ -32,7 +32,7 @@ from store.observed import (
     put_agent,
     put_switch,
 )
-from store.schema import applied, flows, policies
+from sluice.store.schema import applied, flows, policies
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4

@@ -17,21 +17,21 @@ from typing import Any
 import pytest
 import requests
 
-from policy.agents import heartbeat_document
-from policy.enrolment import Token
-from policy.errors import SluiceError
-from runtime.agent_identity import Identity, identity_for
-from runtime.certificates import Holder, load_key, pem, signing_request
-from runtime.http_client import Answer, HttpClient, ServerAway
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.policy.errors import SluiceError
+from sluice.policy.wire.access import Token
+from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.process_input import service_argv
-from store.engine import open_store
-from store.observed import newest_events
+from sluice.runtime.agent_identity import Identity, identity_for
+from sluice.runtime.certificates import Holder, load_key, pem, signing_request
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
+from sluice.store.observed import newest_events
+from sluice.webui.authority import Authority
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
-from webui.authority import Authority
 
 WEB1 = Holder("web1", "host")
 LIFE_S = 600.0

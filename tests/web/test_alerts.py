@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from sqlalchemy import Engine, insert
 
-from policy.alerts import Alert, Change, State
-from policy.desired import Policy
-from policy.records import FlowRecord
-from policy.validity import MachineStatus
-from runtime.wait import wait_until
-from store.alerts import put_changes
-from store.desired import put_policy
-from store.engine import open_store
-from store.observed import put_agent
-from store.schema import flows
+from sluice.policy.alerts import Alert, Change, State
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.wait import wait_until
+from sluice.store.alerts import put_changes
+from sluice.store.desired import put_policy
+from sluice.store.engine import open_store
+from sluice.store.observed import put_agent
+from sluice.store.schema import flows
 from tests.kit.heartbeats import port_heartbeat
 from tests.kit.receiver import Receiver
 from tests.unit.webui.records import record

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.net.policed import TOP, Network
 from tests.web.conftest import Server
 

@@ -15,8 +15,8 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from runtime.wait import wait_until
-from store.engine import open_store
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
 from tests.kit.small_disk import SmallDisk
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server

@@ -17,11 +17,11 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from policy.desired import Policy
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from store.desired import mark_applied, put_policy
-from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import mark_applied, put_policy
+from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.host_state import LinkCounters, LinkQueue, RunningFlow
-from runtime.wait import wait_until
+from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
+from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from policy.agents import MAX_HEARTBEAT_BYTES
-from runtime.wait import wait_until
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
+from sluice.runtime.wait import wait_until
+from sluice.webui.bridge import DISCARDED_BYTES
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
-from webui.bridge import DISCARDED_BYTES
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from runtime.wait import wait_until
-from store.desired import mark_applied, put_policy
-from store.observed import add_event
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import mark_applied, put_policy
+from sluice.store.observed import add_event
 from tests.web.conftest import PATIENCE_S, Server
 from tests.web.dashboard import LIVE, figure, open_dashboard, until
 from tests.web.synthetic import Network

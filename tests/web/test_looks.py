@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from store.engine import open_store
-from store.observed import add_event
-from store.sanctions import Sanction, put_sanction
+from sluice.store.engine import open_store
+from sluice.store.observed import add_event
+from sluice.store.sanctions import Sanction, put_sanction
 from tests.web.conftest import Server, live_network
 from tests.web.dashboard import open_dashboard, until
 from tests.web.known_runs import known_runs

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 from experiments.checks.perimeter.attacks import ATTACKS
-from runtime.http_client import HttpClient
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.webui.bridge import BODY_S, HEADER_S
+from sluice.webui.places import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server
-from webui.bridge import BODY_S, HEADER_S
-from webui.places import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 
 ATTACK_S = max(HEADER_S, BODY_S) + 8
 ANSWER_S = 15.0

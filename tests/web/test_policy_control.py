@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from runtime.wait import wait_until
-from store.desired import mark_applied, put_policy
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import mark_applied, put_policy
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 from tests.web.dashboard import attribute, choose, open_dashboard, until
 from tests.web.synthetic import Network

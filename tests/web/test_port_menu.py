@@ -15,10 +15,10 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from policy.version import VERSION
-from store.desired import mark_applied, put_policy, put_topology
-from store.observed import add_event
+from sluice.policy.schema.desired import Policy
+from sluice.policy.version import VERSION
+from sluice.store.desired import mark_applied, put_policy, put_topology
+from sluice.store.observed import add_event
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.web.conftest import TOKEN, Server
 from tests.web.dashboard import open_dashboard, until

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.wait import wait_until
-from simulator.build import build
 from sluice.runs.progress_file import read_state
+from sluice.runtime.wait import wait_until
+from sluice.simulator.build import build
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 from tests.web.dashboard import until
 

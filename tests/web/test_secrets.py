@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from policy.enrolment import Token
-from runtime.certificates import Holder
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from simulator.build import build
+from sluice.policy.wire.access import Token
+from sluice.runtime.certificates import Holder
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.simulator.build import build
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 from tests.web.test_agents_tls import Web, deliver, error

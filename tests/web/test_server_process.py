@@ -18,9 +18,9 @@ import pytest
 import requests
 from sqlalchemy import Engine
 
-from runtime.http_client import HttpClient, ServerAway
-from runtime.wait import wait_until
-from store.flows import all_flows
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.wait import wait_until
+from sluice.store.flows import all_flows
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 

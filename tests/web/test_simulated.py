@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.wait import wait_until
-from simulator.build import build
 from sluice.runs.files import scenario_from_file
 from sluice.runs.live.stack import SimulatedStack
+from sluice.runtime.wait import wait_until
+from sluice.simulator.build import build
+from sluice.topologies import build_topology
 from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import LIVE, figure, until
-from topologies import build_topology
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

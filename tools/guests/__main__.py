@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from tools.guests.kernels import CACHE, PROGRAMS, SERIES, fetch, program
 from tools.guests.session import run_in_guest
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 from tools.guests.kernels import Kernel, program
 
 _SETUP_SECTORS, _PAYLOAD = 0x1F1, 0x248

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.command import run
+from sluice.runtime.command import run
 from tools.guests.kernels import program
 
 _MAGIC, _TRAILER = "070701", "TRAILER!!!"

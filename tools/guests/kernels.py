@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
-from runtime.command import CommandFailed, run
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
 
 SERIES = ("6.1", "6.12")
 """The kernel of Debian 12, and the newer one that Debian has packaged for it."""

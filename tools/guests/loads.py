@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane import build
-from runtime.command import run
+from sluice.dataplane import build
+from sluice.runtime.command import run
 from tools.guests import initramfs
 from tools.guests.kernels import program, unpacked
 from tools.guests.machine import boot

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from policy.errors import SluiceError
-from runtime.process import die_with_parent
+from sluice.policy.errors import SluiceError
+from sluice.runtime.process import die_with_parent
 from tools.guests.image import elf
 from tools.guests.kernels import Kernel, program
 

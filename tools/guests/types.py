@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.command import run
+from sluice.runtime.command import run
 from tools.guests.image import elf
 from tools.guests.kernels import Kernel, program
 

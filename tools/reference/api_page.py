@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from store.engine import open_store
+from sluice.store.engine import open_store
+from sluice.webui.app import create_app
 from tools.reference.markdown import code, fence, page, sentence, table
-from webui.app import create_app
 
 Document = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ _BODY_HELP: Mapping[tuple[str, str], str] = {
     (
         "post",
         "/api/v1/agents/{name}",
-    ): "The body is a heartbeat, and `kind` says of which sort. `policy/agents.py` has the keys of both.",
+    ): "The body is a heartbeat, and `kind` says of which sort. `policy/wire/agents.py` has the keys of both.",
 }
 
 _PLACES = {"{name}": "ports"}

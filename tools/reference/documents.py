@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policy.entries import Entry, TableOf, entries
-from policy.kinds import Choice, Kind, ListOf, Text
+from sluice.policy.schema.entries import Entry, TableOf, entries
+from sluice.policy.schema.kinds import Choice, Kind, ListOf, Text
 from tools.reference.markdown import code, sentence, table
 
 HEADINGS = ("key", "kind", "allowed", "default", "meaning")

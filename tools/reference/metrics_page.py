@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics_core import Metric as Family
 
-from store.engine import open_store
-from store.totals import METRICS
+from sluice.store.engine import open_store
+from sluice.store.totals import METRICS
+from sluice.webui.metrics import StoreCollector
 from tools.reference.markdown import code, page, sentence, table
-from webui.metrics import StoreCollector
 
 _INTRODUCTION = """\
 The web process answers Prometheus at `/metrics`. It reads the store at every request, so all web workers give the same

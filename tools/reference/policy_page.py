@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry
-from policy.fields import POLICY_FIELDS
-from policy.kinds import Kind, ListOf
-from policy.queue_rules import QUEUE_RULES
-from policy.schemes import SCHEMES, Scheme
+from sluice.policy.schema.field_kinds import MAX_QUEUES, Draft, PolicyEntry
+from sluice.policy.schema.fields import POLICY_FIELDS
+from sluice.policy.schema.kinds import Kind, ListOf
+from sluice.policy.schemes import SCHEMES, Scheme
+from sluice.policy.schemes.queues import QUEUE_RULES
 from tools.reference import documents
 from tools.reference.markdown import code, page, sentence, table
 

@@ -7,10 +7,15 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from policy.entries import entries
-from policy.metrics import distribution, summarise, summarise_watched
-from policy.records import FlowRecord
-from policy.validity import FORWARDED_LATE_FRAMES, FORWARDED_LATE_LIMIT, HOST_LATE_LIMIT, LATE_LIMIT
+from sluice.policy.figures.metrics import distribution, summarise, summarise_watched
+from sluice.policy.figures.validity import (
+    FORWARDED_LATE_FRAMES,
+    FORWARDED_LATE_LIMIT,
+    HOST_LATE_LIMIT,
+    LATE_LIMIT,
+)
+from sluice.policy.schema.entries import entries
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.table import FILE as SWEEP_FILE
 from sluice.sweep.table import figures

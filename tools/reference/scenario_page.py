@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from policy.entries import entries
-from policy.explicit import ExplicitFlow
-from policy.links import Links
-from policy.patterns import PATTERNS
-from policy.scenario_tables import (
+from sluice.policy.network.graph import Links
+from sluice.policy.schema.entries import entries
+from sluice.policy.workload.flows import Deadlines
+from sluice.policy.workload.listed_flows import ExplicitFlow
+from sluice.policy.workload.random_flows import PATTERNS
+from sluice.policy.workload.scenario import (
     Background,
     FabricKeys,
     ScenarioKeys,
@@ -17,8 +18,7 @@ from policy.scenario_tables import (
     TcpVariant,
     Transport,
 )
-from policy.workload import Deadlines
-from policy.workload_table import (
+from sluice.policy.workload.tables import (
     CommonKeys,
     FlowTableKeys,
     IncastKeys,
@@ -28,9 +28,9 @@ from policy.workload_table import (
     TraceKeys,
 )
 from sluice.sweep.points import SweepKeys
+from sluice.topologies import TOPOLOGIES
 from tools.reference.documents import HEADINGS, keys_of, row
 from tools.reference.markdown import code, fence, page, table
-from topologies import TOPOLOGIES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "reference" / "example.toml"
@@ -38,7 +38,7 @@ LISTED = ROOT / "docs" / "reference" / "example-listed-flows.toml"
 
 _INTRODUCTION = """\
 A scenario is one TOML file. `sluice run`, `sluice sweep` and `sluice demo` read it, and the testbed and the simulator
-both run it. An unknown key is an error that names the key. `experiments/scenarios/` has examples, and every command
+both run it. An unknown key is an error that names the key. `sluice/data/scenarios/` has examples, and every command
 takes the name of one of them in place of a path.
 
 A rate is text such as `"10Gbit"`, a size such as `"360KB"` or `"65pkt"`, a duration such as `"0.2us"`. Prefixes are

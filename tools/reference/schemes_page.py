@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from enum import Enum
 from types import ModuleType
 
-from policy import controls, schemes
-from policy.controls import CONTROLS
-from policy.fabrics import SIMULATOR, TESTBED
-from policy.queue_rules import QueueRule
-from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
-from policy.units import format_bytes
+from sluice.policy import controls, schemes
+from sluice.policy.controls import CONTROLS
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from sluice.policy.schemes.queues import QueueRule
+from sluice.policy.units import format_bytes
 from tools.reference.markdown import code, page, table
 
 _INTRODUCTION = """\
@@ -72,7 +72,7 @@ def text() -> str:
         _words("rule", _RULES),
         "## Queue rules",
         _words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
-        "`policy/queue_rules.py` has the whole table from tags to queues.",
+        "`policy/schemes/queues.py` has the whole table from tags to queues.",
         "## Marking",
         _words("marking", _MARKS),
         "## Defaults that differ",

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from policy.entries import Entry, TableOf, entries
-from policy.kinds import Kind, ListOf
-from runtime.settings import Service
-from runtime.settings.example import example
-from runtime.settings.flags import metavar
-from runtime.settings.kinds import SecretFile
-from runtime.settings.layers import flag_of, only_in_file
 from sluice.cli import SERVICES, service
+from sluice.policy.schema.entries import Entry, TableOf, entries
+from sluice.policy.schema.kinds import Kind, ListOf
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.example import example
+from sluice.runtime.settings.flags import metavar
+from sluice.runtime.settings.kinds import SecretFile
+from sluice.runtime.settings.layers import flag_of, only_in_file
 from tools.reference import documents
 from tools.reference.markdown import code, fence, page, sentence, table
 

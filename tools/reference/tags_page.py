@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from controller.tables import PIPELINE
-from policy import tags
-from policy.units import format_bytes
+from sluice.controller.tables import PIPELINE
+from sluice.policy import tags
+from sluice.policy.units import format_bytes
 from tools.reference.markdown import code, page, table
 
 _INTRODUCTION = """\

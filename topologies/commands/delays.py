@@ -9,8 +9,8 @@ serve them. Behind the port, the userspace datapath would take packets before an
 
 from __future__ import annotations
 
-from policy.graph import Port
-from topologies.commands.command import QUEUE_PACKETS, Command
+from sluice.policy.network.graph import Port
+from sluice.topologies.commands.command import QUEUE_PACKETS, Command
 
 _SMALLEST_FRAME_BITS = 64 * 8
 _NS_PER_S = 10**9

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policy.emulation import HOST_BURST_BYTES
-from policy.graph import Host
-from topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
+from sluice.policy.network.graph import Host
+from sluice.policy.schemes.ports import HOST_BURST_BYTES
+from sluice.topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 MTU_BYTES = 1500
 LINK_CLASS = "1:1"

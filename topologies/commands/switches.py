@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from policy.emulation import port_burst_bytes
-from policy.graph import Port, Topology
-from topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schemes.ports import port_burst_bytes
+from sluice.topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 QUEUES = 8
 """Every port has queues 0 (first) … 7 (last). A scheme uses some of them."""

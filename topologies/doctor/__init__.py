@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from dataplane import link_queues
-from dataplane.congestion import available
-from topologies import qdiscs
-from topologies.doctor import kernel, tiers
-from topologies.doctor.check import Check, guarded
-from topologies.doctor.installed import (
+from sluice.dataplane import link_queues
+from sluice.dataplane.congestion import available
+from sluice.topologies import qdiscs
+from sluice.topologies.doctor import kernel, tiers
+from sluice.topologies.doctor.check import Check, guarded
+from sluice.topologies.doctor.installed import (
     check_btf,
     check_capabilities,
     check_congestion_controls,
@@ -25,8 +25,8 @@ from topologies.doctor.installed import (
     check_tun,
     check_watch,
 )
-from topologies.doctor.kernel import Kernel
-from topologies.doctor.tiers import Tier
+from sluice.topologies.doctor.kernel import Kernel
+from sluice.topologies.doctor.tiers import Tier
 
 
 def checks(*, measure: bool = True) -> Iterator[Check]:
@@ -73,6 +73,6 @@ def _checks_of_root(here: Kernel) -> Iterator[Check]:
 
 def _measured() -> Iterable[Check]:
     """Return the checks on a testbed. Without Mininet, the import fails, and the doctor must still start."""
-    from topologies.doctor.measured import measured_checks
+    from sluice.topologies.doctor.measured import measured_checks
 
     return measured_checks()

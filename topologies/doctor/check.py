@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from policy.errors import SluiceError
-from runtime.command import CommandFailed
+from sluice.policy.errors import SluiceError
+from sluice.runtime.command import CommandFailed
 
 REFUSALS = (SluiceError, CommandFailed, OSError, subprocess.SubprocessError)
 """What a machine that lacks something makes our code and its tools raise."""

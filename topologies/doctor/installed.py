@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from dataplane import congestion, sockopt
-from dataplane.build import KERNEL_BTF
-from dataplane.congestion import available, register_congestion_control
-from dataplane.port import PortProgram
-from dataplane.sockopt import attach_socket_hook
-from dataplane.watch import Watch
-from policy.errors import EnvironmentLacking, SluiceError
-from runtime.command import CommandFailed, run
-from topologies import ovs
-from topologies.doctor import names
-from topologies.doctor.check import Check, tried
-from topologies.doctor.kernel import Kernel
-from topologies.qdiscs import try_qdisc
+from sluice.dataplane import congestion, sockopt
+from sluice.dataplane.build import KERNEL_BTF
+from sluice.dataplane.congestion import available, register_congestion_control
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.sockopt import attach_socket_hook
+from sluice.dataplane.watch import Watch
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.runtime.command import CommandFailed, run
+from sluice.topologies import ovs
+from sluice.topologies.doctor import names
+from sluice.topologies.doctor.check import Check, tried
+from sluice.topologies.doctor.kernel import Kernel
+from sluice.topologies.qdiscs import try_qdisc
 
 TOOLS: dict[str, tuple[list[str], str]] = {
     "ovs-vswitchd": (["--version"], "openvswitch-switch"),

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dataplane.build import KERNEL_BTF
-from dataplane.loader import STRUCT_OPS_SINCE, kernel_version
+from sluice.dataplane.build import KERNEL_BTF
+from sluice.dataplane.loader import STRUCT_OPS_SINCE, kernel_version
 
 _CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _BOOT_ANOTHER = "boot another kernel, for example Debian 12's: apt-get install linux-image-amd64"

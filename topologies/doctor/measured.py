@@ -9,18 +9,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import topologies
-from policy.behaviour import PortBehaviour
-from policy.errors import SluiceError
-from policy.tags import TAG_COUNT
-from policy.units import format_rate
-from runtime.wait import wait_until
-from topologies import measure, static_flows
-from topologies.commands.hosts import MTU_BYTES
-from topologies.commands.switches import QUEUES
-from topologies.doctor.check import Check, tried
-from topologies.measure import Sender
-from topologies.testbed import Testbed
+from sluice import topologies
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.tags import TAG_COUNT
+from sluice.policy.units import format_rate
+from sluice.runtime.wait import wait_until
+from sluice.topologies import measure, static_flows
+from sluice.topologies.commands.hosts import MTU_BYTES
+from sluice.topologies.commands.switches import QUEUES
+from sluice.topologies.doctor.check import Check, tried
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 
 RATE_BPS = 20_000_000
 """Low enough that two senders in Python overload a port even on a busy machine."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dataplane.link_queues import QdiscKind
-from dataplane.loader import LINKS_SINCE
-from policy.controls import LAST_RESORT, ours
-from topologies.doctor import names
-from topologies.doctor.check import Check
-from topologies.doctor.kernel import Kernel
+from sluice.dataplane.link_queues import QdiscKind
+from sluice.dataplane.loader import LINKS_SINCE
+from sluice.policy.controls import LAST_RESORT, ours
+from sluice.topologies.doctor import names
+from sluice.topologies.doctor.check import Check
+from sluice.topologies.doctor.kernel import Kernel
 
 
 class Tier(NamedTuple):

@@ -14,13 +14,13 @@ import threading
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from store import ages
-from store.alerts import Message, forget_message, next_message, note_attempt, note_problem
-from store.lease import Deposed
-from store.totals import WEBHOOK_MESSAGES, Tally
-from webui.alerts.duty import Duty
-from webui.alerts.webhook import NotDelivered, Webhook
-from webui.ingestion import Ingestion
+from sluice.store import ages
+from sluice.store.alerts import Message, forget_message, next_message, note_attempt, note_problem
+from sluice.store.lease import Deposed
+from sluice.store.totals import WEBHOOK_MESSAGES, Tally
+from sluice.webui.alerts.duty import Duty
+from sluice.webui.alerts.webhook import NotDelivered, Webhook
+from sluice.webui.ingestion import Ingestion
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
-from policy.alerts import Alert, Change, State
-from policy.records import ALL
-from policy.units import US_PER_S
-from policy.version import VERSION
-from store.alerts import all_alerts, next_message, stored_rules, waiting_messages
-from webui.alerts.settings import AlertSettings
+from sluice.policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
+from sluice.policy.alerts import Alert, Change, State
+from sluice.policy.units import US_PER_S
+from sluice.policy.version import VERSION
+from sluice.policy.wire.records import ALL
+from sluice.store.alerts import all_alerts, next_message, stored_rules, waiting_messages
+from sluice.webui.alerts.settings import AlertSettings
 
 _ORDER = (State.FIRING, State.PENDING, State.RESOLVED, State.OK)
 

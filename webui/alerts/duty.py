@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine
 
-from runtime.identity import has_ended, my_identity
-from store import lease
-from store.lease import Lease
+from sluice.runtime.identity import has_ended, my_identity
+from sluice.store import lease
+from sluice.store.lease import Lease
 
 NAME = "alerts"
 LEASE_S = 10.0

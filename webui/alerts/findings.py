@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
-from policy.alerts import Finding
-from policy.records import ALL, SIZE_CLASSES
-from policy.units import US_PER_S
-from policy.validity import Flaw
-from store.flow_columns import FlowColumns
-from store.observed import AgentRow
-from webui.courtesy import pause
-from webui.documents import AGENT_LATE_S
+from sluice.policy.alert_rules import OF_FLOWS, AlertRule, Figure, time_text
+from sluice.policy.alerts import Finding
+from sluice.policy.figures.validity import Flaw
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, SIZE_CLASSES
+from sluice.store.flow_columns import FlowColumns
+from sluice.store.observed import AgentRow
+from sluice.webui.courtesy import pause
+from sluice.webui.documents import AGENT_LATE_S
 
 MOST_FLAWS = 3
 """The most reasons that one finding names."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from policy.alert_rules import DEFAULT_RULES, AlertRule
-from store.alerts import stored_rules
-from webui.alerts.webhook import Webhook
+from sluice.policy.alert_rules import DEFAULT_RULES, AlertRule
+from sluice.store.alerts import stored_rules
+from sluice.webui.alerts.webhook import Webhook
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,21 @@ from contextlib import suppress
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from policy.alerts import Alert, applied, changes, restarted
-from store import ages
-from store.alerts import all_alerts, forget_messages, put_changes, waiting_messages
-from store.lease import Deposed
-from store.observed import all_agents
-from store.totals import WEBHOOK_MESSAGES, Tally
-from webui.alerts.courier import Courier
-from webui.alerts.documents import messages_of
-from webui.alerts.duty import Duty
-from webui.alerts.findings import findings
-from webui.alerts.settings import AlertSettings, rules_in_force
-from webui.courtesy import giving_way
-from webui.ingestion import Ingestion
-from webui.recent import RecentFlows
-from webui.validity import flaws_now
+from sluice.policy.alerts import Alert, applied, changes, restarted
+from sluice.store import ages
+from sluice.store.alerts import all_alerts, forget_messages, put_changes, waiting_messages
+from sluice.store.lease import Deposed
+from sluice.store.observed import all_agents
+from sluice.store.totals import WEBHOOK_MESSAGES, Tally
+from sluice.webui.alerts.courier import Courier
+from sluice.webui.alerts.documents import messages_of
+from sluice.webui.alerts.duty import Duty
+from sluice.webui.alerts.findings import findings
+from sluice.webui.alerts.settings import AlertSettings, rules_in_force
+from sluice.webui.courtesy import giving_way
+from sluice.webui.ingestion import Ingestion
+from sluice.webui.recent import RecentFlows
+from sluice.webui.validity import flaws_now
 
 log = logging.getLogger(__name__)
 

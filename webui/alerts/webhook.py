@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from policy.version import VERSION
+from sluice.policy.version import VERSION
 
 STEP_S = 5.0
 """Limit for each step: connecting, and each wait for bytes."""

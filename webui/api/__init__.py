@@ -6,7 +6,7 @@ from __future__ import annotations
 from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 
-from webui.error_models import Error
+from sluice.webui.error_models import Error
 
 PREFIX = "/api/v1"
 

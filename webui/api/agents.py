@@ -5,30 +5,29 @@ from __future__ import annotations
 
 from flask import Response, jsonify
 
-from policy.agents import (
+from sluice.policy.errors import FieldError, visible
+from sluice.policy.schema.entries import write
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import (
     MAX_HEARTBEAT_BYTES,
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
     heartbeat_from,
+    new_uses,
 )
-from policy.entries import write
-from policy.errors import FieldError
-from policy.foreign import new_uses
-from policy.lines import visible
-from policy.version import VERSION
-from store.captures import order_for
-from store.heartbeats import MOST_AGENTS
-from store.observed import add_event, find_agent
-from webui.agent_models import AgentSettingsModel
-from webui.api import blueprint
-from webui.bodies import json_of, read_body
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.identity import check_agent, check_connections, must_renew
-from webui.queries import AgentPath
-from webui.request_schemas import heartbeat_schema, request_body
-from webui.services import services
+from sluice.store.captures import order_for
+from sluice.store.heartbeats import MOST_AGENTS
+from sluice.store.observed import add_event, find_agent
+from sluice.webui.agent_models import AgentSettingsModel
+from sluice.webui.api import blueprint
+from sluice.webui.bodies import json_of, read_body
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.identity import check_agent, check_connections, must_renew
+from sluice.webui.queries import AgentPath
+from sluice.webui.request_schemas import heartbeat_schema, request_body
+from sluice.webui.services import services
 
 MOST_SHOWN = 64
 """The most characters of an unknown version in a message."""

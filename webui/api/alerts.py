@@ -7,17 +7,17 @@ from typing import Any
 
 from flask import Response, jsonify
 
-from policy.alert_rules import RULES, rules_from
-from policy.errors import FieldError, unknown_key
-from store.alerts import forget_rules, put_rules
-from webui.alert_models import AlertRulesAnswer, AlertsAnswer
-from webui.alerts.documents import alerts_document, rules_document
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.bodies import read_json
-from webui.error_models import Error
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.policy.alert_rules import RULES, rules_from
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.store.alerts import forget_rules, put_rules
+from sluice.webui.alert_models import AlertRulesAnswer, AlertsAnswer
+from sluice.webui.alerts.documents import alerts_document, rules_document
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.error_models import Error
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("alerts", __name__, "What needs attention, by rules that you can change")
 

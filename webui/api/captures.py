@@ -9,25 +9,25 @@ import time
 
 from flask import Response, jsonify, make_response
 
-from policy.agents import PortHeartbeat
-from policy.captures import MAX_RESULT_BYTES, CaptureResult, NewCapture
-from policy.entries import read, schema
-from policy.errors import FieldError
-from store.ages import age_s
-from store.audit import Author
-from store.captures import Capture, CaptureBusy, ask, find_capture, finish, pcap_of
-from store.observed import add_event
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.bodies import read_json
-from webui.capture_documents import capture_document, capturing_agent
-from webui.capture_models import CaptureDelivered, CaptureModel
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.identity import check_agent
-from webui.queries import CapturePath, DeliveryPath
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.policy.captures import MAX_RESULT_BYTES, CaptureResult, NewCapture
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.store.ages import age_s
+from sluice.store.audit import Author
+from sluice.store.captures import Capture, CaptureBusy, ask, find_capture, finish, pcap_of
+from sluice.store.observed import add_event
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.capture_documents import capture_document, capturing_agent
+from sluice.webui.capture_models import CaptureDelivered, CaptureModel
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.identity import check_agent
+from sluice.webui.queries import CapturePath, DeliveryPath
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("captures", __name__, "Packets of a port as a pcap file")
 

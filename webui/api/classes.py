@@ -8,11 +8,11 @@ from dataclasses import asdict
 from flask import Response, jsonify
 from pydantic import BaseModel, Field
 
-from policy.records import MEDIUM_LIMIT_BYTES, SIZE_CLASSES, SMALL_LIMIT_BYTES
-from store.classes import class_sizes
-from webui.api import blueprint
-from webui.fct_models import Source
-from webui.services import services
+from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SIZE_CLASSES, SMALL_LIMIT_BYTES
+from sluice.store.classes import class_sizes
+from sluice.webui.api import blueprint
+from sluice.webui.fct_models import Source
+from sluice.webui.services import services
 
 api = blueprint("classes", __name__, "What small, medium and large mean")
 

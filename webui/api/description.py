@@ -9,20 +9,18 @@ from typing import Any
 from flask import Response, jsonify
 from sqlalchemy import Engine
 
-from policy.entries import schema
-from policy.network import Network, as_written, read_network
-from policy.network_discovered import discovered
-from policy.network_realised import realise
-from policy.sightings import Sightings
-from store.networks import current_network, current_sightings, put_network
-from store.observed import add_event
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.bodies import read_json
-from webui.error_models import Error
-from webui.network_models import FindingsAnswer, NetworkAnswer
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
+from sluice.policy.network.realised import realise
+from sluice.policy.schema.entries import schema
+from sluice.store.networks import current_network, current_sightings, put_network
+from sluice.store.observed import add_event
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.error_models import Error
+from sluice.webui.network_models import FindingsAnswer, NetworkAnswer
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("network-description", __name__, "The operator's description of the network")
 

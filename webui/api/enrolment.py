@@ -10,10 +10,10 @@ from typing import Any
 
 from flask import Response, jsonify
 
-from policy.enrolment import Token
-from policy.entries import read, schema
-from runtime.certificates import Holder, pem
-from store.certificates import (
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.access import Token
+from sluice.runtime.certificates import Holder, pem
+from sluice.store.certificates import (
     Certificate,
     find_enrolment,
     newest_certificates,
@@ -22,25 +22,25 @@ from store.certificates import (
     revoke,
     use_enrolment,
 )
-from store.observed import add_event
-from webui.agent_models import (
+from sluice.store.observed import add_event
+from sluice.webui.agent_models import (
     AgentCertificates,
     AuthorityAnswer,
     CertificateAnswer,
     RevokedAnswer,
     TokenAnswer,
 )
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.authority import Authority
-from webui.bodies import read_json
-from webui.enrolment_documents import EnrolmentRequest, NewToken, RenewalRequest
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.identity import check_agent, holder
-from webui.queries import AgentPath
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.authority import Authority
+from sluice.webui.bodies import read_json
+from sluice.webui.enrolment_documents import EnrolmentRequest, NewToken, RenewalRequest
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.identity import check_agent, holder
+from sluice.webui.queries import AgentPath
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("enrolment", __name__, "Certificates of the agents on other machines")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from policy.access import READ
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.event_stream import PLACE, STREAM
-from webui.queries import EventsQuery
-from webui.services import services
+from sluice.policy.wire.access import READ
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.event_stream import PLACE, STREAM
+from sluice.webui.queries import EventsQuery
+from sluice.webui.services import services
 
 api = blueprint("events", __name__, "The live picture, once a second")
 

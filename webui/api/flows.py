@@ -9,28 +9,28 @@ from typing import Any
 from flask import Response, jsonify
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from policy.errors import FieldError
-from policy.records import FlowRecord
-from store import ages
-from store.flow_columns import MOST_COLUMNS, FlowColumns
-from store.flow_list import FILTERS, find_flows
-from store.observed import all_agents
-from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
-from webui import figures
-from webui.active_flows import active_flows
-from webui.api import blueprint
-from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
-from webui.courtesy import delivery
-from webui.documents import connections_document, living_hosts
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.fct_models import DeadlinesAnswer, FctAnswer
-from webui.flow_models import ConnectionsAnswer, FlowsAccepted, FlowsAnswer
-from webui.host_models import ActiveFlowsAnswer
-from webui.identity import own_records, refuse_conflict
-from webui.queries import ActiveFlowsQuery, DeliveryQuery, FiguresQuery, FlowQuery, WindowQuery
-from webui.request_schemas import flows_schema, request_body
-from webui.services import services
+from sluice.policy.errors import FieldError
+from sluice.policy.wire.records import FlowRecord
+from sluice.store import ages
+from sluice.store.flow_columns import MOST_COLUMNS, FlowColumns
+from sluice.store.flow_list import FILTERS, find_flows
+from sluice.store.observed import all_agents
+from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
+from sluice.webui import figures
+from sluice.webui.active_flows import active_flows
+from sluice.webui.api import blueprint
+from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
+from sluice.webui.courtesy import delivery
+from sluice.webui.documents import connections_document, living_hosts
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.fct_models import DeadlinesAnswer, FctAnswer
+from sluice.webui.flow_models import ConnectionsAnswer, FlowsAccepted, FlowsAnswer
+from sluice.webui.host_models import ActiveFlowsAnswer
+from sluice.webui.identity import own_records, refuse_conflict
+from sluice.webui.queries import ActiveFlowsQuery, DeliveryQuery, FiguresQuery, FlowQuery, WindowQuery
+from sluice.webui.request_schemas import flows_schema, request_body
+from sluice.webui.services import services
 
 api = blueprint("flows", __name__, "Flow records and what follows from them")
 

@@ -7,13 +7,13 @@ import time
 
 from flask import Response, jsonify
 
-from policy.schemes import SCHEMES
-from store.desired import current_topology
-from webui.api import blueprint
-from webui.documents import fabric_of, health_document, scheme_document
-from webui.health_models import HealthAnswer, TopologyAnswer
-from webui.policy_models import SchemesAnswer
-from webui.services import services
+from sluice.policy.schemes import SCHEMES
+from sluice.store.desired import current_topology
+from sluice.webui.api import blueprint
+from sluice.webui.documents import fabric_of, health_document, scheme_document
+from sluice.webui.health_models import HealthAnswer, TopologyAnswer
+from sluice.webui.policy_models import SchemesAnswer
+from sluice.webui.services import services
 
 api = blueprint("network", __name__, "Health, topology, schemes")
 

@@ -7,14 +7,14 @@ import time
 
 from flask import Response, jsonify
 
-from store.desired import current_topology
-from store.observed import port_history, threshold_history
-from webui import figures
-from webui.api import blueprint
-from webui.documents import ports_now, threshold_document, thresholds_now
-from webui.port_models import PortsAnswer, ThresholdsAnswer
-from webui.queries import PortQuery, ThresholdQuery
-from webui.services import services
+from sluice.store.desired import current_topology
+from sluice.store.observed import port_history, threshold_history
+from sluice.webui import figures
+from sluice.webui.api import blueprint
+from sluice.webui.documents import ports_now, threshold_document, thresholds_now
+from sluice.webui.port_models import PortsAnswer, ThresholdsAnswer
+from sluice.webui.queries import PortQuery, ThresholdQuery
+from sluice.webui.services import services
 
 api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
 

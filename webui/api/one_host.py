@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from flask import Response, jsonify
 
-from webui.api import blueprint
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.host_document import host_document
-from webui.host_models import HostAnswer
-from webui.queries import AgentPath, HostQuery
-from webui.services import services
+from sluice.webui.api import blueprint
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.host_document import host_document
+from sluice.webui.host_models import HostAnswer
+from sluice.webui.queries import AgentPath, HostQuery
+from sluice.webui.services import services
 
 api = blueprint("hosts", __name__, "One host: its agent, its flows, its link")
 

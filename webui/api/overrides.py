@@ -11,23 +11,23 @@ from typing import Any
 from flask import Response
 from pydantic import BaseModel
 
-from policy.changes import not_overridden, overridden
-from policy.desired import Policy
-from policy.errors import FieldError, unknown_key
-from policy.field_entry import MAX_QUEUES
-from policy.kinds import ListOf, Size
-from store.desired import Superseded, current_topology, policy_in_force
-from webui.api import blueprint
-from webui.api.policies import put_and_wait
-from webui.auth import Caller, require_token
-from webui.bodies import read_json
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.known_ports import check_port
-from webui.policy_models import ChangedPolicyModel
-from webui.queries import PortPath, PutPolicyQuery
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import MAX_QUEUES
+from sluice.policy.schema.fitting import not_overridden, overridden
+from sluice.policy.schema.kinds import ListOf, Size
+from sluice.store.desired import Superseded, current_topology, policy_in_force
+from sluice.webui.api import blueprint
+from sluice.webui.api.policies import put_and_wait
+from sluice.webui.auth import Caller, require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.known_ports import check_port
+from sluice.webui.policy_models import ChangedPolicyModel
+from sluice.webui.queries import PortPath, PutPolicyQuery
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("overrides", __name__, "The override of one port")
 

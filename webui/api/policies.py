@@ -10,14 +10,13 @@ from dataclasses import asdict
 from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
-from policy.access import READ
-from policy.desired import Policy
-from policy.fabrics import check_fabric
-from policy.port_warnings import port_warnings
-from store.ages import age_s
-from store.audit import Author, policy_changes
-from store.captures import captures
-from store.desired import (
+from sluice.policy.fabrics import check_fabric
+from sluice.policy.schema.desired import Policy, port_warnings
+from sluice.policy.wire.access import READ
+from sluice.store.ages import age_s
+from sluice.store.audit import Author, policy_changes
+from sluice.store.captures import captures
+from sluice.store.desired import (
     PolicyVersion,
     current_topology,
     current_version,
@@ -25,18 +24,18 @@ from store.desired import (
     policy_version,
     put_policy,
 )
-from store.observed import add_event
-from webui.api import blueprint
-from webui.auth import Caller, require_token
-from webui.bodies import read_json
-from webui.capture_documents import capture_document
-from webui.documents import fabric_of, policy_document
-from webui.error_models import Error
-from webui.fitting import fitted_here, preview_document
-from webui.policy_models import AuditAnswer, ChangedPolicyModel, PolicyAnswer, PolicyPreview
-from webui.queries import HistoryQuery, PutPolicyQuery
-from webui.request_schemas import policy_schema, request_body
-from webui.services import services
+from sluice.store.observed import add_event
+from sluice.webui.api import blueprint
+from sluice.webui.auth import Caller, require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.capture_documents import capture_document
+from sluice.webui.documents import fabric_of, policy_document
+from sluice.webui.error_models import Error
+from sluice.webui.fitting import fitted_here, preview_document
+from sluice.webui.policy_models import AuditAnswer, ChangedPolicyModel, PolicyAnswer, PolicyPreview
+from sluice.webui.queries import HistoryQuery, PutPolicyQuery
+from sluice.webui.request_schemas import policy_schema, request_body
+from sluice.webui.services import services
 
 api = blueprint("policy", __name__, "The scheme that the network carries out, and its parameters")
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from flask import Response, jsonify, make_response
 
-from policy.entries import entry, read, schema
-from policy.kinds import Text
-from policy.run_request import RunRequest
-from store.observed import add_event
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.bodies import read_json
-from webui.error_models import Error
-from webui.queries import ReportQuery
-from webui.request_schemas import request_body
-from webui.run_manager import ask
-from webui.run_models import CancelledRunModel, RunPlanModel, RunsAnswer, StartedRunModel
-from webui.services import services
+from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.kinds import Text
+from sluice.policy.wire.access import RunRequest
+from sluice.store.observed import add_event
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.error_models import Error
+from sluice.webui.queries import ReportQuery
+from sluice.webui.request_schemas import request_body
+from sluice.webui.run_manager import ask
+from sluice.webui.run_models import CancelledRunModel, RunPlanModel, RunsAnswer, StartedRunModel
+from sluice.webui.services import services
 
 api = blueprint("runs", __name__, "Runs and sweeps of a folder, on the simulator and on the testbed")
 

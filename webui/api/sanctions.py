@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from flask import Response, jsonify
 
-from webui.api import blueprint
-from webui.documents import sanctions_now
-from webui.port_models import SanctionsAnswer
-from webui.services import services
+from sluice.webui.api import blueprint
+from sluice.webui.documents import sanctions_now
+from sluice.webui.port_models import SanctionsAnswer
+from sluice.webui.services import services
 
 api = blueprint("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
 

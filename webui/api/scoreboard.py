@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from flask import Response, jsonify
 
-from webui.api import blueprint
-from webui.queries import ScoreboardQuery
-from webui.score_models import ScoreboardAnswer
-from webui.scores import scoreboard_document
-from webui.services import services
+from sluice.webui.api import blueprint
+from sluice.webui.queries import ScoreboardQuery
+from sluice.webui.score_models import ScoreboardAnswer
+from sluice.webui.scores import scoreboard_document
+from sluice.webui.services import services
 
 api = blueprint(
     "scoreboard", __name__, "The figures of each version of the policy, and whether one is better"

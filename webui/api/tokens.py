@@ -8,20 +8,20 @@ from dataclasses import asdict
 
 from flask import Response, jsonify
 
-from policy.access import CHANGE, OWNER, READ
-from policy.entries import read, schema
-from store.observed import add_event
-from store.tokens import TokenRefused, all_tokens, create_token, revoke_token
-from webui.access_models import AccessAnswer, AccessTokenAnswer, AccessTokens, TokenRevoked
-from webui.api import blueprint
-from webui.auth import require_token
-from webui.bodies import read_json
-from webui.enrolment_documents import NewAccessToken
-from webui.error_models import Error
-from webui.errors import ApiError
-from webui.queries import TokenPath
-from webui.request_schemas import request_body
-from webui.services import services
+from sluice.policy.schema.entries import read, schema
+from sluice.policy.wire.access import CHANGE, OWNER, READ
+from sluice.store.observed import add_event
+from sluice.store.tokens import TokenRefused, all_tokens, create_token, revoke_token
+from sluice.webui.access_models import AccessAnswer, AccessTokenAnswer, AccessTokens, TokenRevoked
+from sluice.webui.api import blueprint
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.enrolment_documents import NewAccessToken
+from sluice.webui.error_models import Error
+from sluice.webui.errors import ApiError
+from sluice.webui.queries import TokenPath
+from sluice.webui.request_schemas import request_body
+from sluice.webui.services import services
 
 api = blueprint("tokens", __name__, "Who may read and change")
 

@@ -14,7 +14,7 @@ from experiments.kit.emulated import as_emulated
 from experiments.kit.flows import read_flows, says_source
 from experiments.kit.points import NamedPoint
 from experiments.kit.runs import Run, read_run
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.sweep.points import Point
 from sluice.sweep.run import is_finished

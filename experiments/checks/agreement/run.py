@@ -37,9 +37,9 @@ from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT
 from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds import mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
-from policy.fabrics import TESTBED
-from policy.schemes import SCHEMES
 from sluice.commands.arguments import folder
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 from sluice.sweep.points import Point
 from sluice.terminal import console

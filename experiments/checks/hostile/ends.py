@@ -22,16 +22,16 @@ from experiments.checks.hostile import false_ends
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow
 from experiments.kit.verdict import Claim
-from policy import tags
-from policy.fabrics import TESTBED
-from policy.scenario import scheduled_flows
-from runtime.process import stop
 from sluice.commands.arguments import above_zero, seconds
+from sluice.policy import tags
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from store import observed
-from topologies import build_topology
+from sluice.runtime.process import stop
+from sluice.store import observed
+from sluice.topologies import build_topology
 
 SINK, ATTACKER = "h1", "h5"
 HONEST = ("h2", "h3", "h4")

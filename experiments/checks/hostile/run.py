@@ -24,18 +24,18 @@ from experiments.checks.hostile.attacks import ATTACKS, attack_of
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
 from experiments.kit.verdict import Claim
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
-from policy.records import FINISHED, FlowRecord
-from policy.scenario import scheduled_flows
-from runtime.process import stop
 from sluice.commands.arguments import seconds
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.wire.records import FINISHED, FlowRecord
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from store import flows as flow_store
-from store.sanctions import all_sanctions
-from topologies import build_topology
+from sluice.runtime.process import stop
+from sluice.store import flows as flow_store
+from sluice.store.sanctions import all_sanctions
+from sluice.topologies import build_topology
 
 SINK, ATTACKER = "h1", "h5"
 HONEST = ("h2", "h3", "h4")

@@ -26,18 +26,17 @@ from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.paired import difference
 from experiments.kit.points import axes
 from experiments.kit.verdict import Claim
-from policy.fabrics import TESTBED
-from policy.records import SIZE_CLASSES
-from policy.scenario import scheduled_flows
-from policy.schedule import ScheduledFlow
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.wire.records import SIZE_CLASSES, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.validity import RunWatch
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from sluice.sweep.points import Point
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 MODES = ("plain", "declared")
 CLIENT = "h1"

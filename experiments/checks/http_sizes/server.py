@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from hostagent.sockets import http
+from sluice.hostagent.sockets import http
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -23,20 +23,20 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import run_until, wait_for_records
 from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
-from policy.records import FINISHED, FlowRecord
-from policy.scenario import scheduled_flows
 from sluice.commands.arguments import at_least_one, seconds
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.wire.records import FINISHED, FlowRecord
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import complete
 from sluice.runs.validity import RunWatch, loss_reasons
+from sluice.store import desired, observed
+from sluice.store import flows as flow_store
 from sluice.terminal import console
-from store import desired, observed
-from store import flows as flow_store
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 BUSY_PORT = "s1-eth1"
 """The port to h1. Two endless flows keep packets waiting there at all times."""

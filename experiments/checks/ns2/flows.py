@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from policy.columns import Array
-from policy.sizes import SizeCdf
+from sluice.policy.figures.metrics import Array
+from sluice.policy.workload.sizes import SizeCdf
 
 RATE_BPS = 1e10
 PACKET_BYTES, FRAME_BYTES = 1460, 1500

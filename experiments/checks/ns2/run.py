@@ -25,9 +25,9 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.points import NamedPoint
 from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim
-from policy.columns import Array
-from policy.framing import WIRE_PER_PAYLOAD
 from sluice.commands.arguments import load_share
+from sluice.policy.figures.metrics import Array
+from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 from sluice.sweep.points import points
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.ns3.ns3 import Watch
-from policy.graph import Topology
-from policy.scenario import Scenario, scheduled_batches
-from policy.workload import FlowBatch
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 LINK_BPS = 10**10
 END_S = 1000.0

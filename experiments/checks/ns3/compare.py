@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.kit.verdict import Claim
-from policy.columns import size_classes
-from policy.records import SIZE_CLASSES
+from sluice.policy.figures.metrics import size_classes
+from sluice.policy.wire.records import SIZE_CLASSES
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from experiments.checks.ns3.compare import (
 from experiments.checks.ns3.ns3 import Outcome
 from experiments.checks.ns3.pairs import Pair, repeats, sides, times_us
 from experiments.kit.verdict import Claim
-from policy.framing import FRAME_BYTES, HEADER_BYTES
+from sluice.policy.units import FRAME_BYTES, HEADER_BYTES
 
 
 def lone_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:

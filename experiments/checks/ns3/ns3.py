@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from policy.errors import EnvironmentLacking
-from policy.framing import FRAME_BYTES, MSS_BYTES
-from policy.graph import Port, Topology
-from policy.scenario import Scenario
-from policy.workload import FlowBatch
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.units import FRAME_BYTES, MSS_BYTES
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
 
 VERSION = "3.44.post0"
 LIBRARIES = ("core", "network", "internet", "point-to-point", "traffic-control", "stats")

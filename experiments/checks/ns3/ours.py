@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.checks.ns3.ns3 import PS_PER_S, PS_PER_US, Outcome, Watch
-from policy.graph import Topology
-from policy.scenario import Scenario
-from policy.workload import FlowBatch
-from simulator.taps import OUTCOMES, Taps
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario
+from sluice.simulator.taps import OUTCOMES, Taps
 
 if TYPE_CHECKING:
-    from simulator import _fabric
+    from sluice.simulator import _fabric
 
 SLICE_EVENTS = 1_000_000
 PACKETS, MARKED, BACKLOG = 0, 2, 5
@@ -27,10 +27,10 @@ def run_on_ours(
 ) -> Outcome:
     """Run all flows, without a control loop, until every flow has ended or the time is over.
 
-    The function imports the simulator, because `simulator.build` may compile it first.
+    The function imports the simulator, because `sluice.simulator.build` may compile it first.
     """
-    from simulator.columns import fabric_columns
-    from simulator.run import Simulation
+    from sluice.simulator.columns import fabric_columns
+    from sluice.simulator.run import Simulation
 
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
     fabric = simulation.fabric

@@ -15,7 +15,7 @@ from experiments.checks.ns3.cases import Case
 from experiments.checks.ns3.compare import Floats
 from experiments.checks.ns3.ns3 import Outcome, run_on_ns3
 from experiments.checks.ns3.ours import run_on_ours
-from policy.workload import FlowBatch
+from sluice.policy.workload.flows import FlowBatch
 from sluice.terminal import console
 
 REPEATS = 10

@@ -35,9 +35,9 @@ from experiments.checks.ns3.table import class_rows, rows
 from experiments.kit.draw import Line, distribution, grid
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim
-from policy.columns import size_classes
-from policy.records import SIZE_CLASSES
-from simulator import build as extension
+from sluice.policy.figures.metrics import size_classes
+from sluice.policy.wire.records import SIZE_CLASSES
+from sluice.simulator import build as extension
 
 LINES = (Line("ns-3", "#d9730d", width=3.0), Line("Sluice", "#0b6e99", width=1.2))
 QUICK_SEEDS = 2

@@ -20,7 +20,7 @@ from experiments.checks.ns3.ours import run_on_ours
 from experiments.kit.claims import noted
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim
-from simulator import build as extension
+from sluice.simulator import build as extension
 
 LEAST = 100
 """Our simulator is at least this many times as fast as ns-3."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.checks.ns3.compare import number
-from policy.records import SIZE_CLASSES
+from sluice.policy.wire.records import SIZE_CLASSES
 
 TIMES = ("FCT mean", "FCT p50", "FCT p99", "slowdown mean", "slowdown p99")
 Entry = Mapping[str, Any]

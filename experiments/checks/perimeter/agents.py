@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from policy.agents import heartbeat_document
-from runtime.http_client import HttpClient, ServerAway
 from sluice.bench.heartbeats import idle_heartbeat
+from sluice.policy.wire.agents import heartbeat_document
+from sluice.runtime.http_client import HttpClient, ServerAway
 
 EVERY_S = 1.0
 BATCH = 50

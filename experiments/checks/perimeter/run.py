@@ -26,10 +26,10 @@ from experiments.checks.perimeter.agents import Agent, HealthWatcher, Times
 from experiments.checks.perimeter.attacks import ATTACKS
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
-from runtime.http_client import HttpClient, ServerAway
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
 from sluice.commands.arguments import at_least_one, existing_folder, seconds
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
 """The goals: the oldest heartbeat, the slowest /health, the longest wait of a record."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.inventory import BpfThing, bpf_things
 from experiments.kit.machine import SETTLE_S
-from runtime.wait import wait_until
-from topologies.processes import process_ids
+from sluice.dataplane.inventory import BpfThing, bpf_things
+from sluice.runtime.wait import wait_until
+from sluice.topologies.processes import process_ids
 
 MARK = "SLUICE_RUN_MARK"
 KINDS = {"map_id": "map", "prog_id": "prog", "link_id": "link"}

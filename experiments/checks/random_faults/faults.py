@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sluice.runs.stack import Stack
-from topologies import processes
+from sluice.topologies import processes
 
 Undo = Callable[[], None]
 

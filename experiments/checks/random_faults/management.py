@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from runtime.command import run
-from runtime.postgres import PORT, PostgresServer
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.runtime.command import run
+from sluice.runtime.postgres import PORT, PostgresServer
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 _READY = "ready"
 _PREPARE = f"ip link set lo up && tc qdisc add dev lo clsact && echo {_READY} && exec sleep infinity"

@@ -12,7 +12,7 @@ from experiments.checks.random_faults.faults import KINDS, Fault
 from experiments.kit.machine import nothing_left
 from experiments.kit.port_gaps import Gap
 from experiments.kit.verdict import Claim
-from policy.records import FINISHED, FlowRecord
+from sluice.policy.wire.records import FINISHED, FlowRecord
 
 GAP_S = 1.0
 EXCUSED_S = 5.0

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from runtime.http_client import ServerAway
 from sluice.runs.stack import Stack
-from store import desired
+from sluice.runtime.http_client import ServerAway
+from sluice.store import desired
 
 MEAN_S = 12.0
 AGAIN_S = 1.0

@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from controller.openflow import Framer
 from experiments.checks.random_faults.wire import Closed, Conversation, Event
+from sluice.controller.openflow import Framer
 
 TURN_S = 0.02
 """How soon a cut has an effect."""

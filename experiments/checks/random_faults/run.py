@@ -28,14 +28,14 @@ from experiments.kit.live import run_until
 from experiments.kit.machine import Machine, left_over
 from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim
-from policy.fabrics import TESTBED
-from policy.scenario import scheduled_flows
 from sluice.commands.arguments import at_least_one, seconds, seed
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.terminal import console
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 
 def measure(given: Given) -> Outcome:

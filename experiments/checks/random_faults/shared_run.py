@@ -22,13 +22,13 @@ from experiments.checks.random_faults.wire import Event
 from experiments.kit.experiment import Given
 from experiments.kit.live import run_until
 from experiments.kit.port_gaps import PortGaps
-from policy.scenario import scheduled_flows
-from runtime.wait import wait_until
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed, parts
+from sluice.store.lease import NOBODY
 from sluice.terminal import console
-from store import desired, observed, parts
-from store.lease import NOBODY
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 NETWORK = {"topology": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 PAUSES_S = (0.5, 8.0)

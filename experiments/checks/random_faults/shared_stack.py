@@ -14,13 +14,13 @@ from typing import Any
 
 from experiments.checks.random_faults.management import Site
 from experiments.checks.random_faults.relay import Relay
-from policy.graph import Topology
-from policy.scenario import Scenario
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.process_input import controller_argv
 from sluice.runs.services import Process
 from sluice.runs.stack import Stack
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 
 START_S = 60.0
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from experiments.checks.random_faults.outcome import Outcome
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
-from policy.schedule import ScheduledFlow
-from runtime.wait import wait_until
+from sluice.policy.wire.records import ScheduledFlow
 from sluice.runs.stack import Stack
-from store import flows as flow_store
+from sluice.runtime.wait import wait_until
+from sluice.store import flows as flow_store
 
 FLOWS_PER_S = 6.0
 SIZES_KB = (5, 20, 100, 300)

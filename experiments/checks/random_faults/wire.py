@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller.openflow import Frame, MessageType, Role
+from sluice.controller.openflow import Frame, MessageType, Role
 
 BUNDLE_CONTROL, BUNDLE_ADD = ofp.ONF_ET_BUNDLE_CONTROL, ofp.ONF_ET_BUNDLE_ADD_MESSAGE
 COMMIT_REQUEST, COMMIT_REPLY = ofp.ONF_BCT_COMMIT_REQUEST, ofp.ONF_BCT_COMMIT_REPLY

@@ -19,28 +19,27 @@ from typing import Any
 
 import numpy as np
 
-from dataplane import build
-from dataplane.inventory import storages
-from dataplane.loader import load
 from experiments.checks.soak.flows import SCHEMES, SEGMENT_S, document_of
 from experiments.checks.soak.usage import GROWTH, Reading, draw, growing, read_all
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import run_until
 from experiments.kit.machine import Machine, kernel_complaints, left_over, nothing_left
 from experiments.kit.verdict import Claim
-from policy.fabrics import TESTBED
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord
-from policy.scenario import scheduled_flows
-from policy.schedule import ScheduledFlow
-from runtime.http_client import ServerAway
-from runtime.wait import wait_until
 from sluice.commands.arguments import at_least_one, seconds, seed
+from sluice.dataplane import build
+from sluice.dataplane.inventory import storages
+from sluice.dataplane.loader import load
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
+from sluice.runtime.http_client import ServerAway
+from sluice.runtime.wait import wait_until
+from sluice.store import flows as flow_store
 from sluice.terminal import console
-from store import flows as flow_store
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 SCHEME_EVERY_S = 30.0
 LOOK_EVERY_S = 10.0

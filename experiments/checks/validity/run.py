@@ -22,15 +22,15 @@ from typing import Any
 
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim
-from policy.fabrics import TESTBED
-from policy.validity import share_late
-from runtime.process import stop
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.figures.validity import share_late
 from sluice.runs import fit
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import run_on_testbed
 from sluice.runs.validity import SWITCH
+from sluice.runtime.process import stop
 
 RATE_BPS = 2_500_000
 """A rate at which a quiet machine has room to spare."""

@@ -17,8 +17,8 @@ from experiments.kit.experiment import Given, option
 from experiments.kit.flows import Flows, means, percentile, read_flows
 from experiments.kit.points import Planned, axes, one_group
 from experiments.kit.runs import Series
-from policy.schemes import SCHEMES
 from sluice.commands.arguments import folder
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
 from sluice.sweep.points import Point
 

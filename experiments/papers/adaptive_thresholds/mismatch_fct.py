@@ -17,8 +17,8 @@ from experiments.kit.points import Planned, named, one_group
 from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import Results, Run, Runs
 from experiments.kit.verdict import Claim, spread
-from policy.fabrics import TESTBED
-from policy.schemes import SCHEMES
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import SCENARIOS, read_document
 
 _MLFQ = {"queues": 2, "mark_at": "20pkt"}

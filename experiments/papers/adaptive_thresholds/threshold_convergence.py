@@ -19,9 +19,9 @@ from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import Results, Series
 from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, SHORT_BYTES, STARTS
-from policy.fabrics import TESTBED
-from policy.tags import EDGES_BYTES, attained_tag
-from policy.units import format_bytes
+from sluice.policy.fabrics import TESTBED
+from sluice.policy.tags import EDGES_BYTES, attained_tag
+from sluice.policy.units import format_bytes
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
 
 SHIFTED_SHORT_BYTES = 20_000

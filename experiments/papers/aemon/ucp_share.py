@@ -29,7 +29,7 @@ from experiments.kit.runs import Results, Run, Runs
 from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import SMALL, Case, document, endless
 from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER
-from policy.fabrics import TESTBED
+from sluice.policy.fabrics import TESTBED
 
 Pair = tuple[float | None, float | None]
 """Urgencies of the two flows; None means no deadline."""

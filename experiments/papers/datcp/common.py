@@ -24,9 +24,8 @@ from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import Results, Run, Runs
 from experiments.kit.schemes import BOTH_FABRICS
 from experiments.kit.verdict import Claim
-from policy.fabrics import SIMULATOR
-from policy.framing import WIRE_PER_PAYLOAD
-from policy.units import format_bytes
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.units import WIRE_PER_PAYLOAD, format_bytes
 
 PAPER_MBPS = 1000.0
 SAMPLE_MS = 100

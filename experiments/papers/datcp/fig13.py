@@ -35,9 +35,9 @@ from experiments.papers.datcp.common import (
     setup_of,
     sized,
 )
-from policy.fabrics import SIMULATOR
-from policy.schemes import SCHEMES
 from sluice.commands.arguments import at_least_one
+from sluice.policy.fabrics import SIMULATOR
+from sluice.policy.schemes import SCHEMES
 
 FACTORS = {"lax": (0.9, 1.3), "moderate": (0.7, 1.1), "tight": (0.5, 0.9)}
 PAPER_BYTES = (10_000_000, 100_000_000)

@@ -15,8 +15,8 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.main import read_command, run
 from experiments.kit.verdict import Claim, read_verdict
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
-from policy.fabrics import SIMULATOR
 from sluice.commands.arguments import seed
+from sluice.policy.fabrics import SIMULATOR
 
 FIGURES: Mapping[int, Experiment[Any]] = {
     8: fig08.EXPERIMENT,

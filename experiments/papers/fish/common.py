@@ -21,8 +21,8 @@ from experiments.kit.flows import means, percentile, read_flows
 from experiments.kit.paired import Difference
 from experiments.kit.points import axes
 from experiments.kit.runs import Runs
-from policy.records import SIZE_CLASSES
-from policy.schemes import SCHEMES
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.runs.files import read_document
 from sluice.sweep.points import Point
 

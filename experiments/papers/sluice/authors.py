@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from policy.static_thresholds import pias_thresholds as optimum
-from policy.units import size_bytes
+from sluice.policy.thresholds.static import pias_thresholds as optimum
+from sluice.policy.units import size_bytes
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 
 SCRIPTS = {"web-search": "pias-144", "data-mining": "pias-144-data-mining"}
@@ -13,7 +13,7 @@ QUEUES = 8
 
 
 def pias_thresholds(workload: str, load: float) -> tuple[int, ...]:
-    """Thresholds in bytes. `workload`: a name in experiments/workloads."""
+    """Thresholds in bytes. `workload`: a name in sluice/data/workloads."""
     by_load = (
         read_document(SCENARIOS / f"{SCRIPTS[workload]}.toml")["sweep"]["scheme"]["pias"]["0"]
         if workload in SCRIPTS

@@ -16,12 +16,12 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice import fluid
 from experiments.papers.sluice.authors import pias_thresholds
-from policy.online_thresholds import FLOOR_BYTES, best_thresholds
-from policy.port_traffic import EDGES, TYPICAL_BYTES
-from policy.schemes import SCHEMES
-from policy.sizes import Sizes
-from policy.static_thresholds import known_delays, optimal_thresholds
 from sluice.commands.arguments import load_share
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.thresholds.online import FLOOR_BYTES, best_thresholds
+from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES
+from sluice.policy.thresholds.static import known_delays, optimal_thresholds
+from sluice.policy.workload.sizes import Sizes
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ def shortest_remaining(link: Link) -> Floats:
 
 
 def levels(thresholds_bytes: tuple[int, ...]) -> Callable[[Link], Floats]:
-    """Feedback queues: the model of policy/online_thresholds.py, with processor sharing inside a level."""
+    """Feedback queues: the model of policy/thresholds/online.py, with processor sharing inside a level."""
 
     def times(link: Link) -> Floats:
         x = link.flow
@@ -104,7 +104,7 @@ def levels(thresholds_bytes: tuple[int, ...]) -> Callable[[Link], Floats]:
 
 
 def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
-    """The thresholds with the least mean time, by the model of policy/online_thresholds.py."""
+    """The thresholds with the least mean time, by the model of policy/thresholds/online.py."""
     model = known_delays(sizes, load, queues)
 
     def unweighted(sums: Floats) -> Floats:

@@ -31,12 +31,11 @@ from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.authors import pias_thresholds
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, write_table
-from policy.framing import WIRE_PER_PAYLOAD
-from policy.schemes.sluice import SLUICE
-from policy.static_thresholds import optimal_thresholds
-from policy.units import size_bytes
+from sluice.policy.schemes.sluice import SLUICE
+from sluice.policy.thresholds.static import optimal_thresholds
+from sluice.policy.units import WIRE_PER_PAYLOAD, size_bytes
 from sluice.runs.files import load_cdf, read_document, scenario_with
-from topologies import build_fabric
+from sluice.topologies import build_fabric
 
 SCENARIO = Path(__file__).with_name("conditions.toml")
 SIZES = "web-search"

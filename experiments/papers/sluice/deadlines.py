@@ -25,7 +25,7 @@ from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.fct import ALL, GROUPS, MISSES, SLOWDOWN, SMALL, document_of
-from runtime import plugins
+from sluice.runtime import plugins
 
 URGENT_AFTER = ("0B", "100KB", "1MB", "3MB", "10MB")
 """Values of the setting. The last one is the default of the scheme."""

@@ -21,7 +21,7 @@ from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.authors import pias_thresholds
-from policy.schemes import SCHEMES
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
 
 SCENARIO = Path(__file__).with_name("fabric.toml")

@@ -27,14 +27,14 @@ from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice.authors import pias_thresholds
-from policy.arrivals import arrival_rate_per_s
-from policy.desired import Policy
-from policy.scenario import scenario_from_document
-from policy.static_thresholds import optimal_thresholds
-from policy.workload import Workload
 from sluice.commands.arguments import seconds
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.static import optimal_thresholds
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.random_flows import arrival_rate_per_s
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf, read_document
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 SCENARIO = Path(__file__).with_name("shift.toml")
 PHASES = ("web-search", "data-mining", "cache-follower", "web-search")

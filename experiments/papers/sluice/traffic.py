@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.framing import WIRE_PER_PAYLOAD
-from policy.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.policy.units import WIRE_PER_PAYLOAD
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 
 ANSWER_BYTES = 20_000
 """Size of each answer to a request. 64 of them have two thirds of a port's buffer of 1.95 MB."""

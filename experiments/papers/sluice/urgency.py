@@ -9,9 +9,9 @@ scheme has the own cut, and chooses among the queues between the first and the l
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policy import controls, tags
-from policy.queue_rules import QueueMap, QueueRule, merged_map, urgency_levels
-from policy.schemes.sluice import SLUICE
+from sluice.policy import controls, tags
+from sluice.policy.schemes.queues import QueueMap, QueueRule, merged_map, urgency_levels
+from sluice.policy.schemes.sluice import SLUICE
 
 
 def by_levels(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:

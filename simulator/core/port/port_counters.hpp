@@ -23,7 +23,7 @@ struct alignas(32) TagCount {
 using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
 
 // Packets with a FIN by attained-service bucket, for each group of ports through which they
-// entered the switch (policy/ingress_groups.py). As many groups as have ended flows so far.
+// entered the switch (policy/network/graph.py). As many groups as have ended flows so far.
 using EndCounters = std::vector<std::array<std::uint64_t, SL_ATTAINED_BUCKETS>>;
 
 // Counters of one queue: what a port agent reports.

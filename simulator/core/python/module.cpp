@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module `simulator._fabric`.
+// The Python module `sluice.simulator._fabric`.
 #include <nanobind/nanobind.h>
 
 #include "python/bindings.hpp"

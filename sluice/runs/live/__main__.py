@@ -18,15 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from controller.leadership import NAME
-from controller.recorder import Recorder
-from runtime import plugins
-from runtime.notify import Notifier
-from runtime.signals import on_end
+from sluice.controller.leadership import NAME
+from sluice.controller.recorder import Recorder
 from sluice.runs.files import scenario_with
-from store import lease
-from store.engine import open_store
-from topologies import build_topology
+from sluice.runtime import plugins
+from sluice.runtime.notify import Notifier
+from sluice.runtime.signals import on_end
+from sluice.store import lease
+from sluice.store.engine import open_store
+from sluice.topologies import build_topology
 
 IDLE_S = 0.01
 """Between two steps of a network that is on time."""
@@ -65,7 +65,7 @@ def run(
     hold_s: float | None = None,
 ) -> None:
     """Run the network until `received`, to which signal handlers add, has SIGTERM."""
-    from simulator import build
+    from sluice.simulator import build
 
     build.build()
     from sluice.runs.live.network import Instant, LiveNetwork

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from policy.agents import (
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import (
     Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
     QueueCounters,
+    RunningFlow,
     SimulatorHeartbeat,
     WatchStatus,
 )
-from policy.graph import Topology
-from policy.host_state import RunningFlow
-from policy.workload import FlowBatch
-from simulator.live import Counters
-from simulator.taps import OUTCOMES
+from sluice.policy.workload.flows import FlowBatch
 from sluice.runs.live.controller import InForce
+from sluice.simulator.live import Counters
+from sluice.simulator.taps import OUTCOMES
 
 NO_PROGRAMS = "simulated hosts run no programs"
 

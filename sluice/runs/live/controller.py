@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's part of a simulated network: `controller.state` decides, and the fabric carries it out at once.
+"""The controller's part of a simulated network: `sluice.controller.state` decides, and the fabric carries it out at once.
 
 The states take the time of the simulation, because the traffic that they adapt to passes in it. Rows carry the
 time of the wall clock, as those of a real controller.
@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controller.counts import PortCounts, QueueCounts
-from controller.operations import Change, Operation, PollCarried, PollCompleted, ReadRules
-from controller.reporting import Reporter
-from controller.rules import SwitchRules
-from controller.state import Desired, SwitchState
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.queue_map import queue_map
-from policy.units import PS_PER_NS
-from simulator.live import Counters, LiveFabric
+from sluice.controller.counts import PortCounts, QueueCounts
+from sluice.controller.operations import Change, Operation, PollCarried, PollCompleted, ReadRules
+from sluice.controller.reporting import Reporter
+from sluice.controller.rules import SwitchRules
+from sluice.controller.state import Desired, SwitchState
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.units import PS_PER_NS
+from sluice.simulator.live import Counters, LiveFabric
 
 log = logging.getLogger(__name__)
 

@@ -17,26 +17,25 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Engine
 
-from controller.recorder import Recorder
-from controller.reporting import Reporter
-from controller.state import Desired
-from policy.agents import Heartbeat
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.host_state import RunningFlow
-from policy.records import FlowRecord
-from policy.scenario import Scenario
-from policy.units import PS_PER_MS, PS_PER_S
-from simulator.live import LiveFabric
-from simulator.source import FlowSource
+from sluice.controller.recorder import Recorder
+from sluice.controller.reporting import Reporter
+from sluice.controller.state import Desired
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import PS_PER_MS, PS_PER_S
+from sluice.policy.wire.agents import Heartbeat, RunningFlow
+from sluice.policy.wire.records import FlowRecord
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
 from sluice.runs.live.agents import HostCounts, host_heartbeats, port_heartbeat, simulator_heartbeat
 from sluice.runs.live.controller import SimulatedController
 from sluice.runs.live.pace import Pace
 from sluice.runs.live.running import running_flows
 from sluice.runs.simulated_flows import Texts, flow_rows, records
-from store.flows import add_flows
-from store.observed import put_agents
+from sluice.simulator.live import LiveFabric
+from sluice.simulator.source import FlowSource
+from sluice.store.flows import add_flows
+from sluice.store.observed import put_agents
 
 STEP_PS = 20 * PS_PER_MS
 """The simulation stops at least this often, so that the policy's loop runs on time."""

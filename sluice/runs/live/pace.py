@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from policy.units import PS_PER_S
+from sluice.policy.units import PS_PER_S
 
 MAX_LAG_S = 0.1
 """A network that is late by less than this catches up, for example after another process had the CPU."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hostagent.running import MOST_SHOWN
-from policy.graph import Topology
-from policy.host_state import RunningFlow
-from policy.units import US_PER_S
+from sluice.hostagent.running import MOST_SHOWN
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.agents import RunningFlow
 from sluice.runs.simulated_flows import Texts
 
 

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from policy.agents import SimulatorHeartbeat
-from policy.fabrics import SIMULATOR, check_fabric
-from policy.graph import Topology
-from policy.records import SCHEDULED
-from policy.scenario import Scenario
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.policy.fabrics import SIMULATOR, check_fabric
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import SimulatorHeartbeat
+from sluice.policy.wire.records import SCHEDULED
+from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.process_input import WebSettings, network_argv
 from sluice.runs.services import Process
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
-from store import flows as flow_store
-from store import observed
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
+from sluice.store import flows as flow_store
+from sluice.store import observed
 
 NETWORK = "network"
 

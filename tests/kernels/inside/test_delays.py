@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import topologies
+from sluice import topologies
+from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
-from topologies.testbed import Testbed
 
 LINK_MS, HOST_MS = 20, 5
 ROUND_TRIP_MS = 4 * LINK_MS + 4 * HOST_MS

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from policy import tags
-from policy.desired import Policy
-from policy.queue_map import queue_map
-from runtime.wait import wait_until
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.runtime.wait import wait_until
 from tests.deploy.racks import ADDRESSES, BRIDGES, ROOT, Racks
 
 HOSTS = ("web2", "db1", "plain", "outside")
@@ -87,7 +86,16 @@ def test_canary__each_queue_gets_exactly_the_packets_of_its_tags(racks: Racks, d
     queue_of = queue_map(policy, policy.thresholds)
     before = queue_packets(racks)
     argv = ["send", ADDRESSES["db1"], "--tags", *map(str, every), "--count", str(PER_TAG * len(every))]
-    argv = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "topologies.probe", *argv, "--bytes", "200"]
+    argv = [
+        "env",
+        f"PYTHONPATH={ROOT}",
+        sys.executable,
+        "-m",
+        "sluice.topologies.probe",
+        *argv,
+        "--bytes",
+        "200",
+    ]
     racks.inside("web1", argv)
     after = queue_packets(racks)
     counted = [after[queue] - before[queue] for queue in range(QUEUES)]

@@ -10,16 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-import topologies
-from policy import tags
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.queue_map import queue_map
-from runtime.wait import patient, wait_until
+from sluice import topologies
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, PortBehaviour, queue_map
+from sluice.runtime.wait import patient, wait_until
+from sluice.topologies import measure
+from sluice.topologies.measure import Sender
+from sluice.topologies.testbed import Testbed
 from tests.net.controlled import Controlled
-from topologies import measure
-from topologies.measure import Sender
-from topologies.testbed import Testbed
 
 RATE_BPS = 1_000_000
 FRAME_BYTES = 1442

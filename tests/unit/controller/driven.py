@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from controller.changes import Changes, Remap
-from controller.counts import FlowCounts, Ints, PortCounts
-from controller.operations import (
+from sluice.controller.changes import Changes, Remap
+from sluice.controller.counts import FlowCounts, Ints, PortCounts
+from sluice.controller.operations import (
     Change,
     Operation,
     PollCarried,
@@ -20,15 +20,13 @@ from controller.operations import (
     PollLearned,
     ReadRules,
 )
-from controller.pipeline import switch_rules
-from controller.port_settings import ThresholdsInForce
-from controller.state import MS, Desired, SwitchState
-from controller.tables import Table
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
-from policy.queue_map import queue_map
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.state import MS, Desired, SwitchState
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
+from sluice.policy.schema.desired import Policy, queue_map
 from tests.fakes.switch import FakeSwitch
 
 KB = 1_000

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from runtime.postgres import PostgresServer
-from runtime.wait import wait_until
-from store import lease, observed, parts
-from store.parts import NETWORK, Part
+from sluice.runtime.postgres import PostgresServer
+from sluice.runtime.wait import wait_until
+from sluice.store import lease, observed, parts
+from sluice.store.parts import NETWORK, Part
 from tests.fakes.remembering import RememberingSwitch
 from tests.unit.controller.networks import leaf_spine
 from tests.unit.controller.processes import Process, Starter

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
-from controller.leadership import NAME
-from store import lease
+from sluice.controller.leadership import NAME
+from sluice.store import lease
 
 
 def take_lease(engine: Engine, holder: str = "this one") -> int:

@@ -17,12 +17,12 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from controller.app import Controller
-from controller.connection import Connection
-from controller.events import Event, EventAnswer, EventDesired, EventLease, EventNetwork
-from controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
-from controller.membership import Membership
-from controller.openflow import (
+from sluice.controller.app import Controller
+from sluice.controller.connection import Connection
+from sluice.controller.events import Event, EventAnswer, EventDesired, EventLease, EventNetwork
+from sluice.controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
+from sluice.controller.membership import Membership
+from sluice.controller.openflow import (
     Answer,
     BarrierReply,
     BundleReply,
@@ -34,11 +34,11 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.operations import Change
-from controller.tenures import Tenure
-from policy.desired import Policy
-from store import desired, lease, parts
-from store.observed import put_switch
+from sluice.controller.operations import Change
+from sluice.controller.tenures import Tenure
+from sluice.policy.schema.desired import Policy
+from sluice.store import desired, lease, parts
+from sluice.store.observed import put_switch
 from tests.fakes.openflow import Xids, frames
 
 DPID = 1

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from controller.openflow import Frame, MessageType, StatsType
-from controller.tables import Table
-from policy.desired import Policy
-from policy.graph import Topology
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from store import desired, observed
-from store.engine import open_store
+from sluice.controller.openflow import Frame, MessageType, StatsType
+from sluice.controller.tables import Table
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
 from tests.fakes.openflow import BUNDLE_ADD
 from tests.fakes.peer import Peer, leaves_requests_alone
 from tests.unit.controller.networks import single

@@ -6,9 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from controller.counts import QueueCounts
-from controller.metrics import SwitchMetrics
-from controller.openflow import (
+from sluice.controller.counts import QueueCounts
+from sluice.controller.metrics import SwitchMetrics
+from sluice.controller.openflow import (
     Answer,
     BarrierReply,
     BundleReply,
@@ -18,11 +18,11 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.policing import Verdict
-from controller.port_settings import ThresholdsInForce
-from controller.session import Session
-from controller.state import Desired, SwitchState
-from policy.desired import Policy
+from sluice.controller.policing import Verdict
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.session import Session
+from sluice.controller.state import Desired, SwitchState
+from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import Xids, frames
 from tests.unit.controller.networks import single
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.changes import diff, remap, treatment_changes
-from controller.conduct import METER_SPACE, Treated, conduct_rules
-from controller.pipeline import map_rule, switch_rules
-from controller.rules import FlowRule, Foreign, GroupKind, GroupRule, MeterRule, SwitchRules
-from controller.tables import Table
-from policy import tags
-from policy.graph import Topology
-from policy.queue_map import QueueMap
-from policy.queue_rules import mlfq_map
-from policy.sanctions import Treatment
+from sluice.controller.changes import diff, remap, treatment_changes
+from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
+from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.rules import FlowRule, Foreign, GroupKind, GroupRule, MeterRule, SwitchRules
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import Topology
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import QueueMap
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.networks import leaf_spine, single
 

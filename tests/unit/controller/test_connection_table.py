@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.connection_table import PROBE_S, Admitted, ConnectionTable, Lost, Refused
+from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Lost, Refused
 
 
 class Switch:

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from runtime.wait import wait_until
-from store import desired, networks
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, networks
 from tests.unit.controller.fleet import DPIDS, TOPOLOGY, Fleet, fleet, store_url
 
 __all__ = ["fleet", "store_url"]

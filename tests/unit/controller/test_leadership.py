@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
-from controller.leadership import (
+from sluice.controller.leadership import (
     FRESH_NS,
     LEASE_S,
     NAME,
@@ -19,10 +19,10 @@ from controller.leadership import (
     Leadership,
     LeaseStatus,
 )
-from runtime.wait import wait_until
-from store import lease
-from store.lease import Lease
-from store.schema import leases
+from sluice.runtime.wait import wait_until
+from sluice.store import lease
+from sluice.store.lease import Lease
+from sluice.store.schema import leases
 
 
 @pytest.fixture

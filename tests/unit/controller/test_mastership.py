@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from controller import session
-from store import desired
-from store.engine import engine_of, open_store
+from sluice.controller import session
+from sluice.store import desired
+from sluice.store.engine import engine_of, open_store
 from tests.unit.controller.mastership import Candidate, SharingCandidate, World, policy
 from tests.unit.controller.networks import single
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from controller.leadership import FRESH_NS, LEASE_S, LOOK_S, RECONNECT_S, RETAKE_S, Candidacy
-from controller.membership import Membership, fair_parts
-from store import lease, parts
-from store.parts import LEASE, NETWORK
+from sluice.controller.leadership import FRESH_NS, LEASE_S, LOOK_S, RECONNECT_S, RETAKE_S, Candidacy
+from sluice.controller.membership import Membership, fair_parts
+from sluice.store import lease, parts
+from sluice.store.parts import LEASE, NETWORK
 
 SWITCHES = frozenset(range(1, 8))
 ALL = SWITCHES | {NETWORK}

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cookies import cookie
-from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.openflow import StatsType
-from controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
-from controller.rules import MatchValue
-from controller.state import MS, Desired
-from controller.tables import Table
-from policy.desired import Policy
-from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
+from sluice.controller.cookies import cookie
+from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
+from sluice.controller.openflow import StatsType
+from sluice.controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
+from sluice.controller.rules import MatchValue
+from sluice.controller.state import MS, Desired
+from sluice.controller.tables import Table
+from sluice.policy.schema.desired import Policy
+from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.fakes.openflow import flow_entry, learned_entry
 from tests.unit.controller.networks import single
 from tests.unit.controller.sessions import PlayedSession

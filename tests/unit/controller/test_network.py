@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.network import (
+from sluice.controller.network import (
     ANNOUNCE_NS,
     DUPLICATE_NS,
     LINK_LIFETIME_NS,
@@ -20,10 +20,9 @@ from controller.network import (
     News,
     S,
 )
-from controller.openflow import PortDescription, PortReason, PortStatus
-from policy.graph import Topology
-from policy.network import Network, read_network
-from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort
+from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
+from sluice.policy.network.graph import Topology
 from tests.unit.controller.networks import single
 from tests.unit.controller.openflow.test_lldp import arrived, frame_in
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from controller.leadership import Share
-from controller.openflow import RoleReply
-from controller.own_part import END_NS, REPEAT_NS, OwnPart
-from controller.recorder import Recorder
-from controller.session import Session
-from runtime.wait import wait_until
-from store import lease, observed, parts
-from store.engine import open_store
-from store.parts import LEASE
+from sluice.controller.leadership import Share
+from sluice.controller.openflow import RoleReply
+from sluice.controller.own_part import END_NS, REPEAT_NS, OwnPart
+from sluice.controller.recorder import Recorder
+from sluice.controller.session import Session
+from sluice.runtime.wait import wait_until
+from sluice.store import lease, observed, parts
+from sluice.store.engine import open_store
+from sluice.store.parts import LEASE
 from tests.unit.controller.driven import policy
 from tests.unit.controller.sessions import MASTER, PlayedSession
 

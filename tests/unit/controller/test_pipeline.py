@@ -5,20 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from controller import cookies
-from controller.conduct import Treated
-from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
-from controller.pipeline import switch_rules
-from controller.rules import LearnHost, Source, SwitchRules
-from controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
-from policy import tags
-from policy.graph import Port, Topology, Unknown
-from policy.ingress_groups import TRUNKS
-from policy.network import MAX_TABLE
-from policy.queue_map import QueueMap
-from policy.queue_rules import mlfq_map
-from policy.sanctions import Treatment
-from policy.sightings import OWN_PORT
+from sluice.controller import cookies
+from sluice.controller.conduct import Treated
+from sluice.controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.rules import LearnHost, Source, SwitchRules
+from sluice.controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
+from sluice.policy import tags
+from sluice.policy.network.description import MAX_TABLE, OWN_PORT
+from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schema.desired import QueueMap
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.unit.controller.networks import leaf_spine, single
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.counts import FlowCounts, Ints
-from controller.policing import (
+from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.policing import (
     AGENTS_FOLLOW_NS,
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
@@ -24,12 +24,12 @@ from controller.policing import (
     Restored,
     Verdict,
 )
-from dataplane import laws_cffi
-from policy import tags
-from policy.desired import Policy
-from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.graph import Port
-from policy.sanctions import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
+from sluice.dataplane import laws_cffi
+from sluice.policy import tags
+from sluice.policy.network.graph import Port
+from sluice.policy.policing.limits import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
+from sluice.policy.schema.desired import Policy
+from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 
 MS, S = 1_000_000, 1_000_000_000
 PIAS = Policy.from_document({"scheme": "pias"})

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.port_settings import PortSettings, ThresholdsInForce
-from policy import tags
-from policy.desired import Policy
-from policy.queue_map import queue_map
+from sluice.controller.port_settings import PortSettings, ThresholdsInForce
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, queue_map
 from tests.unit.controller.networks import single
 
 POLICY = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]})

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.openflow import MessageType, message
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
-from store import desired, observed
+from sluice.controller.openflow import MessageType, message
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
 from tests.fakes.peer import Peer
 from tests.unit.controller.networks import single
 from tests.unit.controller.processes import (
@@ -67,8 +67,8 @@ def test_it_stops_with_switches_and_idlers_connected(controller: Process, number
 
 SLOW = """
 import pathlib, sys, time
-from controller.app import Controller
-from controller.service import SERVICE
+from sluice.controller.app import Controller
+from sluice.controller.service import SERVICE
 take, pause = Controller._take_answer, pathlib.Path(sys.argv.pop(1))
 def slow(*arguments):
     time.sleep(float(pause.read_text()))
@@ -143,7 +143,7 @@ STEPPING = """
 import pathlib, sys, time
 real, steps = time.time, pathlib.Path(sys.argv.pop(1))
 time.time = lambda: real() + float(steps.read_text())
-from controller.service import SERVICE
+from sluice.controller.service import SERVICE
 sys.exit(SERVICE.main(sys.argv[1:]))
 """
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.openflow import Frame, MessageType, message
-from runtime.wait import wait_until
+from sluice.controller.openflow import Frame, MessageType, message
+from sluice.runtime.wait import wait_until
 from tests.fakes.openflow import BUNDLE_CONTROL, flow_entry
 from tests.fakes.peer import Peer, multipart_reply
 from tests.unit.controller.processes import (

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.cookies import cookie
-from controller.openflow import Frame, MessageType, message
-from controller.tables import Table
-from policy import tags
-from runtime.wait import wait_until
-from store import observed
+from sluice.controller.cookies import cookie
+from sluice.controller.openflow import Frame, MessageType, message
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.runtime.wait import wait_until
+from sluice.store import observed
 from tests.fakes.openflow import flow_entry
 from tests.fakes.peer import multipart_reply
 from tests.unit.controller.networks import leaf_spine

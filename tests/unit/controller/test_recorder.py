@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from controller.leadership import NAME
-from controller.recorder import Recorder
-from controller.state import Desired
-from policy.desired import Policy
-from policy.urgency import UrgencyReport
-from runtime.wait import wait_until
-from store import desired, observed
-from store.engine import open_store
-from store.schema import leases
+from sluice.controller.leadership import NAME
+from sluice.controller.recorder import Recorder
+from sluice.controller.state import Desired
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
+from sluice.store.schema import leases
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.controller.leases import take_lease
 from tests.unit.controller.networks import single

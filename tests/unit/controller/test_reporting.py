@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from controller.counts import QueueCounts
-from controller.policing import Restored, UrgencyBudgeted
-from controller.recorder import Recorder
-from controller.reporting import REPEAT_S, Reporter
-from controller.state import Desired, SwitchState
-from policy.sanctions import Demoted
-from store import observed
-from store.engine import open_store
-from store.sanctions import all_sanctions
+from sluice.controller.counts import QueueCounts
+from sluice.controller.policing import Restored, UrgencyBudgeted
+from sluice.controller.recorder import Recorder
+from sluice.controller.reporting import REPEAT_S, Reporter
+from sluice.controller.state import Desired, SwitchState
+from sluice.policy.policing.limits import Demoted
+from sluice.store import observed
+from sluice.store.engine import open_store
+from sluice.store.sanctions import all_sanctions
 from tests.unit.controller.driven import policy
 from tests.unit.controller.leases import take_lease
 from tests.unit.controller.networks import single

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from controller.rollout import LATE_S, Rollout
-from policy.desired import Policy
-from store import desired, observed
-from store.engine import open_store
+from sluice.controller.rollout import LATE_S, Rollout
+from sluice.policy.schema.desired import Policy
+from sluice.store import desired, observed
+from sluice.store.engine import open_store
 from tests.unit.controller.networks import leaf_spine
 
 TOPOLOGY = leaf_spine()

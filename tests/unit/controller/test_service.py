@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.service import check_store
-from policy.errors import EnvironmentLacking
-from store.engine import open_store
-from store.schema import SCHEMA_VERSION, schema_versions
+from sluice.controller.service import check_store
+from sluice.policy.errors import EnvironmentLacking
+from sluice.store.engine import open_store
+from sluice.store.schema import SCHEMA_VERSION, schema_versions
 
 
 def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts(tmp_path: Path) -> None:

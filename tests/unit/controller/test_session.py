@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cookies import cookie
-from controller.openflow import (
+from sluice.controller.cookies import cookie
+from sluice.controller.openflow import (
     BarrierReply,
     BundleReply,
     ErrorReply,
@@ -14,12 +14,12 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.policing import _Proof
-from controller.session import OPERATION_LIMIT_NS, Session
-from controller.state import MS, RETRY_NS
-from controller.tables import Table
-from policy.desired import Policy
-from policy.tag_limits import Breach
+from sluice.controller.policing import _Proof
+from sluice.controller.session import OPERATION_LIMIT_NS, Session
+from sluice.controller.state import MS, RETRY_NS
+from sluice.controller.tables import Table
+from sluice.policy.policing.limits import Breach
+from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import flow_entry
 from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 

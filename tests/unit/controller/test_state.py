@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.changes import Remap
-from controller.operations import Change, ReadRules
-from controller.rules import Output, PushVlan, SwitchRules
-from controller.state import RETRY_NS, Desired
-from controller.tables import Table
-from policy import tags
-from policy.desired import Policy
-from policy.graph import Host
-from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from sluice.controller.changes import Remap
+from sluice.controller.operations import Change, ReadRules
+from sluice.controller.rules import Output, PushVlan, SwitchRules
+from sluice.controller.state import RETRY_NS, Desired
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
+from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
 from tests.unit.controller.networks import single

@@ -9,10 +9,10 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from controller.operations import Operation, PollCarried, PollCompleted, PollQueues
-from controller.rules import SwitchRules
-from controller.state import MS, QUEUE_POLL_NS, Desired, SwitchState
-from policy import tags
+from sluice.controller.operations import Operation, PollCarried, PollCompleted, PollQueues
+from sluice.controller.rules import SwitchRules
+from sluice.controller.state import MS, QUEUE_POLL_NS, Desired, SwitchState
+from sluice.policy import tags
 from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts
 from tests.unit.controller.networks import single
 from tests.unit.policy.port_counters import counted

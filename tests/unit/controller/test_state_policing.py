@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from controller.counts import FlowCounts
-from controller.operations import PollIngress, PollLearned
-from controller.policing import Restored, UrgencyBudgeted
-from controller.state import MS, Desired
-from controller.urgency import ALL_URGENT, urgency_by_port
-from policy import tags
-from policy.desired import Policy
-from policy.sanctions import Demoted
-from policy.urgency import Explained, UrgencyReport
+from sluice.controller.counts import FlowCounts
+from sluice.controller.operations import PollIngress, PollLearned
+from sluice.controller.policing import Restored, UrgencyBudgeted
+from sluice.controller.state import MS, Desired
+from sluice.controller.urgency import ALL_URGENT, urgency_by_port
+from sluice.policy import tags
+from sluice.policy.policing.belief import Explained, UrgencyReport
+from sluice.policy.policing.limits import Demoted
+from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, Packet
 from tests.unit.controller.driven import DrivenSwitch, policy
 from tests.unit.controller.networks import leaf_spine, single

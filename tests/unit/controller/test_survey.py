@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
-from controller.connection import Connection
-from controller.connection_table import ConnectionTable
-from controller.network import Description
-from controller.openflow import PortDescription, PortReason, PortStatus
-from controller.reporting import Reporter
-from controller.survey import Survey
-from policy.sightings import SeenPort
+from sluice.controller.connection import Connection
+from sluice.controller.connection_table import ConnectionTable
+from sluice.controller.network import Description
+from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.controller.reporting import Reporter
+from sluice.controller.survey import Survey
+from sluice.policy.network.description import SeenPort
 
 DPID = 0xF1
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from controller import tls
-from controller.openflow import MessageType, message
-from policy.errors import FieldError
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.controller import tls
+from sluice.controller.openflow import MessageType, message
+from sluice.policy.errors import FieldError
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 from tests.fakes.certificates import Authority, Pair
 from tests.fakes.peer import Peer
 from tests.unit.controller.processes import Process, controller_process

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from dataplane import laws_cffi
+from sluice.dataplane import laws_cffi
 
 
 @pytest.fixture(scope="session")

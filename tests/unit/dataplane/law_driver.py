@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from dataplane import laws_cffi
+from sluice.dataplane import laws_cffi
 
 _ROUNDS = 20_000
 _SEED = 0x5EED

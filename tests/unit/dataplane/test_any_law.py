@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from dataplane import build
-from runtime.command import run
+from sluice.dataplane import build
+from sluice.runtime.command import run
 from tests.unit.dataplane import law_driver
 
 pytestmark = pytest.mark.slow

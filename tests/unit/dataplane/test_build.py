@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build
-from policy import controls
-from policy.errors import EnvironmentLacking
+from sluice.dataplane import build
+from sluice.policy import controls
+from sluice.policy.errors import EnvironmentLacking
 
 
 @pytest.fixture

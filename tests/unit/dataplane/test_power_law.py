@@ -11,7 +11,7 @@ from types import ModuleType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane import build
+from sluice.dataplane import build
 from tests.unit.dataplane.wide import alphas, u32, unsigned
 
 ONE_Q20 = 2**20

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import tags
+from sluice.policy import tags
 from tests.unit.dataplane.wide import u32, u64
 
 GAP_NS = 10_000_000

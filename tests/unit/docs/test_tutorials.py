@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.schemes import Scheme
-from policy.sizes import parse_cdf
-from simulator.build import build
+from sluice.policy.schemes import Scheme
+from sluice.policy.workload.sizes import parse_cdf
+from sluice.simulator.build import build
 from tests.kit.pages import DOCS, ROOT, Block, of_order, outputs, save_files
 
 pytestmark = pytest.mark.slow

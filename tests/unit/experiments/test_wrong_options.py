@@ -12,7 +12,7 @@ from experiments.__main__ import EXPERIMENTS, load, main
 from experiments.kit.experiment import Experiment
 from experiments.kit.main import parser, read_command
 from experiments.kit.verdict import read_verdict
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 
 VALUES = ("", " ", "x", "-1", "nan", "-inf", "1e400", "0x10", "TEXT", "TEXT/x")
 OF_A_SCENARIO = ("--sizes", "--gaps", "--urgent-after")

@@ -13,13 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hostagent.schedule import write_start
-from policy.agents import AgentSettings, HostSettings
-from policy.entries import write
-from policy.records import FlowRecord
-from policy.schedule import ScheduledFlow
-from policy.tags import DEFAULT_IDLE_GAP_NS
-from runtime.wait import wait_until
+from sluice.hostagent.schedule import write_start
+from sluice.policy.schema.entries import write
+from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
+from sluice.policy.wire.agents import AgentSettings, HostSettings
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
+from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 

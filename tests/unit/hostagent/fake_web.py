@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from policy.agents import NO_SETTINGS
-from policy.entries import write
-from policy.errors import FieldError
-from policy.records import FlowRecord
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import NO_SETTINGS
+from sluice.policy.wire.records import FlowRecord
 
 
 class FakeWeb:

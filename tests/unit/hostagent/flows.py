@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from hostagent.records import unfinished
-from policy.records import FlowRecord
-from policy.schedule import Schedule, ScheduledFlow
+from sluice.hostagent.records import unfinished
+from sluice.policy.wire.records import FlowRecord, Schedule, ScheduledFlow
 
 
 def flow(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from runtime import command
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.runtime import command
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 HOSTS = ("h1", "h2")
 ADDRESSES = {"h1": "10.9.0.1", "h2": "10.9.0.2"}

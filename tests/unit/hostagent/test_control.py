@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import congestion
-from dataplane.host import ControlSettings
-from hostagent import control
-from hostagent.control import HostControl
-from policy.controls import fallback_of
-from policy.errors import EnvironmentLacking
+from sluice.dataplane import congestion
+from sluice.dataplane.host import ControlSettings
+from sluice.hostagent import control
+from sluice.hostagent.control import HostControl
+from sluice.policy.controls import fallback_of
+from sluice.policy.errors import EnvironmentLacking
 
 
 @pytest.fixture

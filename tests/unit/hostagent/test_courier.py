@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.courier import Courier
-from hostagent.spool import Spool
-from runtime.http_client import HttpClient, ServerAway
+from sluice.hostagent.courier import Courier
+from sluice.hostagent.spool import Spool
+from sluice.runtime.http_client import HttpClient, ServerAway
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
 

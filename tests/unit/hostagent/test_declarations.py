@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hostagent import declarations, tcp
-from hostagent.records import QUENCHED
-from hostagent.sockets import FlowState, NoAgent, Phase, options
-from policy.records import BACKGROUND, FINISHED, UNFINISHED
+from sluice.hostagent import declarations, tcp
+from sluice.hostagent.records import QUENCHED
+from sluice.hostagent.sockets import FlowState, NoAgent, Phase, options
+from sluice.policy.wire.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 

@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from hostagent.receiver import Receiver
-from hostagent.records import RUN_ENDED
-from hostagent.sampler import FILE, Sampler
-from policy.framing import MSS_BYTES
-from policy.metrics import summarise
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED
-from policy.schedule import ScheduledFlow
-from policy.units import NS_PER_MS
+from sluice.hostagent.receiver import Receiver
+from sluice.hostagent.records import RUN_ENDED
+from sluice.hostagent.sampler import FILE, Sampler
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.units import MSS_BYTES, NS_PER_MS
+from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, ScheduledFlow
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hostagent.sockets import flow, options
+from sluice.hostagent.sockets import flow, options
 from tests.kit import go
 
 pytestmark = pytest.mark.go

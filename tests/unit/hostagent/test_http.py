@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.sockets import http, options
-from hostagent.sockets.flow import pack_flow, unpack_flow
-from hostagent.sockets.http import UNKNOWN, MessageSizes, start_server
+from sluice.hostagent.sockets import http, options
+from sluice.hostagent.sockets.flow import pack_flow, unpack_flow
+from sluice.hostagent.sockets.http import UNKNOWN, MessageSizes, start_server
 
 
 def response(body: int, *more: str, status: str = "200 OK") -> bytes:

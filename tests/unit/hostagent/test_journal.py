@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.journal import Journal, JournalContents, resume
-from hostagent.records import AGENT_DOWN, RESTARTED
+from sluice.hostagent.journal import Journal, JournalContents, resume
+from sluice.hostagent.records import AGENT_DOWN, RESTARTED
 from tests.unit.hostagent.flows import flow, record, schedule
 
 RUN = schedule(*(flow(i, start_s=float(i)) for i in range(10)))

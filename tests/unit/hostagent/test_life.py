@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hostagent.agent import Agent
-from hostagent.loop import Loop
-from runtime.notify import Notifier
+from sluice.hostagent.agent import Agent
+from sluice.hostagent.loop import Loop
+from sluice.runtime.notify import Notifier
 
 
 class Recorded(Notifier):

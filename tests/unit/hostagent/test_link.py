@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataplane.link_queues import FQ, HTB, KINDS, PRIO, QUEUES, Qdisc, qdisc_at
-from hostagent.link import HostLink
-from hostagent.tagger import HostTagger
-from policy.agents import LINK_QUEUES
+from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, QUEUES, Qdisc, qdisc_at
+from sluice.hostagent.link import HostLink
+from sluice.hostagent.tagger import HostTagger
+from sluice.policy.wire.agents import LINK_QUEUES
 
 OURS, ROOT = 0x5C1C0000, 0xFFFFFFFF
 

@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 
 from experiments.checks.soak.usage import read_process
-from hostagent.link_meter import LinkMeter, with_rates
-from policy.host_state import LinkCounters
+from sluice.hostagent.link_meter import LinkMeter, with_rates
+from sluice.policy.wire.agents import LinkCounters
 from tests.unit.hostagent.namespaces import Cable
 
 FIRST = LinkCounters(at=10.0, sent_bytes=1_000, received_bytes=0, dropped=0, waiting_bytes=0)
@@ -64,9 +64,9 @@ def test_meter__a_missing_interface_has_no_counters() -> None:
 READ_QUEUES = """
 import socket
 import sys
-from hostagent.link import HostLink
-from hostagent.link_meter import LinkMeter
-from runtime.command import run
+from sluice.hostagent.link import HostLink
+from sluice.hostagent.link_meter import LinkMeter
+from sluice.runtime.command import run
 
 link = HostLink("h1-eth0", "root")
 link.begin()

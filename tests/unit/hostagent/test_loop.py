@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from hostagent.loop import READ, Loop
+from sluice.hostagent.loop import READ, Loop
 
 
 @pytest.fixture

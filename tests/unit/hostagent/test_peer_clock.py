@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from hostagent.peer_clock import DRIFT, Difference, PeerClock, PeerClocks
-from hostagent.wire import Notice, machine_number
-from runtime.identity import boot
+from sluice.hostagent.peer_clock import DRIFT, Difference, PeerClock, PeerClocks
+from sluice.hostagent.wire import Notice, machine_number
+from sluice.runtime.identity import boot
 
 US, S = 1_000, 1_000_000_000
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hostagent import courier as courier_module
-from hostagent import spool as spool_module
-from hostagent.courier import EARLY, PATH, Courier
-from hostagent.spool import Spool
-from runtime.http_client import Answer, ServerAway
+from sluice.hostagent import courier as courier_module
+from sluice.hostagent import spool as spool_module
+from sluice.hostagent.courier import EARLY, PATH, Courier
+from sluice.hostagent.spool import Spool
+from sluice.runtime.http_client import Answer, ServerAway
 from tests.unit.hostagent.flows import record
 
 

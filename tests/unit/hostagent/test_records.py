@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from hostagent.records import CLOCK_STEPPED, finished, to_json, unfinished
-from policy.records import FINISHED, UNFINISHED, FlowRecord
+from sluice.hostagent.records import CLOCK_STEPPED, finished, to_json, unfinished
+from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord
 from tests.unit.hostagent.flows import flow
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.courier import Courier
-from hostagent.reporter import LAST_RETRY_S, Reporter
-from hostagent.spool import Spool
-from policy.agents import AgentSettings, heartbeat_document
-from policy.desired import Policy
-from policy.entries import write
-from runtime.http_client import HttpClient
-from runtime.wait import wait_until
+from sluice.hostagent.courier import Courier
+from sluice.hostagent.reporter import LAST_RETRY_S, Reporter
+from sluice.hostagent.spool import Spool
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import AgentSettings, heartbeat_document
+from sluice.runtime.http_client import HttpClient
+from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
@@ -83,7 +83,7 @@ def test_records_are_delivered_while_it_runs_and_when_it_ends(web: FakeWeb, tmp_
 def test_web_away__one_warning_and_then_retries(
     web: FakeWeb, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="hostagent.reporter")
+    caplog.set_level(logging.INFO, logger="sluice.hostagent.reporter")
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()

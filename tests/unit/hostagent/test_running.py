@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from hostagent.running import MOST_SHOWN, running_flow, running_flows
-from hostagent.tcp import TcpInfo
-from policy.host_state import RunningFlow
+from sluice.hostagent.running import MOST_SHOWN, running_flow, running_flows
+from sluice.hostagent.tcp import TcpInfo
+from sluice.policy.wire.agents import RunningFlow
 from tests.unit.hostagent.flows import flow
 
 STATE = RunningFlow("run/1", "h2", "", 10, 5, 1.0, None, 0, "cubic", None)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hostagent.schedule import load_schedule, write_schedule
-from policy.entries import write
-from policy.errors import FieldError
-from policy.schedule import Schedule
+from sluice.hostagent.schedule import load_schedule, write_schedule
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.records import Schedule
 from tests.unit.hostagent.flows import flow
 
 

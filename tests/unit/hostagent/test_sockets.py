@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.sockets import (
+from sluice.hostagent.sockets import (
     FLOW,
     STATE,
     DeclaredFlow,
@@ -25,7 +25,7 @@ from hostagent.sockets import (
     state,
     undeclare,
 )
-from policy.errors import FieldError, SluiceError
+from sluice.policy.errors import FieldError, SluiceError
 
 
 class FakeSocket:

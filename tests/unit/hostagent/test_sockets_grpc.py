@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostagent.sockets.grpc import address_of, wire_bytes
-from runtime.process import stop
-from runtime.wait import wait_until
+from sluice.hostagent.sockets.grpc import address_of, wire_bytes
+from sluice.runtime.process import stop
+from sluice.runtime.wait import wait_until
 from tests.kit.pages import ROOT
 
 EXAMPLE = ROOT / "hostagent" / "examples" / "grpc_deadlines.py"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.records import body_of
-from hostagent.spool import Batch, Spool
-from policy.records import FlowRecord
+from sluice.hostagent.records import body_of
+from sluice.hostagent.spool import Batch, Spool
+from sluice.policy.wire.records import FlowRecord
 from tests.unit.hostagent.flows import record
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from dataplane.tagger import TagCounters, Tagger, TagSettings
-from hostagent.tagger import HostTagger
-from policy import tags
+from sluice.dataplane.tagger import TagCounters, Tagger, TagSettings
+from sluice.hostagent.tagger import HostTagger
+from sluice.policy import tags
 
 
 class CountingTagger:

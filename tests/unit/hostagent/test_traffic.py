@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
-from hostagent.journal import Journal, JournalContents, Resumption, resume
-from hostagent.loop import Loop
-from hostagent.receiver import Receiver
-from hostagent.records import RESTARTED, RUN_ENDED, STOPPED
-from hostagent.sender import Sender
-from hostagent.spool import Spool
-from hostagent.traffic import Traffic
-from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
-from policy.records import FINISHED, UNFINISHED, FlowRecord
-from policy.schedule import Schedule
+from sluice.hostagent.journal import Journal, JournalContents, Resumption, resume
+from sluice.hostagent.loop import Loop
+from sluice.hostagent.receiver import Receiver
+from sluice.hostagent.records import RESTARTED, RUN_ENDED, STOPPED
+from sluice.hostagent.sender import Sender
+from sluice.hostagent.spool import Spool
+from sluice.hostagent.traffic import Traffic
+from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
+from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, Schedule
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_spool import drain
 
@@ -242,7 +241,7 @@ def test_killed_and_restarted__every_flow_has_one_record(
     ) -> Resumption:
         return resume(earlier, run, start_at, recorded, start_at + 0.4)
 
-    monkeypatch.setattr("hostagent.traffic.resume", resume_after_400_ms)
+    monkeypatch.setattr("sluice.hostagent.traffic.resume", resume_after_400_ms)
     second = Bench(tmp_path, schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 0.5)))
     records = second.run(start_at=start_at)
     assert records["run/1"].reason == RESTARTED
@@ -253,7 +252,7 @@ def test_killed_and_restarted__every_flow_has_one_record(
 
 
 def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostagent.journal.CHECKPOINT_LINES", 20)
+    monkeypatch.setattr("sluice.hostagent.journal.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
     # On a slow machine, flows that are active at the last checkpoint stay in the journal.

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from dataplane.watch import Connection, Losses
-from hostagent.spool import Spool
-from hostagent.watch import (
+from sluice.dataplane.watch import Connection, Losses
+from sluice.hostagent.spool import Spool
+from sluice.hostagent.watch import (
     ABORTED,
     ADOPTED,
     CUT,
@@ -22,9 +22,9 @@ from hostagent.watch import (
     living_connection,
     to_record,
 )
-from policy.agents import WatchStatus
-from policy.errors import EnvironmentLacking
-from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.wire.agents import WatchStatus
+from sluice.policy.wire.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
 
 EPOCH_NS = 1_700_000_000 * 10**9
 H1 = Host("h1", {"10.0.0.1": "h1", "10.0.0.2": "h2", "fd00::2": "h2"}, "0123456789ab", EPOCH_NS)
@@ -234,7 +234,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[FakeWatch]:
         made.append(FakeWatch(own_port))
         return made[-1]
 
-    monkeypatch.setattr("hostagent.watch.Watch", make)
+    monkeypatch.setattr("sluice.hostagent.watch.Watch", make)
     return made
 
 
@@ -294,7 +294,7 @@ def test_begin__a_kernel_without_support_is_reported_without_an_error(
     def refuse(own_port: int) -> FakeWatch:
         raise EnvironmentLacking("no ring buffers here")
 
-    monkeypatch.setattr("hostagent.watch.Watch", refuse)
+    monkeypatch.setattr("sluice.hostagent.watch.Watch", refuse)
     watch = flow_watch()
     watch.begin()
     watch.collect()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.watch import is_complete, to_record
+from sluice.hostagent.watch import is_complete, to_record
 from tests.unit.hostagent.test_watch import (
     DOWNLOAD,
     ELSEWHERE,

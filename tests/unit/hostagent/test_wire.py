@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
-from policy.framing import MIN_FLOW_BYTES
+from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
+from sluice.policy.units import MIN_FLOW_BYTES
 
 U64 = st.integers(0, 2**64 - 1)
 

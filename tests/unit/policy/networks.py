@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.graph import Port, Topology, host, switch
+from sluice.policy.network.graph import Port, Topology, host, switch
 
 RATE_BPS = 100_000_000
 

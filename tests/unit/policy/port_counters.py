@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from policy import tags
-from policy.adaptation import PortCounters
-from policy.framing import HEADER_BYTES, MSS_BYTES
-from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.thresholds.adaptation import PortCounters
+from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 
 _EDGES = np.asarray(tags.EDGES_BYTES)
 

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from policy import tags
-from policy.adaptation import Adaptation, PortCounters
-from policy.desired import Policy
-from policy.online_thresholds import best_thresholds, cost_of
-from policy.sizes import Mix, MixPart, SizeCdf, Sizes
-from policy.static_thresholds import known_delays
-from policy.thresholds import percentile_thresholds
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_thresholds
+from sluice.policy.thresholds.online import best_thresholds, cost_of
+from sluice.policy.thresholds.static import known_delays
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 from tests.unit.policy.port_counters import counted, nothing, plus
 
 MS = 1_000_000

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.agents import AgentSettings
-from policy.desired import Policy
-from policy.queue_map import host_queue_map
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.policy.wire.agents import AgentSettings
 
 
 def settings(**fields: object) -> AgentSettings:

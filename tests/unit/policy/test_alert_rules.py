@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from policy.alert_rules import DEFAULT_RULES, AlertRule, Figure, rules_from, time_text
-from policy.errors import FieldError
+from sluice.policy.alert_rules import DEFAULT_RULES, AlertRule, Figure, rules_from, time_text
+from sluice.policy.errors import FieldError
 
 MISSES: dict[str, Any] = {"name": "m", "figure": "deadline-misses", "limit": 0.05}
 

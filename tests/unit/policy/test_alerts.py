@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policy.alert_rules import AlertRule, Figure
-from policy.alerts import (
+from sluice.policy.alert_rules import AlertRule, Figure
+from sluice.policy.alerts import (
     GONE,
     RESOLVED_S,
     WRITE_EVERY_S,

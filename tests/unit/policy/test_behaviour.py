@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import read, write
-from policy.marking import PortMarking
-from policy.schemes import SCHEMES
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import read, write
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import PortMarking
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
-from policy.changes import changed, chosen, frozen, is_list, not_overridden, overridden, unfrozen
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.schemes import SCHEMES
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import (
+    changed,
+    chosen,
+    frozen,
+    is_list,
+    not_overridden,
+    overridden,
+    unfrozen,
+)
+from sluice.policy.schemes import SCHEMES
 
 DOCUMENTS: list[dict[str, Any]] = [
     *({"scheme": name} for name in SCHEMES),

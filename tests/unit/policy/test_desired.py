@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import read, write
-from policy.errors import FieldError
-from policy.marking import PortMarking, last_mark_bytes
-from policy.schemes import SCHEMES
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import read, write
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import PortMarking, last_mark_bytes
 
 
 @pytest.mark.parametrize("name", SCHEMES)

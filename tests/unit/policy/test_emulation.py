@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from policy.emulation import least_class_rate_bps, port_burst_bytes
+from sluice.policy.schemes.ports import least_class_rate_bps, port_burst_bytes
 
 
 def test_port_burst__two_frames_at_least_and_what_the_timer_may_be_late() -> None:

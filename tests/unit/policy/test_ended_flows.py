@@ -10,13 +10,12 @@ import numpy.typing as npt
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.adaptation import PortCounters
-from policy.ended_flows import believed_ends, has_company, in_company, most_ends, sizes_in_company
-from policy.framing import MSS_BYTES
-from policy.ingress_groups import HOST_GROUPS, INGRESS_GROUPS, TRUNKS
-from policy.port_traffic import payload_by_bucket
-from policy.thresholds import percentile_edges
+from sluice.policy import tags
+from sluice.policy.network.graph import HOST_GROUPS, INGRESS_GROUPS, TRUNKS
+from sluice.policy.policing.belief import believed_ends, has_company, in_company, most_ends, sizes_in_company
+from sluice.policy.thresholds.adaptation import PortCounters, percentile_edges
+from sluice.policy.thresholds.port_traffic import payload_by_bucket
+from sluice.policy.units import MSS_BYTES
 from tests.unit.policy.port_counters import counted
 
 BUCKETS, EDGES = tags.ATTAINED_BUCKETS, np.asarray(tags.EDGES_BYTES)

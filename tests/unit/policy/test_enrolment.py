@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.agents import HEARTBEATS
-from policy.enrolment import KINDS, Token
-from policy.errors import FieldError
+from sluice.policy.errors import FieldError
+from sluice.policy.wire.access import KINDS, Token
+from sluice.policy.wire.agents import HEARTBEATS
 
 TOKEN = Token("web1", "host", "a-secret-of-24-characters", 1_800_000_000, "ab" * 32)
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.errors import FieldError
-from policy.explicit import ExplicitWorkload, explicit_batches, explicit_workload
-from policy.scenario import Scenario, check_hosts, scenario_from_document, scheduled_flows
-from policy.sizes import SizeCdf
-from policy.workload import flows_of
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.flows import flows_of
+from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches, explicit_workload
+from sluice.policy.workload.scenario import Scenario, check_hosts, scenario_from_document, scheduled_flows
+from sluice.policy.workload.sizes import SizeCdf
 from tests.unit.policy.networks import star
 
 URGENT = {

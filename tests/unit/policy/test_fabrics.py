@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
-from policy.needs import Need
-from policy.schemes import SCHEMES
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import SCHEMES
 
 
 def policy(scheme: str, **fields: Any) -> Policy:

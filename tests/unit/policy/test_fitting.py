@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.fitting import LEAST_MARK_BYTES, NetworkPath, Surroundings, differences, fitted, path_of
-from policy.schemes import SCHEMES, Marking
-from policy.sizes import SizeCdf
-from policy.static_thresholds import Traffic, optimal_thresholds, pias_thresholds
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fitting import (
+    LEAST_MARK_BYTES,
+    NetworkPath,
+    Surroundings,
+    differences,
+    fitted,
+    path_of,
+)
+from sluice.policy.schemes import SCHEMES, Marking
+from sluice.policy.thresholds.static import Traffic, optimal_thresholds, pias_thresholds
+from sluice.policy.workload.sizes import SizeCdf
+from sluice.topologies import build
 from tests.kit.known import known
-from topologies import build
 
 DEMO: dict[str, Any] = {
     "scheme": "mlfq-adaptive",

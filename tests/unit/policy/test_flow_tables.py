@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from policy.errors import FieldError
-from policy.explicit import ExplicitFlow, ExplicitWorkload
-from policy.flow_tables import FlowTable
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload, FlowTable
 
 
 def workload(columns: str, *rows: Sequence[Any], most: int | None = None) -> ExplicitWorkload:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.foreign import ForeignDscp, new_uses
+from sluice.policy.wire.agents import ForeignDscp, new_uses
 
 
 @pytest.mark.parametrize(

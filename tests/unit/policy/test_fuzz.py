@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.scenario import scenario_from_document
-from policy.schemes import SCHEMES
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf, load_trace, read_document
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policy.graph import Host, Port, Topology, host, switch
+from sluice.policy.network.graph import Host, Port, Topology, host, switch
 
 RATE = 100_000_000
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy import tags
-from policy.adaptation import Adaptation, PortCounters
-from policy.desired import Policy
-from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
-from policy.online_thresholds import best_thresholds, cost_of
-from policy.static_thresholds import known_delays
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
+from sluice.policy.schema.desired import Policy
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
+from sluice.policy.thresholds.online import best_thresholds, cost_of
+from sluice.policy.thresholds.static import known_delays
 from tests.unit.policy.port_counters import counted, nothing, plus
 from tests.unit.policy.test_adaptation import RATE_BPS, WEB_SEARCH, mix, policy, span_ns
 

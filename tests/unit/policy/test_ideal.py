@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import topologies
-from policy.framing import FRAME_BYTES, MSS_BYTES
-from policy.graph import Topology
-from policy.ideal import IdealTimes, ideal_fct_us
+from sluice import topologies
+from sluice.policy.figures.metrics import IdealTimes, ideal_fct_us
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import FRAME_BYTES, MSS_BYTES
 from tests.unit.policy.networks import RATE_BPS, star
 
 LEAF_SPINE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from policy.ingress_groups import HOST_GROUPS, TRUNKS, ingress_groups
+from sluice.policy.network.graph import HOST_GROUPS, TRUNKS, ingress_groups
 from tests.unit.controller.networks import leaf_spine
 
 

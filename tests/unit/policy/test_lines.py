@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.agents import HostHeartbeat, heartbeat_from
-from policy.lines import LONGEST_LINE, line_of, visible
-from policy.records import FlowRecord
+from sluice.policy.errors import LONGEST_LINE, line_of, visible
+from sluice.policy.wire.agents import HostHeartbeat, heartbeat_from
+from sluice.policy.wire.records import FlowRecord
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
 

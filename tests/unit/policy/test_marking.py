@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.entries import read
-from policy.errors import FieldError
-from policy.marking import (
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import read
+from sluice.policy.schemes.ports import (
     DEFAULT_BUFFER_BYTES,
     MAX_BACKLOG_BYTES,
     MIN_BUFFER_BYTES,
@@ -14,7 +14,7 @@ from policy.marking import (
     PortMarking,
     last_mark_bytes,
 )
-from policy.units import PACKET_BYTES
+from sluice.policy.units import PACKET_BYTES
 
 
 def test_defaults__are_the_papers() -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from policy.measured_traffic import LEAST_FLOWS, MeasuredFlows, measured_traffic
-from policy.static_thresholds import optimal_thresholds
+from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic, optimal_thresholds
 from tests.kit.known import known
 
 RATES = {"h1": 10**7, "h2": 10**7}

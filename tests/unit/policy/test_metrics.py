@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.metrics import cdf
+from sluice.policy.figures.metrics import cdf
 
 
 @given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))

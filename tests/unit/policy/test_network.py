@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
-from policy.errors import FieldError
-from policy.network import as_written, read_network
-from policy.network_discovered import discovered
-from policy.network_realised import Realisation, realise
-from policy.sightings import PortAt, SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.policy.errors import FieldError
+from sluice.policy.network.description import (
+    PortAt,
+    SeenHost,
+    SeenPort,
+    SeenSwitch,
+    Sightings,
+    as_written,
+    discovered,
+    read_network,
+)
+from sluice.policy.network.realised import Realisation, realise
 
 GBIT = 10**9
 WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"

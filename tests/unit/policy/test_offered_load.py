@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import topologies
-from policy.columns import wire_bytes
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.offered_load import check_offered_load, offered_loads
-from policy.random_flows import random_batches
-from policy.sizes import Mix, MixPart
-from policy.workload import Shift, Workload
+from sluice import topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import wire_bytes
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import Shift, Workload
+from sluice.policy.workload.random_flows import check_offered_load, offered_loads, random_batches
+from sluice.policy.workload.sizes import Mix, MixPart
 from tests.unit.policy.networks import star
 
 SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.framing import MSS_BYTES
-from policy.online_thresholds import (
+from sluice.policy import tags
+from sluice.policy.thresholds.online import (
     FLOOR_BYTES,
     MIN_GAIN,
     DelayModel,
@@ -25,7 +24,8 @@ from policy.online_thresholds import (
     delay_terms,
     worthwhile_thresholds,
 )
-from policy.port_traffic import BUCKETS, EDGES, FlowSizes
+from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
+from sluice.policy.units import MSS_BYTES
 from tests.unit.policy import mlps
 
 

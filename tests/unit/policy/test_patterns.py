@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.errors import FieldError
-from policy.patterns import derangement, distinct, make_pattern
-from policy.sizes import Mix, MixPart
-from policy.workload import Workload
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.random_flows import derangement, distinct, make_pattern
+from sluice.policy.workload.sizes import Mix, MixPart
 from tests.unit.policy.networks import star
 
 ONE_SIZE = Mix((MixPart(10_000, 1.0, ()),))

@@ -7,9 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from policy import tags
-from policy.adaptation import PortCounters
-from policy.port_traffic import EDGES, PortTraffic, flow_sizes, load_of_tags, load_up_to, payload_up_to
+from sluice.policy import tags
+from sluice.policy.thresholds.adaptation import PortCounters
+from sluice.policy.thresholds.port_traffic import (
+    EDGES,
+    PortTraffic,
+    flow_sizes,
+    load_of_tags,
+    load_up_to,
+    payload_up_to,
+)
 from tests.unit.policy.port_counters import counted
 
 RATE_BPS = 10**9

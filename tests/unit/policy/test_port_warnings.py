@@ -3,9 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.port_warnings import check_ports, port_warnings
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 
 PORTS = ("s1:1", "s1:2", "s2:1")
 

@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.desired import Policy
-from policy.queue_map import changed, host_queue_map, queue_map
-from policy.queue_rules import by_size_map, merged_map, mlfq_map, sieve_map, two_level_map, urgency_levels
-from policy.schemes import SCHEMES
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, changed, host_queue_map, queue_map
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.queues import (
+    by_size_map,
+    merged_map,
+    mlfq_map,
+    sieve_map,
+    two_level_map,
+    urgency_levels,
+)
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
 few_thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=3).map(sorted)

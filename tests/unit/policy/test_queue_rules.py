@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy import tags
-from policy.needs import Need
-from policy.queue_rules import QUEUE_RULES, QueueRule
+from sluice.policy import tags
+from sluice.policy.controls import Need
+from sluice.policy.schemes.queues import QUEUE_RULES, QueueRule
 
 ALL = range(1, 9)
 RULES: dict[QueueRule, tuple[list[int], list[int], list[int]]] = {

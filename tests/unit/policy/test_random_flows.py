@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import topologies
-from policy.columns import wire_bytes
-from policy.errors import FieldError
-from policy.graph import Topology
-from policy.random_flows import check_random, random_batches
-from policy.sizes import Mix, MixPart, SizeCdf
-from policy.traces import parse_trace
-from policy.workload import Deadlines, Shift, TraceWorkload, Workload, flows_of
+from sluice import topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import wire_bytes
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import Deadlines, Shift, TraceWorkload, Workload, flows_of, parse_trace
+from sluice.policy.workload.random_flows import check_random, random_batches
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
 from tests.kit.known import known
 from tests.unit.policy.networks import RATE_BPS, star
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from policy.errors import FieldError
-from policy.metrics import summarise, summarise_watched
-from policy.records import FlowRecord, size_class
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import summarise, summarise_watched
+from sluice.policy.wire.records import FlowRecord, size_class
 
 RECORD = {
     "id": "run/1",

@@ -4,13 +4,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policy import tags
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.fabrics import SIMULATOR, TESTBED, refusal
-from policy.queue_map import queue_map
-from policy.reserved import last_attained, written_tag
-from policy.tag_limits import breach, limits_bytes
+from sluice.policy import tags
+from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
+from sluice.policy.policing.limits import breach, limits_bytes
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schemes.ports import last_attained, written_tag
 
 RESERVED = (10, 39, 40, 46, 56, 57)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.sanctions import (
+from sluice.policy.policing.limits import (
     FIRST_TERM_NS,
     FORGET_NS,
     LONGEST_TERM_NS,

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from policy.errors import FieldError
-from policy.marking import PortMarking
-from policy.scenario import Scenario, check_topology, scenario_from_document
-from policy.scenario_tables import SimulatorSettings
-from policy.sizes import Mix, SizeCdf, parse_cdf
-from policy.traces import Trace, parse_trace
-from policy.workload import TraceWorkload, Workload
+from sluice.policy.errors import FieldError
+from sluice.policy.schemes.ports import PortMarking
+from sluice.policy.workload.flows import Trace, TraceWorkload, Workload, parse_trace
+from sluice.policy.workload.scenario import (
+    Scenario,
+    SimulatorSettings,
+    check_topology,
+    scenario_from_document,
+)
+from sluice.policy.workload.sizes import Mix, SizeCdf, parse_cdf
 from tests.kit.known import known
 from tests.unit.policy.networks import star
 

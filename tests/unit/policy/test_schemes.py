@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
+from sluice.policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
 
 COLOURS = {name: scheme.colour for name, scheme in SCHEMES.items()}
 

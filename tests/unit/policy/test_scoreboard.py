@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.records import SIZE_CLASSES
-from policy.scoreboard import (
+from sluice.policy.figures.scoreboard import (
     BETTER,
     LEAST_FLOWS,
     NOT_SURE,
@@ -23,6 +22,7 @@ from policy.scoreboard import (
     scored,
     version_of,
 )
+from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
 
 FIRST = Period(1, "dctcp", 0.0, 1000.0)

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.errors import FieldError
-from policy.sizes import Mix, MixPart, SizeCdf, mean_by_part, mean_wire_bytes, parse_cdf, scaled_bytes
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.sizes import (
+    Mix,
+    MixPart,
+    SizeCdf,
+    mean_by_part,
+    mean_wire_bytes,
+    parse_cdf,
+    scaled_bytes,
+)
 
 WORKLOADS = Path(__file__).parents[3] / "experiments" / "workloads"
 PACKET = 1460

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy import static_thresholds, tags
-from policy.desired import Policy
-from policy.errors import FieldError
-from policy.online_thresholds import cost_of
-from policy.schemes import SCHEMES
-from policy.sizes import Mix, MixPart, SizeCdf, Sizes
-from policy.static_thresholds import (
+from sluice.policy import tags
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.thresholds import static
+from sluice.policy.thresholds.online import cost_of
+from sluice.policy.thresholds.static import (
     Traffic,
     known_delays,
     optimal_thresholds,
@@ -22,6 +22,7 @@ from policy.static_thresholds import (
     pias_thresholds,
     solved,
 )
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 
 PACKET_BYTES = 1460
 
@@ -108,27 +109,27 @@ def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> 
 
 @pytest.mark.parametrize("sizes", [WEB_SEARCH, SMOOTH], ids=["web", "smooth"])
 def test_grid__reaches_from_the_smallest_flow_to_the_largest_in_equal_steps(sizes: Sizes) -> None:
-    flows = static_thresholds._FlowSizes(sizes, 1.0)
-    grid = static_thresholds._grid(flows)
-    widest = (grid[-1] / grid[0]) ** (1 / (static_thresholds.GRID_POINTS - 1))
+    flows = static._FlowSizes(sizes, 1.0)
+    grid = static._grid(flows)
+    widest = (grid[-1] / grid[0]) ** (1 / (static.GRID_POINTS - 1))
     assert (grid[1:] / grid[:-1]).max() <= widest * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("queues", [2, 3, 4])
 def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
-    flows = static_thresholds._FlowSizes(WEB_SEARCH, 1.0)
+    flows = static._FlowSizes(WEB_SEARCH, 1.0)
     grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
     costs = {
-        choice: static_thresholds._objective(flows, 0.8, grid[list(choice)])
+        choice: static._objective(flows, 0.8, grid[list(choice)])
         for choice in combinations_with_replacement(range(len(grid)), queues - 1)
     }
-    found = static_thresholds._best_on_grid(flows, 0.8, queues, grid)
+    found = static._best_on_grid(flows, 0.8, queues, grid)
     assert costs[tuple(found)] == pytest.approx(min(costs.values()))
 
 
 def test_whole__bytes_rise_from_1_to_a_policys_maximum() -> None:
-    assert static_thresholds._whole(np.asarray([0.3, 0.3, 3.2])) == (1, 2, 4)
-    assert static_thresholds._whole(np.asarray([5.0, 2e9, 2e9])) == (5, 10**9 - 1, 10**9)
+    assert static._whole(np.asarray([0.3, 0.3, 3.2])) == (1, 2, 4)
+    assert static._whole(np.asarray([5.0, 2e9, 2e9])) == (5, 10**9 - 1, 10**9)
 
 
 @pytest.mark.parametrize("queues", range(1, 9))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane import laws_cffi
-from policy import tags
-from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
+from sluice.dataplane import laws_cffi
+from sluice.policy import tags
+from sluice.policy.policing.limits import breach, limits_bytes, payload_bytes, suspicion
+from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 from tests.kit.known import known
 
 GAP_MS = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import tags
+from sluice.policy import tags
 
 
 def test_edges__are_eighths_of_a_decade_and_10_kb_is_one() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.thresholds import SlidingCounts, growth, percentile_edges, percentile_thresholds
+from sluice.policy import tags
+from sluice.policy.thresholds.adaptation import SlidingCounts, growth, percentile_edges, percentile_thresholds
 from tests.kit.known import known
 
 MS = 1_000_000

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.errors import FieldError
-from policy.traces import parse_trace
+from sluice.policy.errors import FieldError
+from sluice.policy.workload.flows import parse_trace
 
 
 def test_parse_trace__ms_kb_sender() -> None:

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import tags
-from policy.desired import Policy
-from policy.online_thresholds import DelayModel, delay_terms
-from policy.port_traffic import BUCKETS
-from policy.queue_map import queue_map
-from policy.schemes import SCHEMES
-from policy.static_thresholds import known_delays
-from policy.traffic_classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
+from sluice.policy.thresholds.online import DelayModel, delay_terms
+from sluice.policy.thresholds.port_traffic import BUCKETS
+from sluice.policy.thresholds.static import known_delays
 from sluice.runs.files import load_cdf
 
 PAPERS = [(name, load) for name in ("web-search", "data-mining") for load in (0.5, 0.8)]

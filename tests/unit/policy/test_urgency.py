@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.units import NS_PER_S
-from policy.urgency import (
+from sluice.policy.policing.belief import (
     BUDGET_S,
     CREDIT_S,
     FREE_SHARE,
@@ -24,6 +23,7 @@ from policy.urgency import (
     UrgencyReport,
     explained,
 )
+from sluice.policy.units import NS_PER_S
 
 RATE_BPS = 20_000_000
 PER_S = RATE_BPS // 8

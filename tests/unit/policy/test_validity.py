@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.entries import read, write
-from policy.validity import (
+from sluice.policy.figures.validity import (
     DELAYS,
     FORWARDED,
     LATE,
@@ -16,6 +15,7 @@ from policy.validity import (
     share_late,
     total_delays,
 )
+from sluice.policy.schema.entries import read, write
 
 
 def counts(**by_class: int) -> tuple[int, ...]:

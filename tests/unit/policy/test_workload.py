@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.random_flows import random_batches
-from policy.schedule import by_source
-from policy.sizes import Mix, MixPart
-from policy.workload import Deadlines, FlowBatch, Workload, flows_of
+from sluice.policy.wire.records import by_source
+from sluice.policy.workload.flows import Deadlines, FlowBatch, Workload, flows_of
+from sluice.policy.workload.random_flows import random_batches
+from sluice.policy.workload.sizes import Mix, MixPart
 from tests.unit.policy.networks import star
 
 WORKLOAD = Workload(

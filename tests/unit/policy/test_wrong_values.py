@@ -12,26 +12,25 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policy.entries import Entry, entries, entry_schema
-from policy.errors import FieldError
-from policy.explicit import ExplicitFlow
-from policy.fields import scheme_fields
-from policy.kinds import Quantity
-from policy.scenario import scenario_from_document
-from policy.scenario_tables import (
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import Entry, entries, entry_schema
+from sluice.policy.schema.fields import scheme_fields
+from sluice.policy.schema.kinds import Quantity
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.workload.flows import Deadlines, parse_trace
+from sluice.policy.workload.listed_flows import ExplicitFlow
+from sluice.policy.workload.scenario import (
     Background,
     FabricKeys,
     ScenarioKeys,
     SimulatorSettings,
     TcpVariant,
     Transport,
+    scenario_from_document,
 )
-from policy.schemes import SCHEMES
-from policy.sizes import parse_cdf
-from policy.traces import parse_trace
-from policy.workload import Deadlines
-from policy.workload_table import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
-from topologies import TOPOLOGIES, build_topology
+from sluice.policy.workload.sizes import parse_cdf
+from sluice.policy.workload.tables import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
+from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
 VALUES: tuple[object, ...] = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import FieldError
-from runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.policy.errors import FieldError
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 
 
 @pytest.mark.parametrize("target", ["", "unix:relative", "https://x", "ftp://x:1", "http://"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -4,8 +4,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from runtime.identity import has_ended, my_identity
-from runtime.wait import wait_until
+from sluice.runtime.identity import has_ended, my_identity
+from sluice.runtime.wait import wait_until
 
 
 def test_a_process_that_runs_has_not_ended() -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.logs import keep_short
-from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from sluice.runtime.logs import keep_short
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
 
 
 def test_a_log_is_cut_while_its_process_writes(tmp_path: Path) -> None:

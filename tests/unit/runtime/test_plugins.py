@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import topologies
-from policy.desired import Policy
-from policy.errors import FieldError, SluiceError
-from policy.queue_map import queue_map
-from policy.schemes import SCHEMES
-from runtime import plugins
-from runtime.plugins import PluginError
+from sluice import topologies
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import load_cdf
+from sluice.runtime import plugins
+from sluice.runtime.plugins import PluginError
 from tests.kit.pages import DOCS, of_order
 
 PAGE = DOCS / "how-to" / "plugins.md"

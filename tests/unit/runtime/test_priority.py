@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from runtime.priority import HOST_NICE, Priority, allowed, raised
+from sluice.runtime.priority import HOST_NICE, Priority, allowed, raised
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a process")
 _SHOW = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process import spawn
-from runtime.wait import wait_until
+from sluice.runtime.process import spawn
+from sluice.runtime.wait import wait_until
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.command import CommandFailed, run
-from runtime.process import spawn, stop
-from runtime.wait import PATIENCE, patient, wait_until
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import PATIENCE, patient, wait_until
 
 
 def test_run__returns_standard_output() -> None:

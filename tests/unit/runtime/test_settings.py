@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from policy.entries import entry
-from policy.errors import FieldError
-from policy.kinds import Flag, ListOf, Number, Whole
-from runtime.settings import Service
-from runtime.settings.kinds import (
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, ListOf, Number, Whole
+from sluice.runtime.settings import Service
+from sluice.runtime.settings.kinds import (
     Address,
     Age,
     CountOrForEver,

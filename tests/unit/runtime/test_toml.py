@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.toml import NotToml, parse_toml, read_toml
+from sluice.runtime.toml import NotToml, parse_toml, read_toml
 
 DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
 

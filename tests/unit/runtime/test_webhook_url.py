@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.errors import FieldError
-from runtime.settings.webhook_url import WebhookUrl
+from sluice.policy.errors import FieldError
+from sluice.runtime.settings.webhook_url import WebhookUrl
 
 
 @pytest.mark.parametrize(

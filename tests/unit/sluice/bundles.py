@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from policy.records import FINISHED, UNFINISHED, FlowRecord, size_class
+from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, size_class
 from sluice.runs.bundle import write_bundle
 
 DOCUMENT: dict[str, Any] = {

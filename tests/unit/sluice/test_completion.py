@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.schemes import SCHEMES
 from sluice.cli import COMMANDS, SERVICES
 from sluice.commands.completion import SHELLS, script
+from sluice.policy.schemes import SCHEMES
 
 SLUICE = Path(sys.executable).with_name("sluice")
 TIMEOUT_S = 60.0

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.scoreboard import Period, Score, ScoredFlows, scoreboard
 from sluice import scoreboard_view
+from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows, scoreboard
 from sluice.scoreboard_view import cdf_plot, print_scoreboard, write_picture
 from sluice.terminal import console
 

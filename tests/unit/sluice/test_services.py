@@ -15,18 +15,18 @@ from types import ModuleType
 
 import pytest
 
-from controller.launcher import Launcher
-from hostagent.service import interface_of_default_route
-from policy.entries import entries
-from policy.errors import EnvironmentLacking, FieldError
-from policy.version import VERSION
-from runtime.notify import Notifier
-from runtime.process import spawn, stop
-from runtime.settings.example import example
-from runtime.settings.layers import from_file, merge, only_in_file
-from runtime.settings.service import Service
 from sluice.cli import SERVICES, main, service
-from store.engine import with_password
+from sluice.controller.launcher import Launcher
+from sluice.hostagent.service import interface_of_default_route
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.schema.entries import entries
+from sluice.policy.version import VERSION
+from sluice.runtime.notify import Notifier
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.settings.example import example
+from sluice.runtime.settings.layers import from_file, merge, only_in_file
+from sluice.runtime.settings.service import Service
+from sluice.store.engine import with_password
 
 
 @pytest.fixture(params=SERVICES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.terminal import print_checks
-from topologies.doctor.check import Check
+from sluice.topologies.doctor.check import Check
 
 LONG = "mount " + "x" * 200
 

@@ -8,10 +8,10 @@ from threading import Timer
 
 import pytest
 
-import topologies
-from policy.errors import FieldError, SluiceError
+from sluice import topologies
+from sluice.policy.errors import FieldError, SluiceError
 from sluice.testbeds import Running, chosen_testbed, running_testbeds
-from topologies.settings import Settings
+from sluice.topologies.settings import Settings
 
 ONE = topologies.build("single", hosts=2)
 

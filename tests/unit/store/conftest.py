@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from store import partitions
-from store.engine import open_store
+from sluice.store import partitions
+from sluice.store.engine import open_store
 
 
 @pytest.fixture

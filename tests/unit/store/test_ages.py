@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import Engine
 
-from store import ages
-from store.engine import open_store
-from store.flows import add_flows, all_flows
-from store.observed import all_agents, put_agent
-from store.retention import Retention
-from store.totals import Tally
+from sluice.store import ages
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows, all_flows
+from sluice.store.observed import all_agents, put_agent
+from sluice.store.retention import Retention
+from sluice.store.totals import Tally
+from sluice.webui.documents import is_alive
+from sluice.webui.housekeeping import Housekeeping
+from sluice.webui.ingestion import Ingestion
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.hostagent.flows import record
-from webui.documents import is_alive
-from webui.housekeeping import Housekeeping
-from webui.ingestion import Ingestion
 
 DAY_S = 86_400.0
 
@@ -43,8 +43,8 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
-    monkeypatch.setattr("store.ages.boottime_s", lambda: made.boottime_s)
-    monkeypatch.setattr("store.ages.boot", lambda: made.boot)
+    monkeypatch.setattr("sluice.store.ages.boottime_s", lambda: made.boottime_s)
+    monkeypatch.setattr("sluice.store.ages.boot", lambda: made.boot)
     monkeypatch.setattr("time.time", lambda: made.wall_s)
     return made
 

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import StatementError
 
-from policy.alert_rules import DEFAULT_RULES
-from policy.alerts import Alert, Change, State
-from store.alerts import (
+from sluice.policy.alert_rules import DEFAULT_RULES
+from sluice.policy.alerts import Alert, Change, State
+from sluice.store.alerts import (
     DROPPED_EVENT,
     FIRING_EVENT,
     MOST_WAITING,
@@ -25,8 +25,8 @@ from store.alerts import (
     stored_rules,
     waiting_messages,
 )
-from store.observed import newest_events
-from store.schema import alert_rules
+from sluice.store.observed import newest_events
+from sluice.store.schema import alert_rules
 
 PENDING = Alert("m", "h1", State.PENDING, 5.0, 1e9, None, None, 5.0, 0.2, 90, "much", "less")
 FIRING = replace(PENDING, state=State.FIRING, fired_at=1e9)

@@ -4,11 +4,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine, text
 
-from policy.desired import Policy
-from store import audit
-from store.audit import Author, policy_changes
-from store.desired import put_policy
-from store.engine import open_store
+from sluice.policy.schema.desired import Policy
+from sluice.store import audit
+from sluice.store.audit import Author, policy_changes
+from sluice.store.desired import put_policy
+from sluice.store.engine import open_store
 
 ALICE = Author("alice", "192.0.2.7")
 

@@ -5,7 +5,7 @@ import time
 
 from sqlalchemy import Engine, select
 
-from store.certificates import (
+from sluice.store.certificates import (
     Certificate,
     find_certificate,
     find_enrolment,
@@ -15,7 +15,7 @@ from store.certificates import (
     revoke,
     use_enrolment,
 )
-from store.schema import enrolments
+from sluice.store.schema import enrolments
 
 SECRET = "the-secret"
 

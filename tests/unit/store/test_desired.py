@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from policy.errors import FieldError
-from store.desired import (
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import Policy
+from sluice.store.desired import (
     current_policy,
     current_topology,
     current_version,
@@ -16,7 +16,7 @@ from store.desired import (
     put_policy,
     put_topology,
 )
-from store.engine import open_store
+from sluice.store.engine import open_store
 from tests.kit.known import known
 from tests.web.synthetic import leaf_spine
 

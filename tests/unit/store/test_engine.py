@@ -8,10 +8,10 @@ from threading import Barrier
 import pytest
 from sqlalchemy import inspect
 
-from policy.errors import EnvironmentLacking
-from policy.version import VERSION
-from store.engine import open_store
-from store.schema import SCHEMA_VERSION, metadata, schema_versions
+from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.version import VERSION
+from sluice.store.engine import open_store
+from sluice.store.schema import SCHEMA_VERSION, metadata, schema_versions
 
 OPENERS = 6
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete
 
-from policy.records import FlowRecord
-from store import flow_list
-from store.flow_list import FlowPage, find_flows
-from store.flows import add_flows
-from store.schema import flows
+from sluice.policy.wire.records import FlowRecord
+from sluice.store import flow_list
+from sluice.store.flow_list import FlowPage, find_flows
+from sluice.store.flows import add_flows
+from sluice.store.schema import flows
 from tests.unit.webui.records import record
 
 
@@ -74,7 +74,7 @@ def test_find_flows__a_page_looks_at_so_many_records_only(
 
 def test_find_flows__says_how_far_it_has_searched(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in (100.0, 200.0, 300.0):
-        monkeypatch.setattr("store.flows.time.time", lambda at=at: at)
+        monkeypatch.setattr("sluice.store.flows.time.time", lambda at=at: at)
         add_flows(engine, [flow(f"at-{at:.0f}")])
     assert find_flows(engine, {}, limit=2).searched_to == 200.0
     assert find_flows(engine, {"src": "h7"}).searched_to == 100.0

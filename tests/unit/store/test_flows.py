@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from policy.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
-from store.flow_columns import OTHER_SCHEME, flow_columns, flow_columns_after
-from store.flows import (
+from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
+from sluice.store.flow_columns import OTHER_SCHEME, flow_columns, flow_columns_after
+from sluice.store.flows import (
     Added,
     Conflict,
     add_batches,

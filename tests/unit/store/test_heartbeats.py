@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from store import heartbeats
-from store.ages import age_s
-from store.desired import put_policy
-from store.heartbeats import Kept, put_heartbeats
-from store.observed import all_agents, find_agent
+from sluice.policy.schema.desired import Policy
+from sluice.store import heartbeats
+from sluice.store.ages import age_s
+from sluice.store.desired import put_policy
+from sluice.store.heartbeats import Kept, put_heartbeats
+from sluice.store.observed import all_agents, find_agent
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from store import lease, observed
-from store.engine import open_store
+from sluice.store import lease, observed
+from sluice.store.engine import open_store
 from tests.kit.known import known
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.records import SCHEDULED, FlowRecord
-from store.engine import open_store
-from store.flows import add_flows, all_flows
-from store.sanctions import Sanction, all_sanctions, put_sanction
+from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows, all_flows
+from sluice.store.sanctions import Sanction, all_sanctions, put_sanction
 from tests.unit.webui.records import record
 
 OLD_FLOWS = """

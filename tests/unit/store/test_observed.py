@@ -6,9 +6,9 @@ import time
 import pytest
 from sqlalchemy import Engine, update
 
-from policy.urgency import UrgencyReport
-from store.ages import age_s
-from store.observed import (
+from sluice.policy.policing.belief import UrgencyReport
+from sluice.store.ages import age_s
+from sluice.store.observed import (
     CONTEST_S,
     PortSample,
     ThresholdChange,
@@ -33,7 +33,7 @@ from store.observed import (
     threshold_history,
     urgency_reports,
 )
-from store.schema import agents
+from sluice.store.schema import agents
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 

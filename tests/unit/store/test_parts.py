@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
-from store import lease, observed, parts
-from store.engine import open_store
-from store.lease import NOBODY, SHARED, Lease
-from store.parts import LEASE, Part
-from store.schema import leases
+from sluice.store import lease, observed, parts
+from sluice.store.engine import open_store
+from sluice.store.lease import NOBODY, SHARED, Lease
+from sluice.store.parts import LEASE, Part
+from sluice.store.schema import leases
 
 ALL = {1: None, 2: None}
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.spool import Spool
-from store.engine import open_store
-from store.flows import all_flows
+from sluice.hostagent.spool import Spool
+from sluice.store.engine import open_store
+from sluice.store.flows import all_flows
 from tests.kit.power import Device
 
 _STORE = """
 import sys, itertools
-from store.engine import open_store
-from store.flows import add_flows
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows
 from tests.unit.hostagent.flows import record
 engine = open_store(f"sqlite:///{{sys.argv[1]}}/store.db", fsync={fsync})
 for number in itertools.count():
@@ -25,7 +25,7 @@ for number in itertools.count():
 _SPOOL = """
 import sys, itertools
 from pathlib import Path
-from hostagent.spool import Spool
+from sluice.hostagent.spool import Spool
 from tests.unit.hostagent.flows import record
 spool = Spool(Path(sys.argv[1]), segment_bytes=2000, fsync={fsync})
 for number in itertools.count():

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert, select
 
-from policy.records import FlowRecord
-from store import schema
-from store.ages import mark
-from store.flows import add_flows, all_flows, last_sequence
-from store.observed import (
+from sluice.policy.wire.records import FlowRecord
+from sluice.store import schema
+from sluice.store.ages import mark
+from sluice.store.flows import add_flows, all_flows, last_sequence
+from sluice.store.observed import (
     PortSample,
     ThresholdChange,
     add_event,
@@ -22,7 +22,7 @@ from store.observed import (
     port_history,
     threshold_history,
 )
-from store.retention import FOR_EVER, Retention, forget_some
+from sluice.store.retention import FOR_EVER, Retention, forget_some
 from tests.unit.webui.records import record
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("partitions_of_one_record")]

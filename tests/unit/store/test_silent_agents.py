@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, SimulatorHeartbeat
-from store import ages
-from store.certificates import Certificate, put_certificate
-from store.desired import put_topology
-from store.observed import all_agents, newest_events, put_agents
-from store.retention import FOR_EVER, Retention, forget_some
+from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
+from sluice.store import ages
+from sluice.store.certificates import Certificate, put_certificate
+from sluice.store.desired import put_topology
+from sluice.store.observed import all_agents, newest_events, put_agents
+from sluice.store.retention import FOR_EVER, Retention, forget_some
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat, queue_counters
 from tests.web.synthetic import leaf_spine
 

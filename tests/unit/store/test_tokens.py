@@ -6,9 +6,9 @@ import time
 import pytest
 from sqlalchemy import Engine, text
 
-from store import tokens
-from store.engine import open_store
-from store.tokens import TokenRefused, all_tokens, create_token, find_token, revoke_token
+from sluice.store import tokens
+from sluice.store.engine import open_store
+from sluice.store.tokens import TokenRefused, all_tokens, create_token, find_token, revoke_token
 
 
 def test_a_token_is_found_until_it_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from policy.records import FlowRecord
-from store.flow_columns import OTHER_SCHEME
-from store.flows import add_flows
-from store.totals import (
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.flow_columns import OTHER_SCHEME
+from sluice.store.flows import add_flows
+from sluice.store.totals import (
     DEADLINE_FLOWS,
     FLOW_SECONDS,
     FLOW_SLOWDOWN,

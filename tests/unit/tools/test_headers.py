@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build
-from policy import controls
-from policy.controls import CONTROLS, Control
-from simulator import _fabric
+from sluice.dataplane import build
+from sluice.policy import controls
+from sluice.policy.controls import CONTROLS, Control
+from sluice.simulator import _fabric
 from tools import headers
 
 

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from policy.version import VERSION
+from sluice.policy.version import VERSION
 from tools import sockets_package
 
 ALONE = """

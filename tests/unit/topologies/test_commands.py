@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-import topologies
-from policy.graph import host
-from topologies.commands import hosts, switches
+from sluice import topologies
+from sluice.policy.network.graph import host
+from sluice.topologies.commands import hosts, switches
 
 
 def rows(argv: list[str], table: str) -> list[list[str]]:

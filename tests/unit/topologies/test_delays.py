@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-import topologies
-from policy.graph import Port
-from topologies.commands import delays
-from topologies.delays import HOP_NS, delay_warnings, needs_delays
+from sluice import topologies
+from sluice.policy.network.graph import Port
+from sluice.topologies.commands import delays
+from sluice.topologies.delays import HOP_NS, delay_warnings, needs_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
 SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)

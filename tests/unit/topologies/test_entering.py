@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import topologies
-from topologies.entering import names_of
+from sluice import topologies
+from sluice.topologies.entering import names_of
 
 
 def test_names_of__a_plain_name_is_the_ipv4_address() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import topologies
-from policy.errors import FieldError
-from policy.graph import Topology
+from sluice import topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.network.graph import Topology
 from tests.unit.topologies.test_topologies import RING
 
 LINKS = 'links = ["h1-s1", "h2-s1"]\n'

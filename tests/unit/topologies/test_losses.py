@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from topologies import losses
+from sluice.topologies import losses
 
 SS = """\
 p_raw 0      0        *:s1-eth2 * skmem:(r0,rb33554432,t0,tb134217728,f0,w0,o176,bl0,d12)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-import topologies
-from policy.agents import QueueCounters
-from policy.validity import DELAYS, MachineStatus, delay_class
-from runtime.command import CommandFailed
-from runtime.machine_load import Ticks, machine_ticks
-from topologies.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
+from sluice import topologies
+from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
+from sluice.policy.wire.agents import QueueCounters
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.topologies.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
 
 RATE_BPS = 10**7
 GRAPH = topologies.build("dumbbell", left=1, right=1, host_rate_bps=RATE_BPS, core_rate_bps=RATE_BPS)
@@ -100,7 +100,7 @@ def test_watch__commands_that_fail_are_no_losses() -> None:
 
 def test_switch_losses__of_the_ports_of_sluice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"queues of s1-eth1": 3, "queues of eth0": 9, "switch side of the link at s1-eth2": 1}
-    monkeypatch.setattr("topologies.losses.switch_side", lambda run: found)
+    monkeypatch.setattr("sluice.topologies.losses.switch_side", lambda run: found)
     assert switch_losses(lambda: {"s1-eth1"}) == {"queues of s1-eth1": 3}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from topologies import ovs
+from sluice.topologies import ovs
 
 FOLDER = Path("/run/x")
 

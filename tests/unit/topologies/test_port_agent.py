@@ -11,28 +11,27 @@ from typing import Any
 
 import pytest
 
-import topologies
-from dataplane.port_settings import PortSettings
-from policy.agents import (
+from sluice import topologies
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, PortBehaviour
+from sluice.policy.schema.entries import write
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import (
     NO_SETTINGS,
     AgentSettings,
     QueueCounters,
     heartbeat_document,
     heartbeat_from,
 )
-from policy.behaviour import PortBehaviour
-from policy.desired import Policy
-from policy.entries import write
-from policy.errors import FieldError, SluiceError
-from policy.graph import Topology
-from policy.schemes import SCHEMES
-from policy.validity import NO_DELAYS, MachineStatus
-from runtime.command import CommandFailed
-from runtime.machine_load import Ticks
-from topologies.commands import switches as commands
-from topologies.machine_watch import MachineWatch
-from topologies.port_agent import PortAgent, last_behaviour
-from topologies.settings import Settings, write_json
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.machine_load import Ticks
+from sluice.topologies.commands import switches as commands
+from sluice.topologies.machine_watch import MachineWatch
+from sluice.topologies.port_agent import PortAgent, last_behaviour
+from sluice.topologies.settings import Settings, write_json
 
 
 @dataclass

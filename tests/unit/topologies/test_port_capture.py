@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from policy.captures import CaptureOrder, CaptureResult
-from policy.graph import Port
-from runtime.wait import wait_until
-from topologies import port_capture
-from topologies.port_capture import Captures, captured, captured_by, whole_packets
+from sluice.policy.captures import CaptureOrder, CaptureResult
+from sluice.policy.network.graph import Port
+from sluice.runtime.wait import wait_until
+from sluice.topologies import port_capture
+from sluice.topologies.port_capture import Captures, captured, captured_by, whole_packets
 
 HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 128, 1)
 PACKET = struct.pack("=IIII", 1, 0, 10, 60) + bytes(10)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from policy.agents import AgentSettings, heartbeat_document
-from policy.desired import Policy
-from policy.entries import write
-from policy.errors import SluiceError
-from runtime.http_client import Answer, ServerAway
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import AgentSettings, heartbeat_document
+from sluice.runtime.http_client import Answer, ServerAway
+from sluice.topologies.port_channel import Channel
+from sluice.topologies.settings import Settings
 from tests.kit.heartbeats import port_heartbeat
-from topologies.port_channel import Channel
-from topologies.settings import Settings
 
 
 class FakeWeb:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from topologies import probe
-from topologies.probe import Received
+from sluice.topologies import probe
+from sluice.topologies.probe import Received
 
 
 def test_received__survives_its_json() -> None:

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from runtime.wait import wait_until
-from topologies import processes
+from sluice.runtime.wait import wait_until
+from sluice.topologies import processes
 
 
 def test_children__of_this_process() -> None:

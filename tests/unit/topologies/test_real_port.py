@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
-from policy.graph import Port
-from topologies.real_port import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
+from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
+from sluice.policy.network.graph import Port
+from sluice.topologies.real_port import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
 
 GBIT = 10**9
 

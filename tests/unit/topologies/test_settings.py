@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import topologies
-from dataplane.port_settings import PortSettings
-from policy.behaviour import PortBehaviour
-from policy.errors import FieldError
-from topologies.settings import Settings, load_start, port_settings, read_json, write_json
+from sluice import topologies
+from sluice.dataplane.port_settings import PortSettings
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.topologies.settings import Settings, load_start, port_settings, read_json, write_json
 
 
 def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:

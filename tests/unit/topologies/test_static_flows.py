@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import topologies
-from policy.tags import TAG_COUNT
-from topologies import static_flows
+from sluice import topologies
+from sluice.policy.tags import TAG_COUNT
+from sluice.topologies import static_flows
 
 
 def test_flows__a_rule_writes_the_queue_twice_and_keeps_the_tag() -> None:

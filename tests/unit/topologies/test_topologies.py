@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import topologies
-from policy.errors import FieldError
-from policy.graph import Topology
+from sluice import topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.network.graph import Topology
 
 EVERY_KIND = sorted(topologies.TOPOLOGIES)
 RING = Path(__file__).with_name("ring.toml")

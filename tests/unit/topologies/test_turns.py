@@ -8,8 +8,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
-import topologies
-from topologies import turns
+from sluice import topologies
+from sluice.topologies import turns
 
 PRELUDE = """
 import ctypes, os, select, socket, threading, time

@@ -10,9 +10,9 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
-from store.engine import open_store
+from sluice.store.engine import open_store
+from sluice.webui.app import create_app
 from tests.kit.clock import slow_clock
-from webui.app import create_app
 
 TOKEN = "the-token"
 

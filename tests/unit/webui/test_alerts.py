@@ -9,17 +9,17 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from policy.alert_rules import DEFAULT_RULES
-from policy.alerts import Alert, Change, State
-from policy.validity import MachineStatus
-from store.alerts import put_changes
-from store.observed import newest_events, put_agent
+from sluice.policy.alert_rules import DEFAULT_RULES
+from sluice.policy.alerts import Alert, Change, State
+from sluice.policy.figures.validity import MachineStatus
+from sluice.store.alerts import put_changes
+from sluice.store.observed import newest_events, put_agent
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.alerts.webhook import Webhook
+from sluice.webui.app import create_app
 from tests.kit.heartbeats import port_heartbeat
 from tests.unit.webui.conftest import TOKEN, Client
 from tests.unit.webui.test_metrics import scrape
-from webui.alerts.settings import AlertSettings
-from webui.alerts.webhook import Webhook
-from webui.app import create_app
 
 RULE = {"name": "m", "figure": "deadline-misses", "limit": 0.1, "least_flows": 5}
 FIRING = Alert(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
+from sluice.webui.auth import default_token_path, find_token
 from tests.unit.webui.conftest import Client
-from webui.auth import default_token_path, find_token
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_default_token_path__of_the_installed_service_unless_there_is_an_own(
     installed.write_text("of-the-service\n")
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("webui.auth.INSTALLED_TOKEN", installed)
+    monkeypatch.setattr("sluice.webui.auth.INSTALLED_TOKEN", installed)
     assert find_token(None)[0] == "of-the-service"
     own = tmp_path / ".local/state/sluice/token"
     own.parent.mkdir(parents=True)

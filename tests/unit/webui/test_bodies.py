@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from policy.agents import MAX_HEARTBEAT_BYTES
-from policy.captures import MAX_RESULT_BYTES
+from sluice.policy.captures import MAX_RESULT_BYTES
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
+from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
+from sluice.webui.errors import ApiError
 from tests.unit.webui.conftest import Client
-from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
-from webui.errors import ApiError
 
 JSON = {"content_type": "application/json"}
 

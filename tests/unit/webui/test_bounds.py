@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from policy.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
-from policy.schemes import SCHEMES
-from store import heartbeats
-from store.flow_columns import OTHER_SCHEME
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
+from sluice.store import heartbeats
+from sluice.store.flow_columns import OTHER_SCHEME
+from sluice.webui.identity import MOST_REFUSALS, Refusals
+from sluice.webui.problems import MOST_PROBLEMS
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record
-from webui.identity import MOST_REFUSALS, Refusals
-from webui.problems import MOST_PROBLEMS
 
 HUGE = 10**400
 

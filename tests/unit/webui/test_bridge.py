@@ -11,15 +11,15 @@ import threading
 import pytest
 from flask import Flask
 
-from policy.captures import MAX_RESULT_BYTES
+from sluice.policy.captures import MAX_RESULT_BYTES
+from sluice.webui import bridge as bridge_module
+from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
+from sluice.webui.bridge import PLAIN, Bridge, kind_of, most_body_bytes
+from sluice.webui.peers import Channel
+from sluice.webui.places import StreamPlaces
+from sluice.webui.services import EXTENSION, Services
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
-from webui import bridge as bridge_module
-from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
-from webui.bridge import PLAIN, Bridge, kind_of, most_body_bytes
-from webui.peers import Channel
-from webui.places import StreamPlaces
-from webui.services import EXTENSION, Services
 
 
 class Reply:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from policy.agents import SimulatorHeartbeat
-from policy.version import VERSION
-from store import captures as stored
-from store.ages import age_s
-from store.desired import put_topology
-from store.observed import newest_events, put_agent
-from store.tokens import create_token
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import SimulatorHeartbeat
+from sluice.store import captures as stored
+from sluice.store.ages import age_s
+from sluice.store.desired import put_topology
+from sluice.store.observed import newest_events, put_agent
+from sluice.store.tokens import create_token
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine

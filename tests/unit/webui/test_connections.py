@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from policy.agents import LivingConnection
-from policy.entries import write
-from policy.records import FlowRecord
-from store.ages import age_s
-from store.flows import add_flows
-from store.schema import agents, flows
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.ages import age_s
+from sluice.store.flows import add_flows
+from sluice.store.schema import agents, flows
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.wait import wait_until
-from webui import courtesy
-from webui.courtesy import delivery, giving_way, in_turn, pause
+from sluice.runtime.wait import wait_until
+from sluice.webui import courtesy
+from sluice.webui.courtesy import delivery, giving_way, in_turn, pause
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:

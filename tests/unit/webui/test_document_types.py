@@ -17,24 +17,24 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from policy.alerts import Alert, Change, State
-from policy.desired import Policy
-from policy.host_state import LinkCounters, LinkQueue
-from policy.validity import MachineStatus
-from policy.version import VERSION
-from runtime.local_calls import Listener
+from sluice.policy.alerts import Alert, Change, State
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.run_manager.__main__ import answerer
 from sluice.run_manager.manager import RunManager
-from store.alerts import put_changes
-from store.desired import mark_applied, put_policy
-from store.observed import add_event, put_agent
-from store.sanctions import Sanction, put_sanction
+from sluice.runtime.local_calls import Listener
+from sluice.store.alerts import put_changes
+from sluice.store.desired import mark_applied, put_policy
+from sluice.store.observed import add_event, put_agent
+from sluice.store.sanctions import Sanction, put_sanction
+from sluice.webui.app import create_app
 from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
 from tests.unit.webui.conftest import TOKEN, Client
 from tests.unit.webui.records import record
 from tests.web.known_runs import known_runs
 from tests.web.synthetic import Network
-from webui.app import create_app
 
 WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"

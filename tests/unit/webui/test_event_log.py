@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete
 
-from policy.errors import EnvironmentLacking
-from store.engine import open_store
-from store.observed import add_event
-from store.schema import events
-from webui.event_log import EventLog, event_line
+from sluice.policy.errors import EnvironmentLacking
+from sluice.store.engine import open_store
+from sluice.store.observed import add_event
+from sluice.store.schema import events
+from sluice.webui.event_log import EventLog, event_line
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.records import SIZE_CLASSES
-from store.flow_columns import FlowColumns
-from store.observed import PortSample, ThresholdChange
-from webui import figures
+from sluice.policy.wire.records import SIZE_CLASSES
+from sluice.store.flow_columns import FlowColumns
+from sluice.store.observed import PortSample, ThresholdChange
+from sluice.webui import figures
 
 Row = tuple[float, float | None, str, bool | None]
 """(at, fct_us or None, size class, met or None)"""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from store.flows import count_flows
+from sluice.store.flows import count_flows
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from policy.errors import FieldError
-from policy.records import FlowRecord
-from store.engine import open_store
-from store.flows import all_flows, count_flows
+from sluice.policy.errors import FieldError
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.engine import open_store
+from sluice.store.flows import all_flows, count_flows
+from sluice.webui.app import create_app
 from tests.unit.webui.conftest import TOKEN, Answer, Client
 from tests.unit.webui.records import record
-from webui.app import create_app
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ import json
 import pytest
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, heartbeat_document, heartbeat_from
-from policy.desired import Policy
-from store.desired import put_policy
-from store.observed import find_agent
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import Heartbeat, heartbeat_document, heartbeat_from
+from sluice.store.desired import put_policy
+from sluice.store.observed import find_agent
+from sluice.webui import heartbeats as module
+from sluice.webui.heartbeats import Heartbeats, Outcome
 from tests.kit.heartbeats import host_heartbeat
-from webui import heartbeats as module
-from webui.heartbeats import Heartbeats, Outcome
 
 
 class Parser:

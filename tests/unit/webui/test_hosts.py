@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 from sqlalchemy import Engine
 
+from sluice.webui.app import create_app
+from sluice.webui.hosts import allowed_hosts, host_of
 from tests.unit.webui.conftest import TOKEN, Client
-from webui.app import create_app
-from webui.hosts import allowed_hosts, host_of
 
 ENDPOINTS = ("/", "/metrics", "/api/v1/health", "/api/v1/policy", "/openapi/openapi.json", "/nothing")
 

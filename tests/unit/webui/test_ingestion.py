@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from policy.records import FlowRecord
-from runtime.wait import wait_until
-from store.flows import Added, add_batches, all_flows
+from sluice.policy.wire.records import FlowRecord
+from sluice.runtime.wait import wait_until
+from sluice.store.flows import Added, add_batches, all_flows
+from sluice.webui import ingestion as ingestion_module
+from sluice.webui.durable import Durable
+from sluice.webui.ingestion import Ingestion
 from tests.unit.webui.records import record
-from webui import ingestion as ingestion_module
-from webui.durable import Durable
-from webui.ingestion import Ingestion
 
 
 def batch(name: str, count: int) -> list[FlowRecord]:

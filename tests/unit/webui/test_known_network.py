@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from policy.graph import Host, Port, Switch, Topology
-from policy.ideal import ideal_fct_us
-from policy.records import WATCHED, FlowRecord
-from store.desired import put_topology
-from store.observed import put_agent
+from sluice.policy.figures.metrics import ideal_fct_us
+from sluice.policy.network.graph import Host, Port, Switch, Topology
+from sluice.policy.wire.records import WATCHED, FlowRecord
+from sluice.store.desired import put_topology
+from sluice.store.observed import put_agent
+from sluice.webui.known_network import KnownNetwork, Network
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
-from webui.known_network import KnownNetwork, Network
 
 HOSTS = tuple(Host(f"h{i}", f"02:00:00:00:00:0{i}", f"10.0.0.{i}", f"fd00::{i}") for i in (1, 2, 3))
 RATES_BPS = {"h1": 10**9, "h2": 10**8, "h3": 0}

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from policy.desired import Policy
-from store.desired import put_policy
-from store.observed import add_event, newest_events
+from sluice.policy.schema.desired import Policy
+from sluice.store.desired import put_policy
+from sluice.store.observed import add_event, newest_events
+from sluice.webui import live as live_module
+from sluice.webui.live import GREETING_EVENTS, Live, sse_frame
+from sluice.webui.recent import RecentFlows
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import Network
-from webui import live as live_module
-from webui.live import GREETING_EVENTS, Live, sse_frame
-from webui.recent import RecentFlows
 
 
 def messages(raw: bytes) -> list[tuple[str, str | None, Any]]:

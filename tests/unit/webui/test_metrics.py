@@ -8,16 +8,16 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
-from policy.agents import SimulatorHeartbeat
-from policy.desired import Policy
-from store.desired import put_policy
-from store.observed import put_agent
-from store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.agents import SimulatorHeartbeat
+from sluice.store.desired import put_policy
+from sluice.store.observed import put_agent
+from sluice.store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
+from sluice.webui.services import EXTENSION
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
-from webui.services import EXTENSION
 
 
 def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:

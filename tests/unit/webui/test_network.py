@@ -11,14 +11,18 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, text
 
-from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat, SimulatorHeartbeat, heartbeat_document
-from policy.desired import Policy
-from policy.entries import write
-from policy.foreign import ForeignDscp
-from policy.queue_map import host_queue_map
-from policy.schemes import SCHEMES
-from store.desired import put_policy, put_topology
-from store.observed import (
+from sluice.policy.schema.desired import Policy, host_queue_map
+from sluice.policy.schema.entries import write
+from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import (
+    MAX_HEARTBEAT_BYTES,
+    ForeignDscp,
+    Heartbeat,
+    SimulatorHeartbeat,
+    heartbeat_document,
+)
+from sluice.store.desired import put_policy, put_topology
+from sluice.store.observed import (
     PortSample,
     ThresholdChange,
     add_port_samples,

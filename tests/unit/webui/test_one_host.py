@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from policy.host_state import LinkCounters, LinkQueue, RunningFlow
-from store import flow_list, host_flows
-from store.observed import put_agent
-from store.sanctions import Sanction, put_sanction
+from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
+from sluice.store import flow_list, host_flows
+from sluice.store.observed import put_agent
+from sluice.store.sanctions import Sanction, put_sanction
+from sluice.webui import documents
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
-from webui import documents
 
 RUNNING = RunningFlow("run/1", "h2", "shuffle", 50_000, 20_000, 1e9, 1e9 + 1, 3, "sluice_dctcp", 250.0)
 LINK = LinkCounters(12.5, 9_000, 700, 4, 3_000, 8_000_000, 90_000, (LinkQueue(5_000, 1, 0),))

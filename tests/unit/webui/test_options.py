@@ -5,8 +5,8 @@ import argparse
 
 import pytest
 
-from store.retention import FOR_EVER, Retention
-from webui.options import add_retention, retention, retention_argv
+from sluice.store.retention import FOR_EVER, Retention
+from sluice.webui.options import add_retention, retention, retention_argv
 
 
 def parsed(*argv: str) -> Retention:

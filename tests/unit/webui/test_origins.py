@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
+from sluice.webui.origins import foreign_record
 from tests.unit.webui.records import record
-from webui.origins import foreign_record
 
 RECEIVED = {"source": "watched", "retransmissions": None, "ideal_us": None}
 

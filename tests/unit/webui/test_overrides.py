@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from store.audit import policy_changes
-from store.desired import current_policy, current_version, put_policy, put_topology
+from sluice.policy.schema.desired import Policy
+from sluice.store.audit import policy_changes
+from sluice.store.desired import current_policy, current_version, put_policy, put_topology
+from sluice.webui.api import overrides
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine
-from webui.api import overrides
 
 PATH = "/api/v1/ports/s1:2/override?wait_s=0"
 FIXED = {"thresholds": ["10KB", 20_000, "30KB"]}

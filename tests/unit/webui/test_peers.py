@@ -7,10 +7,10 @@ import socket
 import pytest
 from sqlalchemy import Engine
 
-from store.observed import newest_events
+from sluice.store.observed import newest_events
+from sluice.webui.peers import CHANNEL, Channel, uid_of
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.conftest import Client
-from webui.peers import CHANNEL, Channel, uid_of
 
 NOBODY = 65_534
 

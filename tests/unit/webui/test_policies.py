@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-import topologies
-from policy.desired import Policy
-from policy.records import FlowRecord
-from store.desired import current_version, mark_applied, put_policy, put_topology
-from store.flows import add_flows
-from store.observed import newest_events
-from store.schema import policies
+from sluice import topologies
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.desired import current_version, mark_applied, put_policy, put_topology
+from sluice.store.flows import add_flows
+from sluice.store.observed import newest_events
+from sluice.store.schema import policies
+from sluice.topologies import build
+from sluice.webui.api.policies import wait_applied
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
-from topologies import build
-from webui.api.policies import wait_applied
 
 PATH = "/api/v1/policy"
 

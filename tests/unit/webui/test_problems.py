@@ -10,17 +10,16 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from policy.graph import Topology
-from policy.network import read_network
-from policy.network_realised import realise
-from policy.sightings import SeenPort, SeenSwitch, Sightings
-from policy.version import VERSION
-from store.ages import age_s
-from store.desired import put_policy, put_topology
-from store.networks import put_network, put_sightings
-from store.observed import add_event, newest_events, put_agent, put_switch
-from store.schema import agents, policies
+from sluice.policy.network.description import SeenPort, SeenSwitch, Sightings, read_network
+from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import realise
+from sluice.policy.schema.desired import Policy
+from sluice.policy.version import VERSION
+from sluice.store.ages import age_s
+from sluice.store.desired import put_policy, put_topology
+from sluice.store.networks import put_network, put_sightings
+from sluice.store.observed import add_event, newest_events, put_agent, put_switch
+from sluice.store.schema import agents, policies
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 

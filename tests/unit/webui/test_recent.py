@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from policy.records import FlowRecord
-from store.flow_columns import FlowColumns, flow_columns
-from store.flows import add_flows
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.flow_columns import FlowColumns, flow_columns
+from sluice.store.flows import add_flows
+from sluice.webui import recent as recent_module
+from sluice.webui.recent import RecentFlows
 from tests.unit.webui.records import record
-from webui import recent as recent_module
-from webui.recent import RecentFlows
 
 
 def add(engine: Engine, first: int, count: int, **changes: Any) -> None:

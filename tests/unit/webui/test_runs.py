@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from policy.access import READ
-from runtime.local_calls import Listener
-from store.observed import newest_events
-from store.tokens import create_token
+from sluice.policy.wire.access import READ
+from sluice.runtime.local_calls import Listener
+from sluice.store.observed import newest_events
+from sluice.store.tokens import create_token
+from sluice.webui.app import create_app
 from tests.unit.webui.conftest import TOKEN, Client
-from webui.app import create_app
 
 START = {"on": "simulator", "scenario": "paper-mix"}
 REFUSED = {"error": {"status": 409, "code": "busy", "problem": "the run x holds the testbed", "field": None}}

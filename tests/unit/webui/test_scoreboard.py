@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from policy.records import FlowRecord
-from store.desired import mark_applied, put_policy
-from store.flows import add_flows
-from store.schema import applied, policies
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.desired import mark_applied, put_policy
+from sluice.store.flows import add_flows
+from sluice.store.schema import applied, policies
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from webui.service import WebOptions, _server_settings
+from sluice.webui.service import WebOptions, _server_settings
 
 
 def test_what_a_log_or_a_traceback_shows_has_no_secret() -> None:

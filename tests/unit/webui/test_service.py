@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.alert_rules import DEFAULT_RULES
-from policy.errors import SluiceError
-from webui.service import SERVICE, WebOptions
+from sluice.policy.alert_rules import DEFAULT_RULES
+from sluice.policy.errors import SluiceError
+from sluice.webui.service import SERVICE, WebOptions
 
 TOKEN = 'webhook_token_file = "/dev/null"\n'
 

@@ -6,8 +6,8 @@ import time
 import pytest
 from sqlalchemy import Engine
 
-from store.observed import events_after
-from store.tokens import create_token, revoke_token
+from sluice.store.observed import events_after
+from sluice.store.tokens import create_token, revoke_token
 from tests.unit.webui.conftest import Client
 
 

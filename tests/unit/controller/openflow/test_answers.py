@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.openflow import (
+from sluice.controller.openflow import (
     Answer,
     AnswerReader,
     BarrierReply,

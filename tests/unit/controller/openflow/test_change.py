@@ -13,13 +13,13 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.changes import Changes, Remap, diff
-from controller.openflow import VERSION, MessageType, change_requests, discard_message, remap_requests
-from controller.openflow.change import instructions, os_ken_bucket
-from controller.pipeline import map_rule, switch_rules
-from controller.rules import FlowRule, GroupRule, SwitchRules
-from policy import tags
-from policy.queue_rules import mlfq_map
+from sluice.controller.changes import Changes, Remap, diff
+from sluice.controller.openflow import VERSION, MessageType, change_requests, discard_message, remap_requests
+from sluice.controller.openflow.change import instructions, os_ken_bucket
+from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
+from sluice.policy import tags
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner, inners
 from tests.unit.controller.networks import leaf_spine
 

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cookies import NOT_IP, cookie
-from controller.counts import Ints
-from controller.openflow.counters import (
+from sluice.controller.cookies import NOT_IP, cookie
+from sluice.controller.counts import Ints
+from sluice.controller.openflow.counters import (
     carried_counts,
     completed_counts,
     flow_columns,
     learned_flows,
     queue_counts,
 )
-from controller.openflow.frames import ProtocolViolation
-from controller.rules import MatchValue
-from controller.tables import Table
-from policy import tags
-from policy.ingress_groups import INGRESS_GROUPS
+from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.rules import MatchValue
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import INGRESS_GROUPS
 from tests.fakes.openflow import flow_entry, learned_entry
 
 GOTO = struct.pack("!HHBxxx", 1, 8, 3)

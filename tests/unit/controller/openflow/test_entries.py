@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.openflow.entries import (
+from sluice.controller.openflow.entries import (
     FlowEntry,
     check_tail,
     flow_entries,
@@ -15,8 +15,8 @@ from controller.openflow.entries import (
     learned_entries,
     match_fields,
 )
-from controller.openflow.frames import ProtocolViolation
-from controller.rules import MatchValue
+from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.rules import MatchValue
 from tests.fakes.openflow import flow_entry, learned_entry
 
 ACTION = struct.pack("!HHI", 21, 8, 1)

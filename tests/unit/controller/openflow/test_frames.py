@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.openflow.frames import (
+from sluice.controller.openflow.frames import (
     Frame,
     Framer,
     MessageType,

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cookies import cookie
-from controller.openflow import learned_hosts, rule_body
-from controller.openflow.learn import learn_body, read_learn
-from controller.rules import FlowRule, LearnHost, MatchValue, Source
-from controller.tables import Table
-from policy.sightings import SeenHost
+from sluice.controller.cookies import cookie
+from sluice.controller.openflow import learned_hosts, rule_body
+from sluice.controller.openflow.learn import learn_body, read_learn
+from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
+from sluice.controller.tables import Table
+from sluice.policy.network.description import SeenHost
 from tests.fakes.openflow import flow_entry
 
 MAC = "52:54:00:00:00:11"

@@ -8,13 +8,13 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.changes import diff
-from controller.conduct import METER_SPACE, Treated, conduct_rules, limit_meters
-from controller.openflow import VERSION, MessageType, change_requests, offers_meters, read_rules
-from controller.openflow.frames import ProtocolViolation
-from controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod, read_meters
-from controller.rules import MeterRule, SwitchRules
-from policy.sanctions import Treatment
+from sluice.controller.changes import diff
+from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules, limit_meters
+from sluice.controller.openflow import VERSION, MessageType, change_requests, offers_meters, read_rules
+from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod, read_meters
+from sluice.controller.rules import MeterRule, SwitchRules
+from sluice.policy.policing.limits import Treatment
 from tests.fakes.openflow import Xids, frames, inners
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)

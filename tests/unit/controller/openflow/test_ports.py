@@ -5,12 +5,12 @@ import struct
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller.openflow import PortDescription, PortReason, PortStatus
-from controller.openflow.answers import AnswerReader
-from controller.openflow.frames import Frame, MessageType, StatsType, message
-from controller.openflow.ports import read_description
-from controller.tables import LOCAL
-from policy.sightings import OWN_PORT, SeenPort
+from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.controller.openflow.answers import AnswerReader
+from sluice.controller.openflow.frames import Frame, MessageType, StatsType, message
+from sluice.controller.openflow.ports import read_description
+from sluice.controller.tables import LOCAL
+from sluice.policy.network.description import OWN_PORT, SeenPort
 
 
 def port(number: int, name: str, *, config: int = 0, state: int = 0, kbps: int = 0) -> bytes:

@@ -5,15 +5,15 @@ import struct
 
 import pytest
 
-from controller.changes import diff
-from controller.conduct import METER_SPACE, Treated, conduct_rules
-from controller.cookies import cookie
-from controller.openflow import MessageType, change_requests, read_rules
-from controller.pipeline import switch_rules
-from controller.rules import Foreign, MatchValue, Output, SwitchRules
-from controller.tables import Table
-from policy.queue_rules import mlfq_map
-from policy.sanctions import Treatment
+from sluice.controller.changes import diff
+from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
+from sluice.controller.cookies import cookie
+from sluice.controller.openflow import MessageType, change_requests, read_rules
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.rules import Foreign, MatchValue, Output, SwitchRules
+from sluice.controller.tables import Table
+from sluice.policy.policing.limits import Treatment
+from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import (
     Xids,
     entry_of,

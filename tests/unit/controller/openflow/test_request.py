@@ -8,8 +8,8 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.cookies import COOKIE_TABLE_MASK, cookie
-from controller.openflow import (
+from sluice.controller.cookies import COOKIE_TABLE_MASK, cookie
+from sluice.controller.openflow import (
     READING_METERS,
     VERSION,
     MessageType,
@@ -19,8 +19,8 @@ from controller.openflow import (
     role_request,
     rules_request,
 )
-from controller.policing import LOW_TAGS
-from controller.tables import Table
+from sluice.controller.policing import LOW_TAGS
+from sluice.controller.tables import Table
 from tests.fakes.openflow import Xids, frames
 
 

@@ -14,8 +14,8 @@ from experiments.checks.agreement.compare import Pair, Side, claims_of, settling
 from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
 from experiments.kit.points import NamedPoint
 from experiments.papers.adaptive_thresholds import mismatch_fct
-from policy.framing import MSS_BYTES
-from policy.workload import Workload
+from sluice.policy.units import MSS_BYTES
+from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
 from tests.unit.experiments.builders import given
 

@@ -21,9 +21,9 @@ from experiments.checks.hostile.run import (
     scenario_of,
     table,
 )
-from policy.desired import Policy
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 PLACES = ("02:00:00:00:00:05,10.0.0.5", "02:00:00:00:00:01,10.0.0.1")
 

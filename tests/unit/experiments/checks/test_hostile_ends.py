@@ -19,11 +19,11 @@ from experiments.checks.hostile.ends import (
     scenario_of,
     table,
 )
-from policy import tags
-from policy.desired import Policy
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
-from store.observed import ThresholdChange
-from topologies import build_topology
+from sluice.store.observed import ThresholdChange
+from sluice.topologies import build_topology
 
 PLACES = ("02:00:00:00:00:05,10.0.0.5", "02:00:00:00:00:01,10.0.0.1")
 

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.checks.http_sizes import client, server
 from experiments.checks.http_sizes.run import CLASSES, Run, claims, table
-from hostagent.sockets import http
+from sluice.hostagent.sockets import http
 
 
 def runs(factor: float) -> list[Run]:

@@ -15,8 +15,7 @@ import pytest
 from experiments.checks.ns2 import run
 from experiments.checks.ns2.flows import FLOWS_AT_S, WARM_UP_S, columns, flow_tables
 from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
-from policy.scenario import Scenario, scenario_from_document
-from policy.scenario_tables import TcpVariant
+from sluice.policy.workload.scenario import Scenario, TcpVariant, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import given
 

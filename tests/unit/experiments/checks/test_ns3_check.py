@@ -8,7 +8,7 @@ from experiments.checks.ns3 import cases, ns3, speed
 from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
 from experiments.checks.ns3.explanations import explanation_of
 from experiments.checks.ns3.table import class_rows, rows
-from policy.graph import Topology
+from sluice.policy.network.graph import Topology
 
 
 def case_named(name: str) -> cases.Case:

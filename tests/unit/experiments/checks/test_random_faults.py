@@ -10,8 +10,8 @@ from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
 from experiments.checks.random_faults.outcome import EXCUSED_S, Outcome, claims, unexcused
 from experiments.checks.random_faults.traffic import document_of
 from experiments.kit.port_gaps import Gap
-from policy.explicit import ExplicitWorkload
-from policy.records import FINISHED, FlowRecord
+from sluice.policy.wire.records import FINISHED, FlowRecord
+from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.runs.files import scenario_with
 
 RULES = {"s1": {"priority=1 actions=drop"}}

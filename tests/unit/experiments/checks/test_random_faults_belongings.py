@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dataplane.inventory import BpfThing
 from experiments.checks.random_faults import belongings
 from experiments.checks.random_faults.belongings import Belongings
-from runtime.process import spawn, stop
+from sluice.dataplane.inventory import BpfThing
+from sluice.runtime.process import spawn, stop
 
 OWN, OF_ANOTHER = BpfThing("map", 7, "own"), BpfThing("prog", 8, "other")
 

@@ -14,7 +14,7 @@ from experiments.checks.random_faults.shared_claims import shared_claims, shared
 from experiments.checks.random_faults.shared_faults import KINDS, Episode
 from experiments.checks.random_faults.shared_run import SharedOutcome
 from experiments.checks.random_faults.wire import Event, Mastered, Written
-from policy.records import FINISHED, FlowRecord
+from sluice.policy.wire.records import FINISHED, FlowRecord
 
 A, B, C = "controller-1", "controller-2", "controller-3"
 RULES = {"s1": {"priority=1 actions=drop"}}

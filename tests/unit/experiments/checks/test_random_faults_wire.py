@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from controller.openflow import Framer, MessageType, message
 from experiments.checks.random_faults.relay import Relay
 from experiments.checks.random_faults.wire import (
     BUNDLE_ADD,
@@ -26,7 +25,8 @@ from experiments.checks.random_faults.wire import (
     Opened,
     Written,
 )
-from runtime.wait import wait_until
+from sluice.controller.openflow import Framer, MessageType, message
+from sluice.runtime.wait import wait_until
 
 ONF, MASTER, SLAVE = 0x4F4E4600, 2, 3
 

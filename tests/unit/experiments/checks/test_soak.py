@@ -14,13 +14,13 @@ import pytest
 from experiments.checks.soak.flows import SEGMENT_S, document_of
 from experiments.checks.soak.run import Outcome, change_scheme, claims
 from experiments.checks.soak.usage import Reading, draw, growing, read_process
-from policy.scenario import scheduled_flows
-from runtime.http_client import Answer, ServerAway
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
+from sluice.runtime.http_client import Answer, ServerAway
+from sluice.topologies import build_topology
 from tests.kit.known import known
 from tests.unit.experiments.kit.test_runs import record
-from topologies import build_topology
 
 
 def test_document__as_many_flows_at_any_time() -> None:

@@ -18,8 +18,8 @@ from experiments.kit.experiment import Given
 from experiments.kit.points import one_group
 from experiments.kit.runs import Results, read_results
 from experiments.kit.schemes import by_scheme, scheme_table
-from policy.metrics import distribution
-from policy.scenario import Scenario
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.workload.scenario import Scenario
 from sluice.sweep.points import Point, points
 
 DOCUMENT = {

@@ -11,7 +11,7 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, load, load_all, main
 from experiments.kit.catalogue import README, listing, with_table
 from experiments.kit.main import read_command
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 
 ROOT = README.parents[1]
 WORDS = {"scheme_order": ["docs", "experiments"]}

@@ -12,8 +12,8 @@ import pytest
 from experiments.kit.experiment import Given, Script
 from experiments.kit.main import main, read_command
 from experiments.kit.runners import RunAfterRun
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from tests.unit.experiments.kit.figure import EXPERIMENT
 
 LINES = Path(__file__).with_name("figure.py").read_text().splitlines()

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.kit.experiment import Given
 from experiments.kit.points import as_on_testbed, axes, named
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 
 DOCUMENT: dict[str, Any] = {
     "name": "x",

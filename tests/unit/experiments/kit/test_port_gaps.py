@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.kit import port_gaps
-from runtime.wait import wait_until
+from sluice.runtime.wait import wait_until
 
 DEV = """Inter-|   Receive                                         |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed

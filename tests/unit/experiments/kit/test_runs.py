@@ -11,10 +11,10 @@ import pytest
 
 from experiments.kit.points import NamedPoint
 from experiments.kit.runs import Run, Runs, read_run
-from policy.metrics import distribution
-from policy.records import FlowRecord
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import write_bundle
-from store.observed import ThresholdChange
+from sluice.store.observed import ThresholdChange
 from tests.unit.experiments.builders import run_of, runs_of
 
 RUNS = runs_of(

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from experiments.kit.schemes import schemes_of_testbed
-from policy.schemes import SCHEMES
+from sluice.policy.schemes import SCHEMES
 
 
 def test_schemes_of_testbed__all_but_those_that_no_switch_can_carry_out() -> None:

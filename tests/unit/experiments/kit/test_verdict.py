@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.kit.verdict import Claim, conclude, markdown, over_loads, read_verdict, spread
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
 

@@ -23,8 +23,8 @@ from experiments.papers.adaptive_thresholds.common import (
     settles,
 )
 from experiments.papers.adaptive_thresholds.short_flows import numbers
-from policy.scenario import Scenario, scenario_from_document
-from policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.sweep.points import Point
 from tests.unit.experiments.builders import given, run_of, sweep_of

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.kit.runs import Results
 from experiments.papers.aemon import common, fct, misses, ucp_share
-from policy.scenario import scenario_from_document
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
 from tests.unit.experiments.builders import claim, given, sweep_of

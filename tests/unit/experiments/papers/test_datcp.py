@@ -13,13 +13,13 @@ from experiments.kit.listed import places
 from experiments.kit.main import read_command
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14, full
 from experiments.papers.datcp.common import FULL, SMALL, jain, plan
-from policy.graph import Topology
-from policy.scenario import Scenario, scheduled_flows
-from policy.schedule import ScheduledFlow
-from policy.units import time_ns
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import time_ns
+from sluice.policy.wire.records import ScheduledFlow
+from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.sweep.points import Point
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
     "fig08": (fig08.EXPERIMENT, fig08.cases),

@@ -17,12 +17,12 @@ from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fabric import plan
 from experiments.papers.fish.fig6 import PAPER, SETUPS
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
-from policy.scenario import Scenario, scenario_from_document
-from policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
+from sluice.topologies import build_topology
 from tests.unit.experiments.builders import NOWHERE, given, run_of
 from tests.unit.experiments.kit.test_flows import written
-from topologies import build_topology
 
 
 def scenarios(path: Path, setups: Iterable[Setup], gaps: Sequence[str] = GAPS) -> dict[str, Scenario]:

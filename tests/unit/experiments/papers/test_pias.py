@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.papers.pias import pias_144
-from policy.scenario import scenario_from_document
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 from sluice.sweep import points
 from tests.unit.experiments.builders import claim, given, sweep_of

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.kit.runs import Results
 from experiments.papers.sluice import fct
-from policy.scenario import Scenario, scenario_from_document
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import claim, given, sweep_of
 

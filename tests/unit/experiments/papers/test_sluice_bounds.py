@@ -8,7 +8,7 @@ import pytest
 
 from experiments.papers.sluice import bounds
 from experiments.papers.sluice.bounds import Floats, Link
-from policy.static_thresholds import optimal_thresholds
+from sluice.policy.thresholds.static import optimal_thresholds
 from sluice.runs.files import load_cdf
 
 LOAD = 0.7

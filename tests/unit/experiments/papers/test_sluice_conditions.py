@@ -13,9 +13,9 @@ import pytest
 from experiments.kit.runs import Results, Runs
 from experiments.papers.sluice import conditions
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
-from policy.explicit import ExplicitWorkload
-from policy.framing import WIRE_PER_PAYLOAD
-from policy.sizes import SizeCdf
+from sluice.policy.units import WIRE_PER_PAYLOAD
+from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.files import scenario_with
 from tests.unit.experiments.builders import claim, given, run_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from experiments.kit.runs import Results, Runs
 from experiments.papers.sluice import deadlines, fct
-from policy import tags
-from policy.queue_map import queue_map
-from policy.scenario import scenario_from_document
+from sluice.policy import tags
+from sluice.policy.schema.desired import queue_map
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import claim, given, run_of
 

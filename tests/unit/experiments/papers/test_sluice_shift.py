@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.papers.sluice import shift
-from policy.scenario import Scenario, scenario_from_document
-from policy.workload import Workload
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import given
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
 from sluice.bench import against
 from sluice.bench.against import Comparison, Core, compare, entry_of, unpack
+from sluice.policy.errors import SluiceError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from sluice.bench import control as bench_control
 from sluice.bench.control import SCHEMES, Crew, Loop, Place, measure_decoding, measure_loop, most_leaves
-from store import observed
+from sluice.store import observed
 from tests.kit.known import known
 
 pytestmark = pytest.mark.timing

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import topologies
-from controller.openflow import (
+from sluice import topologies
+from sluice.bench.played_switch import Switch
+from sluice.bench.switch_lines import Line
+from sluice.bench.switch_traffic import DRAWS, FLOWS_A_POLL, SHIFT_POLLS, Traffic, draws
+from sluice.controller.openflow import (
     Answer,
     AnswerReader,
     Frame,
@@ -23,13 +26,10 @@ from controller.openflow import (
     completed_counts,
     message,
 )
-from controller.openflow.request import carried_request, completed_request, ingress_request
-from policy import tags
-from policy.desired import Policy
-from runtime.wait import wait_until
-from sluice.bench.played_switch import Switch
-from sluice.bench.switch_lines import Line
-from sluice.bench.switch_traffic import DRAWS, FLOWS_A_POLL, SHIFT_POLLS, Traffic, draws
+from sluice.controller.openflow.request import carried_request, completed_request, ingress_request
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
 from tests.fakes.openflow import Xids, frames
 
 HOSTS = 24

@@ -12,8 +12,8 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 from sqlalchemy import Engine
 
-from store.engine import open_store
-from webui.app import create_app
+from sluice.store.engine import open_store
+from sluice.webui.app import create_app
 
 
 @pytest.fixture

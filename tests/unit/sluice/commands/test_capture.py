@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import topologies
-from policy.errors import EnvironmentLacking, FieldError
-from sluice import cli
+from sluice import cli, topologies
 from sluice.commands import capture as capture_module
 from sluice.commands.capture import port_named
+from sluice.policy.errors import EnvironmentLacking, FieldError
 
 ONE = topologies.build("single", hosts=2)
 

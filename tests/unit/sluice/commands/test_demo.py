@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
 from sluice.commands import demo
 from sluice.commands.demo import AUTO, check_free, chosen
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 
 
 def test_check_free__an_address_in_use_is_an_error_with_its_remedy() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from policy.desired import Policy
-from policy.records import FlowRecord
-from runtime.wait import wait_until
 from sluice import cli
 from sluice.export.following import Following
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.remote import Remote
-from store.desired import put_policy, put_topology
-from store.flows import add_flows
-from store.observed import ThresholdChange, add_thresholds
-from topologies import build
+from sluice.runtime.wait import wait_until
+from sluice.store.desired import put_policy, put_topology
+from sluice.store.flows import add_flows
+from sluice.store.observed import ThresholdChange, add_thresholds
+from sluice.topologies import build
 
 SCENARIO = """
 name = "x"

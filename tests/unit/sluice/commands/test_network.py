@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from policy.sightings import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice import cli
-from store.networks import current_network, put_sightings
+from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.store.networks import current_network, put_sightings
 
 Command = Callable[..., int]
 MAC = "52:54:00:00:00:11"

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-import topologies
-from policy.desired import Policy
-from policy.overrides import Override
-from sluice import cli
-from store.desired import current_policy, current_version, mark_applied, put_topology
+from sluice import cli, topologies
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import Override
+from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 
 Command = Callable[..., int]
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli
-from store.tokens import find_token
+from sluice.store.tokens import find_token
 
 Command = Callable[..., int]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
-from runtime.settings.layers import from_file
 from sluice.commands import network, policy
+from sluice.policy.errors import SluiceError
 from sluice.runs.files import read_document
 from sluice.runs.settings import setting
-from webui.service import WebOptions
+from sluice.runtime.settings.layers import from_file
+from sluice.webui.service import WebOptions
 
 DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
 

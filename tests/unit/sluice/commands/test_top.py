@@ -10,22 +10,22 @@ import pytest
 from rich.console import Console
 from sqlalchemy import Engine
 
-from policy.alerts import Alert, Change, State
-from policy.desired import Policy
-from policy.validity import MachineStatus
 from sluice import cli
 from sluice.commands.top import picture, snapshots
-from store.alerts import put_changes
-from store.desired import put_policy
-from store.observed import put_agent
-from store.sanctions import Sanction, put_sanction
+from sluice.policy.alerts import Alert, Change, State
+from sluice.policy.figures.validity import MachineStatus
+from sluice.policy.schema.desired import Policy
+from sluice.store.alerts import put_changes
+from sluice.store.desired import put_policy
+from sluice.store.observed import put_agent
+from sluice.store.sanctions import Sanction, put_sanction
+from sluice.webui import documents
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.attention import attention
+from sluice.webui.recent import RecentFlows
 from tests.kit.clock import slow_clock
 from tests.kit.heartbeats import port_heartbeat
 from tests.web.synthetic import Network
-from webui import documents
-from webui.alerts.settings import AlertSettings
-from webui.attention import attention
-from webui.recent import RecentFlows
 
 
 def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:

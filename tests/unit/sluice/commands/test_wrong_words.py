@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.desired import Policy
 from sluice import testbeds
 from sluice.cli import COMMANDS, main
-from store.desired import put_policy
+from sluice.policy.schema.desired import Policy
+from sluice.store.desired import put_policy
 from tests.unit.sluice.bundles import bundle, document, flow
 
 SCENARIO = """

@@ -10,11 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policy import tags
-from policy.desired import Policy
-from policy.errors import SluiceError
-from policy.static_thresholds import known_delays
-from policy.traffic_classes import ClassPlan, class_plan, coarse_map
 from sluice.export.sonic import (
     ADAPTED_TABLE,
     SonicPort,
@@ -24,6 +19,11 @@ from sluice.export.sonic import (
     config_tables,
     differences,
 )
+from sluice.policy import tags
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes.classes import ClassPlan, class_plan, coarse_map
+from sluice.policy.thresholds.static import known_delays
 from sluice.runs.files import load_cdf
 
 SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.report.runs import find_runs
 from tests.unit.sluice.bundles import bundle, document, flow
 

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
-from policy.desired import Policy
-from policy.errors import SluiceError
 from sluice.cli import main
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
 from sluice.report.page import _baseline, write_report
 from sluice.report.runs import find_runs, variants
 from sluice.runs.bundle import BundleWriter, read_flows

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
 from sluice.commands import compare, demo, run
+from sluice.policy.errors import SluiceError
 from sluice.report.repeat import repeat_report, repeat_run, repeat_runs
 from sluice.report.runs import Run, find_runs, variants
 from sluice.runs.files import read_document, scenario_from_file

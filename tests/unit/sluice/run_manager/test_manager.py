@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
-from runtime.process import spawn as really_spawn
-from runtime.wait import wait_until
+from sluice.policy.errors import SluiceError
 from sluice.run_manager import manager as module
 from sluice.run_manager.listing import Listing
 from sluice.run_manager.manager import RunManager
 from sluice.run_manager.refusal import Refusal, refused
+from sluice.runtime.process import spawn as really_spawn
+from sluice.runtime.wait import wait_until
 from tests.unit.sluice.bundles import sweep
 
 WHO = {"by": "alice", "address": "192.0.2.1"}

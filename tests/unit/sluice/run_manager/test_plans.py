@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.run_manager.plans import need_testbed, plan, scenario_names
 
 OWN = """

@@ -4,10 +4,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from policy.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import machine_meta, read_flows, read_ports, write_bundle
 from sluice.runs.files import scenario_from_file
-from store.observed import PortSample, ThresholdChange
+from sluice.store.observed import PortSample, ThresholdChange
 
 FLOW = FlowRecord(
     "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import FieldError, SluiceError
-from policy.traces import Trace
-from policy.workload import Workload
 from sluice.cli import main
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.workload.flows import Trace, Workload
 from sluice.runs.files import (
     SCENARIOS,
     load_cdf,

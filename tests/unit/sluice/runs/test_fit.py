@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policy.scenario import scheduled_flows
 from sluice.commands.demo import demo_rate
+from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.fit import CPU_GOAL, RATES_BPS, Forwarding, at_rate, cores, free_cores
-from topologies import build_topology
+from sluice.topologies import build_topology
 
 
 def rate_bps(free_cores: float, packet_us: float) -> int:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from policy.errors import SluiceError
-from policy.explicit import ExplicitFlow, ExplicitWorkload
+from sluice.policy.errors import SluiceError
+from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload
 from sluice.runs.files import load_trace, scenario_from_file
 
 SCENARIO = """

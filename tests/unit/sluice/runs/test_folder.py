@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import FieldError
+from sluice.policy.errors import FieldError
 from sluice.runs.folder import bundles, describe, entries, entry_of, read_plain
 from sluice.runs.progress_file import progress_file
 from tests.unit.sluice.bundles import sweep

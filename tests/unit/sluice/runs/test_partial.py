@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from policy.metrics import FlowFigures
+from sluice.policy.figures.metrics import FlowFigures
 from sluice.runs.partial import RunningFigures
 
 

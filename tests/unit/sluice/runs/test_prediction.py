@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs import prediction
 from sluice.runs.prediction import check_length, predicted_s, predicted_total_s
 
@@ -30,7 +30,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return 2e6 if scenario.policy.scheme == "pias" else 1e6
 
     monkeypatch.setattr(prediction, "hops_per_s", pace)
-    monkeypatch.setattr("simulator.build.is_fresh", lambda: True)
+    monkeypatch.setattr("sluice.simulator.build.is_fresh", lambda: True)
     return asked
 
 
@@ -66,7 +66,7 @@ def test_predicted__the_testbed_runs_in_real_time() -> None:
 
 
 def test_hops_per_s__is_measured_within_its_time() -> None:
-    pytest.importorskip("simulator._fabric", reason="the simulator's core is not compiled")
+    pytest.importorskip("sluice.simulator._fabric", reason="the simulator's core is not compiled")
     from sluice.runs.files import scenario_with
 
     assert prediction.hops_per_s(scenario_with(document(10_000_000))[0], probe_s=0.2) > 10_000

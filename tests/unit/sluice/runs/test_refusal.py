@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import FieldError
+from sluice.policy.errors import FieldError
 from sluice.runs.files import scenario_from_file
 from sluice.runs.testbed_run import run_on_testbed
 

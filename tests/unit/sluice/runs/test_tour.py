@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from policy.desired import Policy
-from policy.records import FlowRecord
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import write_bundle
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.tour import SCHEMES, Stage, by_stage, finish_tour, scheme_table, tour_policies
 from sluice.runs.versions import policy_rows
-from store.desired import PolicyVersion
+from sluice.store.desired import PolicyVersion
+from sluice.topologies import build_topology
 from tests.unit.sluice.bundles import document, flow
-from topologies import build_topology
 
 
 def demo_policies() -> tuple[Policy, list[Policy]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from policy.records import UNFINISHED
-from policy.schedule import ScheduledFlow
-from policy.validity import NO_DELAYS, delay_class
-from runtime.machine_load import Ticks
+from sluice.policy.figures.validity import NO_DELAYS, delay_class
+from sluice.policy.wire.records import UNFINISHED, ScheduledFlow
 from sluice.runs.files import scenario_from_file
 from sluice.runs.tcp_counters import difference
 from sluice.runs.testbed_run import complete
@@ -20,8 +18,9 @@ from sluice.runs.validity import (
     remarks_between,
     summary_between,
 )
+from sluice.runtime.machine_load import Ticks
+from sluice.topologies.testbed import PortService
 from tests.kit.heartbeats import host_heartbeat
-from topologies.testbed import PortService
 
 FLOW = ScheduledFlow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
 

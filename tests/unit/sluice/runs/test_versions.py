@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from policy.desired import Policy
-from policy.errors import SluiceError
-from policy.metrics import summarise
-from policy.records import FlowRecord
+from sluice.policy.errors import SluiceError
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FlowRecord
 from sluice.report.runs import find_runs, variants
 from sluice.runs.bundle import read_flows, write_bundle
 from sluice.runs.versions import VersionOf, by_run, by_time, policy_rows, replaced_by_others
-from store.desired import PolicyVersion
+from sluice.store.desired import PolicyVersion
 from tests.unit.sluice.bundles import document, flow, random_flows
 
 

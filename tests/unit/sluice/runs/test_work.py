@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.work import predicted_work
 from tests.kit.known import known
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.staging.order import PLUGINS, lay_out, make_order, named_files
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
 from sluice.sweep import points, run_points
 from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, job_entries, limit_minutes, predicted_s
 from sluice.sweep.points import Point

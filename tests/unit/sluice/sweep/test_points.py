@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policy.errors import SluiceError
+from sluice.policy.errors import SluiceError
 from sluice.runs.files import read_document, scenario_from_file
 from sluice.runs.settings import setting
 from sluice.sweep import points

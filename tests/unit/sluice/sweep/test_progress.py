@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.fabrics import SIMULATOR
 from sluice.cli import main
+from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.folder import SWEEP, describe, entry_of
 from sluice.sweep import Point
 from sluice.sweep.progress import SweepProgress, sweep_file

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import SluiceError
-from policy.fabrics import TESTBED
+from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import TESTBED
 from sluice.sweep import Point, run_points
 from sluice.sweep.run import is_finished
 from tests.unit.sluice.bundles import bundle, document, flow

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 from tools.guests.image import elf, unpack
 from tools.guests.kernels import Kernel
 

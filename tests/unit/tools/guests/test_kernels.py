@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking
 from tools.guests import kernels
 from tools.guests.kernels import Kernel, module_bytes, module_name
 from tools.guests.loads import read

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataplane.link_queues import FQ, HTB, QdiscKind
-from policy.controls import ours
-from topologies.doctor import names
-from topologies.doctor.check import Check
-from topologies.doctor.kernel import Kernel
-from topologies.doctor.tiers import active_tiers
+from sluice.dataplane.link_queues import FQ, HTB, QdiscKind
+from sluice.policy.controls import ours
+from sluice.topologies.doctor import names
+from sluice.topologies.doctor.check import Check
+from sluice.topologies.doctor.kernel import Kernel
+from sluice.topologies.doctor.tiers import active_tiers
 
 CONTROLS = [names.struct_ops(control.kernel_name) for control in ours()]
 ALL = [*CONTROLS, names.HOOK, names.PORT_PROGRAM, names.WATCH]

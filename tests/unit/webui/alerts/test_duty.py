@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
-from store.lease import Deposed
-from store.observed import add_event, newest_events
-from webui.alerts.duty import LEASE_S, RENEW_S, Duty
+from sluice.store.lease import Deposed
+from sluice.store.observed import add_event, newest_events
+from sluice.webui.alerts.duty import LEASE_S, RENEW_S, Duty
 
 
 def never(_: str) -> bool:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from policy.alert_rules import DEFAULT_RULES, AlertRule, Figure
-from policy.records import FlowRecord
-from policy.validity import FORWARDED, Flaw
-from store.flow_columns import FlowColumns
-from store.observed import AgentRow
+from sluice.policy.alert_rules import DEFAULT_RULES, AlertRule, Figure
+from sluice.policy.figures.validity import FORWARDED, Flaw
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.flow_columns import FlowColumns
+from sluice.store.observed import AgentRow
+from sluice.webui.alerts.findings import findings, flow_finding
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.records import record
-from webui.alerts.findings import findings, flow_finding
 
 NOW = 1_700_000_000.0
 MISSES = AlertRule("m", Figure.MISSES, 0.05, least_flows=20)

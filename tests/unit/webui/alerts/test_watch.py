@@ -12,21 +12,21 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import OperationalError
 
-from policy.alert_rules import AlertRule, Figure
-from policy.alerts import State
-from store.alerts import all_alerts, next_message, put_rules, waiting_messages
-from store.observed import newest_events, put_agent
-from store.schema import agents, leases
-from store.totals import Tally
+from sluice.policy.alert_rules import AlertRule, Figure
+from sluice.policy.alerts import State
+from sluice.store.alerts import all_alerts, next_message, put_rules, waiting_messages
+from sluice.store.observed import newest_events, put_agent
+from sluice.store.schema import agents, leases
+from sluice.store.totals import Tally
+from sluice.webui.alerts import courier, watch
+from sluice.webui.alerts.courier import LONGEST_WAIT_S, MOST_ATTEMPTS, wait_s
+from sluice.webui.alerts.settings import AlertSettings
+from sluice.webui.alerts.watch import AlertWatch
+from sluice.webui.alerts.webhook import Webhook
+from sluice.webui.ingestion import Ingestion
+from sluice.webui.recent import RecentFlows
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.receiver import Receiver
-from webui.alerts import courier, watch
-from webui.alerts.courier import LONGEST_WAIT_S, MOST_ATTEMPTS, wait_s
-from webui.alerts.settings import AlertSettings
-from webui.alerts.watch import AlertWatch
-from webui.alerts.webhook import Webhook
-from webui.ingestion import Ingestion
-from webui.recent import RecentFlows
 
 RULES = (AlertRule("down", Figure.AGENT, for_s=30.0),)
 
@@ -38,7 +38,7 @@ class World:
         self.engine, self.age_s, self.receiver = engine, 1000.0, receiver
         self.webhook: Webhook | None = Webhook(receiver.url, "the-token", step_s=0.3)
         self.tally = Tally()
-        monkeypatch.setattr("store.ages.age_s", lambda engine: self.age_s)
+        monkeypatch.setattr("sluice.store.ages.age_s", lambda engine: self.age_s)
         put_agent(engine, "h1", host_heartbeat())
         self.report()
         self.stopping = threading.Event()

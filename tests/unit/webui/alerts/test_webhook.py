@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from sluice.webui.alerts.webhook import NotDelivered, Webhook
 from tests.kit.receiver import Receiver
-from webui.alerts.webhook import NotDelivered, Webhook
 
 MESSAGE = {"id": "m//1.000/firing", "alert": "m", "state": "firing"}
 

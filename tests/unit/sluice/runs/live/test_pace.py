@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.units import PS_PER_S
+from sluice.policy.units import PS_PER_S
 from sluice.runs.live.pace import MAX_LAG_S, WINDOW_S, Pace
 
 

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a description and the sightings of the switches to the graph that Sluice forwards over.
+
+`realise` is pure. What no switch has is left out, and what no one described is forwarded to, but not managed. So a
+contradiction between the two becomes a finding, and packets that reached their host before still do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sluice.policy.network.description import (
+    OWN_PORT,
+    DeclaredHost,
+    DeclaredPort,
+    DeclaredSwitch,
+    HostNames,
+    Network,
+    PortAt,
+    SeenHost,
+    SeenPort,
+    Sightings,
+)
+from sluice.policy.network.graph import Host, Port, Switch, Topology, Unknown
+from sluice.policy.units import format_rate
+
+DEFAULT_RATE_BPS = 10_000_000_000
+"""Of a port whose rate neither the description nor its switch names."""
+
+
+class Finding(NamedTuple):
+    """A difference between the description and the switches."""
+
+    kind: str
+    where: str
+    """The switch, port or host, as the description names it."""
+    problem: str
+    is_error: bool = True
+    """The description is wrong, or a link does not work. Otherwise a note."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Realisation:
+    """The graph, and what differs from the description."""
+
+    topology: Topology
+    findings: tuple[Finding, ...]
+
+
+def realise(network: Network, seen: Sightings) -> Realisation:
+    """Return the graph of a described network."""
+    return _Realiser(network, seen).realisation()
+
+
+class _Realiser:
+    def __init__(self, network: Network, seen: Sightings) -> None:
+        self._network, self._seen = network, seen
+        self._findings: list[Finding] = []
+        self._declared = {switch.dpid: switch for switch in network.switch}
+        self._at: dict[str, PortAt] = {}
+        """Declared port ("rack1:eth1") → where it is."""
+        self._seen_ports: dict[PortAt, SeenPort] = {}
+        self._host_names = HostNames(network, seen)
+        self._locate()
+        self._name_at = {at: name for name, at in self._at.items()}
+
+    def realisation(self) -> Realisation:
+        self._find_strangers()
+        ports = (*self._ports(), *self._undescribed_ports())
+        hosts = tuple(self._hosts({port.id: port for port in ports}))
+        for name, problem in self._host_names.problems():
+            self._note("agent-name", name, problem)
+        switches = tuple(
+            Switch(s.name, s.dpid, s.datapath == "userspace", s.first_table) for s in self._network.switch
+        )
+        topology = Topology(
+            self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True
+        )
+        return Realisation(self._without_storms(topology), tuple(self._findings))
+
+    def _without_storms(self, topology: Topology) -> Topology:
+        """Flood on the spanning tree where the switches' own forwarding would send a packet round a loop."""
+        if topology.unknown != Unknown.NORMAL or not topology.has_loop:
+            return topology
+        self._note(
+            "loop",
+            self._network.name,
+            'unknown = "normal" is only for a network without loops, but its links form one. Sluice floods on a'
+            ' spanning tree instead; write unknown = "flood"',
+        )
+        return replace(topology, unknown=str(Unknown.FLOOD))
+
+    def _note(self, kind: str, where: str, problem: str, *, is_error: bool = True) -> None:
+        self._findings.append(Finding(kind, where, problem, is_error))
+
+    # ── Ports ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _locate(self) -> None:
+        """Find each declared port at its switch."""
+        for switch in self._network.switch:
+            seen = self._seen.switches.get(switch.dpid)
+            if switch.dpid in self._seen.duplicates:
+                self._note("duplicate-datapath-id", switch.name, self._duplicate(switch.dpid))
+            if seen is None:
+                self._note("switch-missing", switch.name, f"no switch has connected with {switch.dpid:016x}")
+                continue
+            for port in switch.port:
+                found = seen.port_named(port.name)
+                if found is None:
+                    there = ", ".join(sorted(p.name for p in seen.ports)) or "none"
+                    self._note(
+                        "port-missing",
+                        f"{switch.name}:{port.name}",
+                        f"the switch has no port of this name; its ports: {there}",
+                    )
+                    continue
+                self._at[f"{switch.name}:{port.name}"] = (switch.dpid, found.number)
+                self._seen_ports[switch.dpid, found.number] = found
+
+    def _ports(self) -> Iterator[Port]:
+        for _, switch, port in self._network.ports():
+            at = self._at.get(f"{switch.name}:{port.name}")
+            if at is None:
+                continue
+            made = self._link(switch, port, at) if port.to else self._edge(switch, port, at)
+            if made is not None:
+                yield made
+
+    def _edge(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
+        found, where = self._seen_ports[at], f"{switch.name}:{port.name}"
+        if at in self._seen.links:
+            return self._undescribed_link(where, switch, port, at)
+        if not found.up and port.uplink:
+            self._note(
+                "uplink-down", where, "the uplink is down; check its cable and the port at the other end"
+            )
+        elif not found.up and port.host:
+            self._note("port-down", where, f"the link to {port.host} is down", is_error=False)
+        return Port(
+            switch.name,
+            found.number,
+            self._host_names.shown(port.host) if port.host else where,
+            0,
+            self._rate(switch, port, found),
+            edge=True,
+            name=port.name,
+            up=found.up,
+            uplink=port.uplink,
+            managed=found.number != OWN_PORT,
+        )
+
+    def _undescribed_link(
+        self, where: str, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt, *, managed: bool = True
+    ) -> Port | None:
+        """Return the port of a link between two switches that the description does not name as one."""
+        other = self._seen.links[at]
+        if not self._is_free_link(at, other):
+            self._note(
+                "loop",
+                where,
+                f"leads to the switch port {self._shown(other)}, not to hosts. Sluice does not use the port, because"
+                " packets could circle; unplug it, or describe the link with to",
+            )
+            return None
+        self._note(
+            "link-undescribed",
+            where,
+            f"leads to the switch port {self._shown(other)}, not to hosts. Sluice uses the link; write"
+            f' to = "{self._shown(other)}", or unplug it',
+        )
+        found, far = self._seen_ports[at], self._declared[other[0]]
+        rate_bps = self._rate(switch, port, found)
+        return Port(
+            switch.name,
+            found.number,
+            far.name,
+            other[1],
+            rate_bps,
+            name=port.name,
+            up=found.up,
+            managed=managed,
+        )
+
+    def _is_free_link(self, at: PortAt, other: PortAt) -> bool:
+        """Whether both ends see each other, belong to two switches of ours, and are described as no other link."""
+        far = self._declared.get(other[0])
+        if far is None or at[0] == other[0] or self._seen.links.get(other) != at:
+            return False
+        return self._is_forwarding(other) and not any(
+            port.to for port in far.port if self._at.get(f"{far.name}:{port.name}") == other
+        )
+
+    def _is_forwarding(self, at: PortAt) -> bool:
+        """Whether Sluice forwards to a port: a described one, or any port of a switch that belongs to Sluice."""
+        declared = self._declared[at[0]]
+        return at in self._name_at or declared.first_table == 0
+
+    def _undescribed_ports(self) -> Iterator[Port]:
+        """Yield the other ports of the switches that belong to Sluice: no rule of others forwards to them."""
+        for switch in self._network.switch:
+            seen = self._seen.switches.get(switch.dpid)
+            if seen is None or switch.first_table:
+                continue
+            for found in seen.ports:
+                at, where = (switch.dpid, found.number), f"{switch.name}:{found.name}"
+                if at in self._name_at:
+                    continue
+                port = DeclaredPort(found.name, found.rate_bps or DEFAULT_RATE_BPS)
+                self._seen_ports[at] = found
+                if at in self._seen.links:
+                    made = self._undescribed_link(where, switch, port, at, managed=False)
+                else:
+                    made = _unmanaged(switch, found)
+                if made is not None:
+                    yield made
+
+    def _link(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
+        assert port.to is not None
+        to = self._at.get(port.to)
+        if to is None:
+            return None
+        found, far = self._seen_ports[at], self._seen_ports[to]
+        other = self._seen.links.get(at)
+        where = f"{switch.name}:{port.name}"
+        up = found.up and far.up
+        if not found.up:
+            self._note("link-down", where, f"the link to {port.to} is down")
+        if other is not None and other != to:
+            up = False
+            self._note(
+                "miswired", where, f"leads to {self._shown(other)}, but the description says {port.to}"
+            )
+        peer, _, _ = port.to.partition(":")
+        rate_bps = self._rate(switch, port, found)
+        return Port(switch.name, found.number, peer, to[1], rate_bps, name=port.name, up=up)
+
+    def _rate(self, switch: DeclaredSwitch, port: DeclaredPort, found: SeenPort) -> int:
+        if port.rate_bps is None and not found.rate_bps:
+            self._note(
+                "rate-unknown",
+                f"{switch.name}:{port.name}",
+                f"neither the description nor the port names a rate, so {format_rate(DEFAULT_RATE_BPS)} is assumed;"
+                ' write rate = "…"',
+                is_error=False,
+            )
+        if port.rate_bps is None:
+            return found.rate_bps or DEFAULT_RATE_BPS
+        if found.rate_bps and port.rate_bps > found.rate_bps:
+            self._note(
+                "rate",
+                f"{switch.name}:{port.name}",
+                f"the description says {format_rate(port.rate_bps)}, but the port runs at"
+                f" {format_rate(found.rate_bps)}; queues would build up behind it",
+            )
+        return port.rate_bps
+
+    def _shown(self, at: PortAt) -> str:
+        if at in self._name_at:
+            return self._name_at[at]
+        switch = self._seen.switches.get(at[0])
+        names = {port.number: port.name for port in switch.ports} if switch else {}
+        declared = self._declared.get(at[0])
+        return f"{declared.name if declared else format(at[0], '016x')}:{names.get(at[1], at[1])}"
+
+    # ── Hosts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hosts(self, ports: dict[str, Port]) -> Iterator[Host]:
+        by_mac = {host.mac.lower(): host for host in self._network.host}
+        at_port = {port.peer: port for port in ports.values() if port.edge}
+        for mac, declared in by_mac.items():
+            if found := self._declared_host(mac, declared, at_port, ports):
+                yield found
+        for mac, learned in self._seen.hosts.items():
+            port = self._edge_at(learned.at, ports)
+            if mac not in by_mac and port is not None:
+                yield Host(self._host_names.learned(mac), mac, learned.ipv4, learned.ipv6, port.id)
+
+    def _declared_host(
+        self, mac: str, host: DeclaredHost, at_port: dict[str, Port], ports: dict[str, Port]
+    ) -> Host | None:
+        name = self._host_names.shown(host.name)
+        fixed, learned = at_port.get(name), self._seen.hosts.get(mac)
+        found = self._edge_at(learned.at, ports) if learned else None
+        if fixed is not None and found is not None and found != fixed:
+            assert learned is not None
+            self._note(
+                "host-elsewhere",
+                host.name,
+                f"the description says {fixed.switch}:{fixed.name}, but its packets come from"
+                f" {self._shown(learned.at)}; Sluice sends its packets there",
+            )
+        port = found or fixed
+        if port is None:
+            self._note(
+                "host-missing",
+                host.name,
+                "no port is declared for it, and no packet of it was seen",
+                is_error=False,
+            )
+            return None
+        seen = learned or SeenHost(mac, (0, 0))
+        return Host(name, mac, host.ipv4 or seen.ipv4, host.ipv6 or seen.ipv6, port.id)
+
+    def _edge_at(self, at: PortAt, ports: dict[str, Port]) -> Port | None:
+        declared = self._declared.get(at[0])
+        port = ports.get(f"{declared.name}:{at[1]}") if declared else None
+        return port if port is not None and port.edge else None
+
+    # ── What no one described ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _find_strangers(self) -> None:
+        for dpid, switch in self._seen.switches.items():
+            declared = self._declared.get(dpid)
+            if declared is None:
+                self._note(
+                    "switch-unknown",
+                    f"{dpid:016x}",
+                    f'a switch ("{switch.name}") is connected that the description lacks; Sluice leaves it alone',
+                    is_error=False,
+                )
+                continue
+            known = {port.name for port in declared.port}
+            does = "leaves it alone" if declared.first_table else "forwards to it, and gives it no queues"
+            for port in switch.ports:
+                if port.name not in known and port.number != OWN_PORT:
+                    problem = f"the description lacks this port; Sluice {does}"
+                    self._note("port-unused", f"{declared.name}:{port.name}", problem, is_error=False)
+
+    def _duplicate(self, dpid: int) -> str:
+        return (
+            f"two switches have the datapath id {dpid:016x}. Sluice refuses the one at {self._seen.duplicates[dpid]};"
+            " give one of them another id: ovs-vsctl set bridge BRIDGE other_config:datapath-id=…"
+        )
+
+
+def _unmanaged(switch: DeclaredSwitch, found: SeenPort) -> Port:
+    """Return a port to which Sluice only forwards."""
+    return Port(
+        switch.name,
+        found.number,
+        f"{switch.name}:{found.name}",
+        0,
+        found.rate_bps or DEFAULT_RATE_BPS,
+        edge=True,
+        name=found.name,
+        up=found.up,
+        managed=False,
+    )

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The desired policy: one validated document that says what every port and host must do.
+
+The REST API stores policies, and the [scheme] table of a scenario holds one. The controller reconciles the switches
+towards the newest. The fields are in `policy/schema/fields.py`; this module adds what follows from their values.
+
+The settings of a switch port in addition to its queue map: marking, buffer, shares, flow queues.
+
+Names of ports in a policy that the network does not have.
+
+They are errors if someone writes them. In a running network, a name that the policy in force has already is only a
+warning: its switch may have left. Before a network is known, every name is accepted.
+
+The queue map of a port: the queue of each tag, and the difference from the installed map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from sluice.policy import tags
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError, guess, shortened
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.field_kinds import PORT_NAMES, name_port
+from sluice.policy.schema.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
+from sluice.policy.schema.kinds import ListOf, Number, Whole
+from sluice.policy.schemes import Marking, Scheme, scheme_named
+from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES, MarkBy, PortMarking
+from sluice.policy.schemes.queues import QueueMap
+from sluice.policy.units import NS_PER_S
+
+
+@dataclass(frozen=True)
+class PortBehaviour(PortMarking):
+    """The settings of all ports. Only the marking of core ports may differ (`core_mark_bytes`)."""
+
+    core_mark_bytes: int | None = entry(
+        Whole(1, MAX_BACKLOG_BYTES, "bytes"),
+        "mark_bytes of the ports between switches. Null: the same as at the edge.",
+        default=None,
+    )
+    shares: tuple[float, ...] | None = entry(
+        ListOf(Number(0, 1), shortest=1, longest=8),
+        "Guaranteed part of the link for each queue. Null: strict priorities.",
+        default=None,
+    )
+    sub_queues: int | None = entry(
+        Whole(1, 32),
+        "Flow queues in each priority (dataplane/laws/dqs.h). Null: a priority is one queue.",
+        default=None,
+    )
+    release_ns: int | None = entry(
+        Whole(0, 60 * NS_PER_S, "ns"),
+        "How long an empty flow queue stays reserved for its flow.",
+        default=None,
+    )
+
+    acts_at: tuple[str, ...] = entry(
+        PORT_NAMES,
+        'Ports at which this holds: "s1:2", "s1:*" or "*". Other ports neither mark nor drop.',
+        default=("*",),
+    )
+
+    untagged_queue: int = entry(
+        Whole(0, 7), "Queue of packets without a tag. Frames of the operator's VLANs use it, too.", default=0
+    )
+
+    def marking(self, *, edge: bool) -> PortMarking:
+        """Marking of a port to a host (`edge`), or of a port to another switch."""
+        own = {field.name: getattr(self, field.name) for field in fields(PortMarking)}
+        if not edge and self.core_mark_bytes is not None:
+            own["mark_bytes"] = self.core_mark_bytes
+        return PortMarking(**own)
+
+
+__all__ = ["Override", "Policy"]
+
+
+@dataclass(frozen=True)
+class Policy(PolicyFields):
+    """A policy, immutable. `from_document` makes one and fills in the scheme's defaults."""
+
+    @property
+    def definition(self) -> Scheme:
+        """The scheme of that name."""
+        return scheme_named(self.scheme)
+
+    @property
+    def port_marking(self) -> PortMarking:
+        """Marking and buffer of the ports to hosts, and of all ports unless `mark_at_core` is set."""
+        phantom = self.definition.marking is Marking.PHANTOM
+        return PortMarking(
+            mark_bytes=None if phantom else self.mark_at or self.mark_min,
+            buffer_bytes=self.buffer,
+            mark_max_bytes=self.mark_max,
+            phantom_mark_bytes=self.mark_at if phantom else None,
+            urgent_first=self.urgent_first,
+            mark_by=self.mark_by or MarkBy.PORT,
+            last_queue=self.queues - 1,
+            last_mark_factor=self.last_mark_factor or 1,
+        )
+
+    @property
+    def core_marking(self) -> PortMarking:
+        """Marking and buffer of the ports between switches."""
+        if self.mark_at_core is None:
+            return self.port_marking
+        return replace(self.port_marking, mark_bytes=self.mark_at_core)
+
+    @property
+    def port_behaviour(self) -> PortBehaviour:
+        """All settings of the ports except their queue maps."""
+        return PortBehaviour(
+            **asdict(self.port_marking),
+            core_mark_bytes=self.mark_at_core,
+            shares=self.shares,
+            sub_queues=self.sub_queues,
+            release_ns=self.release,
+            acts_at=self.acts_at,
+            untagged_queue=self.untagged_queue,
+        )
+
+    def override_of(self, port_id: str) -> Override | None:
+        """The override that decides for a port ("s1:2"): the last one that names it. None if no override does."""
+        return next((override for override in reversed(self.overrides) if override.names(port_id)), None)
+
+    def fixed_at(self, port_id: str) -> tuple[int, ...] | None:
+        """The thresholds in bytes that an override fixes at a port; None if no override does."""
+        override = self.override_of(port_id)
+        return override.thresholds if override else None
+
+    def is_frozen(self, port_id: str) -> bool:
+        """Return whether an override makes the port keep the thresholds that are in force."""
+        override = self.override_of(port_id)
+        return override is not None and override.freeze
+
+    def acts_at_port(self, port_id: str) -> bool:
+        """Return whether the policy acts at a port ("s1:2"). At other ports, it only counts and computes."""
+        return name_port(self.acts_at, port_id)
+
+    @property
+    def only_watches(self) -> bool:
+        """The policy acts at no port, so hosts keep their own congestion control."""
+        return not self.acts_at
+
+    def has_levels_of(self, other: Policy) -> bool:
+        """Return whether thresholds mean the same under both policies: the same number, for the same queues."""
+        return (self.scheme, self.queues) == (other.scheme, other.queues)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a fabric must offer to carry out the policy (policy/fabrics.py)."""
+        asked = {
+            Need.FLOW_QUEUES: self.flow_queues,
+            Need.SHARES: self.shares is not None,
+            Need.RESERVED_DSCP: bool(self.reserved_dscp),
+            Need.CORE_MARKING: self.mark_at_core is not None,
+        }
+        return self.definition.needs | {need for need, wanted in asked.items() if wanted}
+
+    @classmethod
+    def from_document(
+        cls, document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
+    ) -> Policy:
+        """Check a document (JSON or a TOML table) and fill in the scheme's defaults.
+
+        Sizes are bytes, or text with a unit ("10KB", "65pkt"). `network_mark_bytes` is the K to which the defaults are
+        fitted (policy/schema/fitting.py). Raises FieldError that names the first bad field.
+        """
+        policy = cls(**read_fields(document, network_mark_bytes))
+        _check_marks(policy)
+        _check_limits(policy)
+        return policy
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-ready form, the inverse of `from_document`."""
+        return {field.name: _plain(getattr(self, field.name)) for field in POLICY_FIELDS}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_document() if isinstance(value, Override) else value
+
+
+def _check_limits(policy: Policy) -> None:
+    """Check that some threshold is between the limits. Raises FieldError."""
+    least, most = policy.least_threshold, policy.most_threshold
+    if least is not None and most is not None and most < least:
+        raise FieldError(
+            "most_threshold",
+            f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
+        )
+
+
+def _check_marks(policy: Policy) -> None:
+    """Check the marking thresholds against each other and against the buffer. Raises FieldError."""
+    buffer, at, low, high = policy.buffer, policy.mark_at, policy.mark_min, policy.mark_max
+    if policy.definition.marking is Marking.PHANTOM and at is not None and at >= buffer:
+        raise FieldError(
+            "mark_at",
+            f"must be less than buffer, {buffer} bytes, because a phantom queue grows no further, not {at}",
+        )
+    if low is None or high is None:
+        return
+    if low >= high:
+        raise FieldError("mark_max", f"must be greater than mark_min, {low} bytes, not {high}")
+    if high >= buffer:
+        raise FieldError(
+            "mark_max",
+            f"must be less than buffer, {buffer} bytes, not {high}: lower mark_max or raise buffer",
+        )
+
+
+_MOST_PORTS = 8
+"""A warning lists at most this many ports of the network."""
+
+
+def port_warnings(policy: Policy, ports: Collection[str]) -> list[str]:
+    """Return a line for each name that names none of these ports ("s1:2"). None without ports, as before a network."""
+    return [
+        f"{where}: {problem}. The name takes effect if such a port joins the network"
+        for where, _, problem in _unknown(policy, ports)
+    ]
+
+
+def check_ports(policy: Policy, ports: Collection[str], before: Policy | None = None) -> None:
+    """Raise FieldError for a name that names none of these ports, unless the policy `before` has the name, too."""
+    known = {name for _, name in _names(before)} if before else set()
+    for where, name, problem in _unknown(policy, ports):
+        if name not in known:
+            raise FieldError(where, problem)
+
+
+def _unknown(policy: Policy, ports: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield key, name and problem of each name that names none of these ports; nothing without ports."""
+    for where, name in _names(policy):
+        if ports and not any(name_port([name], port) for port in ports):
+            problem = f"the network has no port {shortened(name)}{guess(name, ports)}; {_some(ports)}"
+            yield where, name, problem
+
+
+def _names(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield each name of ports, with the key where it is."""
+    for index, override in enumerate(policy.overrides):
+        for name in override.ports:
+            yield f"overrides[{index}].ports", name
+    for name in policy.acts_at:
+        yield "acts_at", name
+
+
+def _some(ports: Collection[str]) -> str:
+    first = ", ".join(list(ports)[:_MOST_PORTS])
+    more = f" and {len(ports) - _MOST_PORTS} more" if len(ports) > _MOST_PORTS else ""
+    return f"its ports are {first}{more}"
+
+
+__all__ = ["QueueMap", "changed", "host_queue_map", "queue_map"]
+
+
+def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
+    """The queue of each tag at a port with these thresholds.
+
+    Tags that no host of the scheme writes are background traffic. No limit holds for urgency, so it would be a way into
+    the first queue (policy/policing/limits.py).
+    """
+    scheme, last = policy.definition, policy.queues - 1
+    found = scheme.queue_rule.map(
+        thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue
+    )
+    if not scheme.tags_deadlines:
+        found = _sent_to(found, range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1), last)
+    if not scheme.tags_sizes:
+        found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)
+    if not policy.reserved_dscp:
+        return found
+    return _sent_to(found, set(policy.reserved_dscp), policy.reserved_queue)
+
+
+def host_queue_map(policy: Policy) -> QueueMap:
+    """The queue of each tag at a host's own link.
+
+    The thresholds are those of the policy, because no controller counts what leaves a host. At ports that adapt,
+    they are the values at the start. Without `host_queues`, all tags share one queue.
+    """
+    if not policy.host_queues:
+        return (0,) * tags.TAG_COUNT
+    return queue_map(policy, policy.thresholds)
+
+
+def _sent_to(found: QueueMap, some: Collection[int], queue: int) -> QueueMap:
+    """Return the map with another queue for some tags."""
+    return tuple(queue if tag in some else before for tag, before in enumerate(found))
+
+
+def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:
+    """Tag → queue for each rule that must change. `installed` is None if no map is installed."""
+    return {tag: queue for tag, queue in enumerate(wanted) if installed is None or installed[tag] != queue}

@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of policy fields that depend on the scheme: where a field applies, its kind and its default.
+
+One field of a policy: how it is read, and how it appears in forms and JSON schemas.
+
+The table of all fields is `policy/schema/fields.py`. Both the kind and the default of a field may depend on the scheme,
+and on the fields above it in the table.
+
+The policy's `overrides`: thresholds that a user fixes or freezes at some ports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.schema.entries import Entry
+from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, OneOfWhole, Schema, Size, Text, Whole
+from sluice.policy.schemes import Marking, Scheme, ThresholdRule
+from sluice.policy.schemes.ports import (
+    DEFAULT_BUFFER_BYTES,
+    LEAST_MARKS_IN_BUFFER,
+    MARKS_IN_BUFFER,
+    MAX_BACKLOG_BYTES,
+    MIN_BUFFER_BYTES,
+    REFERENCE_MARK_BYTES,
+    MarkBy,
+)
+from sluice.policy.units import PACKET_BYTES
+
+MAX_QUEUES = 8
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A policy document while it is read: its scheme, and the values read so far."""
+
+    scheme: Scheme
+    read: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Values of the fields above the current one. Empty if the answer must hold for every document of the scheme."""
+    network_mark_bytes: int = REFERENCE_MARK_BYTES
+    """K that the network's links need (policy/schema/fitting.py). The defaults of marks and buffer are in proportion to it."""
+
+    @property
+    def queues(self) -> int:
+        """The number of queues. While it is unknown: the largest number that the scheme can have."""
+        most = self.scheme.queues if self.scheme.threshold_rule is ThresholdRule.NONE else MAX_QUEUES
+        return int(self.read.get("queues", most))
+
+    @property
+    def has_queues(self) -> bool:
+        """The number of queues is known."""
+        return "queues" in self.read
+
+
+Of: TypeAlias = Callable[[Draft], Any]
+"""A value that depends on the draft."""
+
+
+@dataclass(frozen=True)
+class Applies:
+    """The schemes in which a field applies."""
+
+    to: str
+    """In words, for the reference."""
+    test: Callable[[Draft], bool]
+    refusal: Callable[[Draft], str] | None
+    """Why a document of another scheme must omit the field. None: it may set the field, without effect."""
+
+
+EVERYWHERE = Applies("every scheme", lambda draft: True, None)
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    """One field of a policy."""
+
+    name: str
+    title: str
+    """One to three words, for the form."""
+    help: str
+    kind_of: Callable[[Draft], Kind]
+    default_of: Of
+    applies: Applies
+    absent: Any
+    """The value in schemes without the field."""
+    null_is_value: bool
+    """Null is a value of its own. For all other fields, null means the default."""
+    of_network: bool
+    """The value belongs to the network, not to the scheme: a change of the policy keeps it unless it names another."""
+
+    def read(self, document: Mapping[str, Any], draft: Draft) -> Any:
+        """Return the value in the document, or the default. Raises FieldError."""
+        value = document.get(self.name)
+        if not self.applies.test(draft) and self.applies.refusal is not None:
+            empty = value in ([], ()) if self.absent == () else value is self.absent
+            if not (value is None or empty):
+                raise FieldError(self.name, f"{self.applies.refusal(draft)}; omit {self.name}")
+            return self.absent
+        if value is not None:
+            return self.kind_of(draft).read(self.name, value)
+        if self.null_is_value and self.name in document:
+            return None
+        return self.default_of(draft)
+
+    def entry(self, scheme: Scheme) -> Entry | None:
+        """The field as an entry of this scheme's documents; None if the scheme does not use the field."""
+        draft = Draft(scheme)
+        if not self.applies.test(draft):
+            return None
+        at_default = Draft(scheme, {"queues": scheme.queues, "flow_queues": scheme.flow_queues})
+        default = self.default_of(at_default)
+        return Entry(self.name, self.name, self.kind_of(draft), self.help, self.title, default, nullable=True)
+
+    def schema(self, scheme: Scheme) -> Schema:
+        """JSON schema of the field in documents of this scheme."""
+        draft, null = Draft(scheme), {"type": "null"}
+        if not self.applies.test(draft) and self.applies.refusal is not None:
+            empty: list[Schema] = [{"type": "array", "maxItems": 0}] if self.absent == () else []
+            return {"anyOf": [*empty, null]}
+        return {"anyOf": [{"description": self.help, **self.kind_of(draft).schema()}, null]}
+
+
+def policy_field(
+    kind: Kind | Callable[[Draft], Kind],
+    help: str,
+    *,
+    title: str,
+    default: Any,
+    applies: Applies = EVERYWHERE,
+    absent: Any = None,
+    null_is_value: bool = False,
+    of_network: bool = False,
+) -> Any:
+    """A field of the table, as a dataclass field. `default` is a value or a function of the draft."""
+    kind_of = (lambda draft: kind) if isinstance(kind, Kind) else kind
+    default_of = default if callable(default) else (lambda draft: default)
+    values = {
+        "title": title,
+        "help": help,
+        "kind_of": kind_of,
+        "default_of": default_of,
+        "applies": applies,
+        "absent": absent,
+        "null_is_value": null_is_value,
+        "of_network": of_network,
+    }
+    return dataclasses.field(metadata=values)
+
+
+_PORT_NAME = Text(r"(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))", what='a name such as "s1:2", "s2:*" or "*"')
+_PORT_NAMES = ListOf(_PORT_NAME, shortest=1)
+PORT_NAMES = ListOf(_PORT_NAME)
+"""Names of ports; the list may be empty."""
+_KEYS = ("ports", "thresholds", "freeze")
+
+
+def name_port(names: Collection[str], port_id: str) -> bool:
+    """Return whether one of the names is of this port, of its whole switch, or of all ports."""
+    return any(name in (port_id, f"{port_id.rpartition(':')[0]}:*", "*") for name in names)
+
+
+@dataclass(frozen=True)
+class Override:
+    """A rule for some ports. It sets their thresholds, or freezes the thresholds that are in force."""
+
+    ports: tuple[str, ...]
+    """Names of ports ("s1:2"), all ports of a switch ("s1:*"), or all ports ("*")."""
+    thresholds: tuple[int, ...] | None
+    """Bytes. None if the port keeps the thresholds that are in force."""
+    freeze: bool
+
+    def names(self, port_id: str) -> bool:
+        """Return whether the rule applies to this port."""
+        return name_port(self.ports, port_id)
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        fixed = {"thresholds": list(self.thresholds)} if self.thresholds is not None else {"freeze": True}
+        return {"ports": list(self.ports), **fixed}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Override:
+        """The inverse of `to_document`, for documents that have been checked."""
+        fixed = document.get("thresholds")
+        return cls(tuple(document["ports"]), None if fixed is None else tuple(fixed), fixed is None)
+
+
+@dataclass(frozen=True)
+class OverrideTable(Kind):
+    """A table with `ports`, and with either `thresholds` or `freeze = true`."""
+
+    name: ClassVar[str] = "override"
+    is_table: ClassVar[bool] = True
+    thresholds: ListOf
+    scheme: Scheme
+
+    def read(self, where: str, value: object) -> Override:
+        if not isinstance(value, Mapping):
+            raise FieldError(where, f"must be {self.allowed}")
+        for key in value:
+            if key not in _KEYS:
+                raise unknown_key(f"{where}.{key}", str(key), _KEYS)
+        fixed, freeze = value.get("thresholds"), value.get("freeze")
+        frozen = freeze is not None and Flag().read(f"{where}.freeze", freeze)
+        if frozen == (fixed is not None):
+            raise FieldError(where, "needs either thresholds or freeze = true, and not both")
+        ports = _PORT_NAMES.read(f"{where}.ports", value.get("ports"))
+        if frozen and not self.scheme.threshold_rule.adapts:
+            raise FieldError(
+                f"{where}.freeze", f"scheme {self.scheme.name} does not adapt: omit the override"
+            )
+        levels = None if frozen else self.thresholds.read(f"{where}.thresholds", fixed)
+        return Override(ports, levels, frozen)
+
+    def show(self, value: Any) -> str:
+        does = (
+            f"thresholds = {self.thresholds.show(value.thresholds)}"
+            if value.thresholds is not None
+            else "freeze = true"
+        )
+        return f"{{ ports = {_PORT_NAMES.show(value.ports)}, {does} }}"
+
+    @property
+    def allowed(self) -> str:
+        return "a table with ports, and with thresholds or freeze = true"
+
+    def schema(self) -> Schema:
+        ports = _PORT_NAMES.schema()
+        kinds: list[Schema] = [{"ports": ports, "thresholds": self.thresholds.schema()}]
+        if self.scheme.threshold_rule.adapts:
+            kinds.append({"ports": ports, "freeze": {"const": True, "type": "boolean"}})
+        closed = {"type": "object", "additionalProperties": False}
+        return {"anyOf": [{"properties": kind, "required": list(kind), **closed} for kind in kinds]}
+
+
+MAX_THRESHOLD_BYTES = 10**9
+MAX_GROWTH = 1000
+MARKS_IN_GROWTH = 8
+"""The growth of scheme sluice is this part of the marking threshold: a window regains it in eight round trips."""
+LAST_MARK_FACTOR = 3
+"""Measured (docs/explanation/sluice.md): 1 costs 1.4 % of the mean FCT."""
+MAX_SUB_QUEUES = 32
+"""In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
+LEAST_OWN_MARK_BYTES = 4 * PACKET_BYTES
+"""A scheme's own marking threshold is scaled down to no less, so that a window of a few packets passes unmarked."""
+_MARK_PLACES = {"mark_at": 0, "mark_min": 0, "mark_max": 1}
+"""Fields of marking thresholds, and their places in a scheme's marks_bytes."""
+_MAX_OVERRIDES = 1000
+_SHARES_SLACK = 1e-9
+"""Shares may exceed 1 in all by this much, because sums of decimal fractions are rounded."""
+
+
+# ── Where a field applies ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _how_it_marks(draft: Draft) -> str:
+    ways = {
+        Marking.NONE: "does not mark",
+        Marking.PORT: "marks at mark_at",
+        Marking.RED: "marks from mark_min to mark_max",
+        Marking.PHANTOM: "marks at mark_at of its phantom queue",
+    }
+    return f"scheme {draft.scheme.name} {ways[draft.scheme.marking]}"
+
+
+def _scheme_has(what: str) -> Callable[[Draft], str]:
+    return lambda draft: f"scheme {draft.scheme.name} has {what}"
+
+
+THRESHOLDS = Applies(
+    "schemes with thresholds",
+    lambda draft: draft.scheme.threshold_rule is not ThresholdRule.NONE,
+    _scheme_has("no thresholds"),
+)
+PERCENTILES = Applies(
+    "schemes whose thresholds are percentiles",
+    lambda draft: draft.scheme.threshold_rule is ThresholdRule.PERCENTILE,
+    _scheme_has("no percentiles"),
+)
+ONLINE = Applies(
+    "schemes whose thresholds have the least mean slowdown",
+    lambda draft: draft.scheme.threshold_rule is ThresholdRule.ONLINE,
+    lambda draft: f"scheme {draft.scheme.name} computes no thresholds by mean slowdown",
+)
+ADAPTIVE = Applies("schemes that adapt", lambda draft: draft.scheme.threshold_rule.adapts, None)
+MARKS_AT = Applies(
+    "schemes that mark at one threshold",
+    lambda draft: draft.scheme.marking in (Marking.PORT, Marking.PHANTOM),
+    _how_it_marks,
+)
+MARKS_PORT = Applies(
+    "schemes that mark by the port's backlog",
+    lambda draft: draft.scheme.marking is Marking.PORT,
+    _how_it_marks,
+)
+MARKS_RAMP = Applies(
+    "schemes that mark with a probability",
+    lambda draft: draft.scheme.marking is Marking.RED,
+    _how_it_marks,
+)
+GROWS = Applies(
+    "schemes whose congestion control grows by a policy's packets",
+    lambda draft: draft.scheme.control.grows,
+    lambda draft: f"in scheme {draft.scheme.name} the congestion control decides about its growth",
+)
+PRIORITIES = Applies(
+    "schemes with priorities",
+    lambda draft: Need.SHORTEST_FIRST not in draft.scheme.needs,
+    _scheme_has("one queue for all flows, without priorities"),
+)
+FLOW_QUEUES = Applies(
+    "policies with flow_queues",
+    lambda draft: PRIORITIES.test(draft) and draft.read.get("flow_queues", True),
+    lambda draft: "applies only with flow_queues = true",
+)
+TAGS_URGENCY = Applies(
+    "schemes that tag urgency",
+    lambda draft: draft.scheme.tags_deadlines,
+    lambda draft: f"scheme {draft.scheme.name} tags no urgency",
+)
+READS_TAGS = Applies(
+    "schemes whose tags decide about queues",
+    lambda draft: draft.scheme.queue_rule.reads_tags,
+    lambda draft: f"in scheme {draft.scheme.name} tags do not decide about queues",
+)
+
+
+# ── Kinds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def queue_counts(draft: Draft) -> Kind:
+    """The numbers of queues that the scheme's queue rule allows."""
+    scheme = draft.scheme
+    if scheme.threshold_rule is ThresholdRule.NONE:
+        return OneOfWhole((scheme.queues,))
+    counts = tuple(count for count in range(1, MAX_QUEUES + 1) if scheme.queue_rule.allows(count))
+    return Whole(1, MAX_QUEUES) if len(counts) == MAX_QUEUES else OneOfWhole(counts)
+
+
+def _one_for_each_threshold(item: Kind) -> Callable[[Draft], ListOf]:
+    """An increasing list with one value for each demotion threshold."""
+
+    def kind(draft: Draft) -> ListOf:
+        count = draft.scheme.queue_rule.demotions(draft.queues)
+        return ListOf(
+            item,
+            shortest=count if draft.has_queues else 0,
+            longest=max(count, 0),
+            increasing=True,
+            because=f"scheme {draft.scheme.name}, queues = {draft.queues}",
+        )
+
+    return kind
+
+
+thresholds = _one_for_each_threshold(Size(1, MAX_THRESHOLD_BYTES, bare=True))
+percentiles = _one_for_each_threshold(Number(0, 100, "%", above=True))
+
+MARK = Size(1, MAX_BACKLOG_BYTES, bare=True)
+"""A marking threshold in bytes."""
+
+
+@dataclass(frozen=True)
+class Shares(ListOf):
+    """A share of the link for each queue, at most 1 in all. Null or an empty list: strict priorities."""
+
+    def read(self, where: str, value: object) -> Any:
+        if value in ([], ()):
+            return None
+        shares = super().read(where, value)
+        if sum(shares) > 1 + _SHARES_SLACK:
+            raise FieldError(where, f"must add up to at most 1, not {sum(shares):g}")
+        return shares
+
+    def schema(self) -> Schema:
+        return {
+            **super().schema(),
+            "minItems": 0,
+            "description": "At most 1 in all. An empty list means strict priorities.",
+        }
+
+
+def shares(draft: Draft) -> Shares:
+    """One share for each queue."""
+    return Shares(
+        Number(0, 1), shortest=draft.queues, longest=draft.queues, because=f"queues = {draft.queues}"
+    )
+
+
+def overrides(draft: Draft) -> ListOf:
+    """A list of overrides, with thresholds of the scheme."""
+    return ListOf(OverrideTable(thresholds(draft), draft.scheme), longest=_MAX_OVERRIDES)
+
+
+# ── Defaults ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def default_thresholds(draft: Draft) -> tuple[int, ...]:
+    """The scheme's thresholds if it has the right number of them. Raises FieldError if a static scheme has not.
+
+    A scheme that adapts can start from any thresholds: 10 KB, 40 KB, 160 KB, …
+    """
+    scheme, count = draft.scheme, draft.scheme.queue_rule.demotions(draft.queues)
+    if count in (0, len(scheme.thresholds_bytes)):
+        return _at_most(draft.read.get("most_threshold"), scheme.thresholds_bytes[:count])
+    if scheme.threshold_rule is ThresholdRule.STATIC:
+        raise FieldError(
+            "thresholds",
+            f"is missing: scheme {scheme.name} with {draft.queues} queues needs a list of {count} values",
+        )
+    return tuple(10_000 * 4**i for i in range(count))
+
+
+def _at_most(most: int | None, thresholds_bytes: tuple[int, ...]) -> tuple[int, ...]:
+    """The thresholds, none above `most`. They still increase."""
+    if most is None:
+        return thresholds_bytes
+    count = len(thresholds_bytes)
+    return tuple(max(min(size, most - (count - 1 - i)), i + 1) for i, size in enumerate(thresholds_bytes))
+
+
+def default_percentiles(draft: Draft) -> tuple[float, ...]:
+    """10, 20, … %: one for each threshold."""
+    return tuple(10.0 * (i + 1) for i in range(draft.scheme.queue_rule.demotions(draft.queues)))
+
+
+def default_shares(draft: Draft) -> tuple[float, ...] | None:
+    """The scheme's least share for each lower queue, and the rest for the first queue."""
+    below, least = draft.queues - 1, draft.scheme.least_share
+    return (1 - below * least, *[least] * below) if below and least else None
+
+
+def default_mark(place: int) -> Of:
+    """The scheme's marking threshold at this place of `marks_bytes`, in proportion to the network's K."""
+    return lambda draft: _mark_in_network(draft, place)
+
+
+def _mark_in_network(draft: Draft, place: int) -> int:
+    own = draft.scheme.marks_bytes[place]
+    scaled = _in_network(draft, own)
+    return min(max(scaled, min(own, LEAST_OWN_MARK_BYTES)), MAX_BACKLOG_BYTES)
+
+
+def _in_network(draft: Draft, at_reference_bytes: int) -> int:
+    """Return a size that fits the papers' networks, scaled to this one."""
+    return at_reference_bytes * draft.network_mark_bytes // REFERENCE_MARK_BYTES
+
+
+def _mark_at(draft: Draft) -> int:
+    """K of the draft, or the scheme's default while it is not read."""
+    return draft.read.get("mark_at") or _mark_in_network(draft, 0)
+
+
+def default_buffer(draft: Draft) -> int:
+    """In proportion to the network's K; room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
+    if draft.scheme.mark_by is not MarkBy.QUEUE:
+        named = DEFAULT_BUFFER_BYTES * _named_mark(draft) // REFERENCE_MARK_BYTES
+        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(named, DEFAULT_BUFFER_BYTES))
+    else:
+        wanted = MARKS_IN_BUFFER * _mark_at(draft)
+    return min(max(wanted, MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
+
+
+def _named_mark(draft: Draft) -> int:
+    """The largest marking threshold that the document names; 0 if it names none. Its buffer must have room for it."""
+    read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
+    return max((mark for mark, place in read if mark and mark != _mark_in_network(draft, place)), default=0)
+
+
+def default_mark_by(draft: Draft) -> MarkBy:
+    """The scheme's, but the port's in a buffer too small for queues that wait for each other."""
+    buffer_bytes = draft.read.get("buffer", default_buffer(draft))
+    has_room = buffer_bytes >= LEAST_MARKS_IN_BUFFER * _mark_at(draft)
+    return draft.scheme.mark_by if has_room else MarkBy.PORT
+
+
+def default_last_mark_factor(draft: Draft) -> int:
+    """LAST_MARK_FACTOR if the port marks by queue: only then do flows fill a queue of their own."""
+    return LAST_MARK_FACTOR if _marks_by_queue(draft) else 1
+
+
+def default_least_threshold(draft: Draft) -> int:
+    """The marking threshold, which is about a bandwidth-delay product, if the port marks by queue."""
+    return _mark_at(draft) if _marks_by_queue(draft) else 1
+
+
+def _marks_by_queue(draft: Draft) -> bool:
+    return bool(draft.read.get("mark_by", draft.scheme.mark_by) == MarkBy.QUEUE)
+
+
+def default_growth(draft: Draft) -> int:
+    """One packet, as in the papers, or a part of the marking threshold, which is about a bandwidth-delay product."""
+    if not draft.scheme.grows:
+        return 1
+    return min(max(_mark_at(draft) // (MARKS_IN_GROWTH * PACKET_BYTES), 1), MAX_GROWTH)

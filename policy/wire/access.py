@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a token of the web process allows.
+
+The token with which an agent enrols: it works once, and it says which authority the agent may trust.
+
+    token = Token("web1", "host", secret, expires_at, authority).text()   # the operator hands it to the host
+    Token.parse(token)                                                    # the agent reads it
+
+The text is "sluice-enrol-" and the base64 of a JSON object. Anyone who has the text can enrol once under this name
+until it expires.
+
+The request that starts a run or a sweep from the page of runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.schema import entries
+from sluice.policy.schema.entries import entry, read
+from sluice.policy.schema.kinds import Choice, Flag, ListOf, Text, Whole
+from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
+
+READ = "read"
+CHANGE = "change"
+OWNER = "owner"
+"""The token with which the web process starts. It alone makes and revokes other tokens."""
+ROLES = (READ, CHANGE)
+"""The roles of the tokens that the owner makes."""
+_ORDER = (READ, CHANGE, OWNER)
+
+TOKEN_LIFE_MAX_S = 366 * 86_400
+ENROLMENT_LIFE_MAX_S = 30 * 86_400
+
+
+def allows(role: str, needed: str) -> bool:
+    """Return whether a token of this role may do what needs the other one."""
+    return _ORDER.index(role) >= _ORDER.index(needed)
+
+
+KINDS = ("host", "port")
+"""The kinds of agents, as heartbeats name them."""
+PREFIX = "sluice-enrol-"
+AGENT_LIFE_S = 30 * 86_400.0
+"""How long an agent's certificate is valid, by default."""
+_MAX_CHARACTERS = 1000
+_EPOCH_MAX_S = 10**11
+
+
+@dataclass(frozen=True)
+class Token:
+    """The contents of a token."""
+
+    name: str = entry(entries.AGENT, "Name of the agent.")
+    kind: str = entry(Choice(KINDS), "Kind of the agent.")
+    secret: str = entry(Text(r"[A-Za-z0-9_-]{16,128}", what="the secret"), "What proves the right to enrol.")
+    expires_at: int = entry(Whole(0, _EPOCH_MAX_S, "s"), "Epoch seconds.")
+    authority: str = entry(
+        Text(r"[0-9a-f]{64}", what="64 hexadecimal digits"), "SHA-256 of the authority's certificate."
+    )
+
+    def text(self) -> str:
+        return PREFIX + base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, text: str, option: str = "--enrol") -> Token:
+        """Return the token in a text. Raises FieldError that names `option`, and never shows the text."""
+        text = text.strip()
+        try:
+            if not text.startswith(PREFIX) or len(text) > _MAX_CHARACTERS:
+                raise ValueError
+            return read(cls, _decoded(text.removeprefix(PREFIX)))
+        except (ValueError, binascii.Error, FieldError):
+            raise FieldError(
+                option, f"is not an enrolment token: copy all of it, from {PREFIX} on, from `sluice enrol`"
+            ) from None
+
+
+def _decoded(text: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+
+
+MOST_SCENARIO_CHARACTERS = 64_000
+MOST_VALUES = 50
+"""Values on one axis of a sweep."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run or a sweep that someone wants to start."""
+
+    on: str = entry(Choice((SIMULATOR, TESTBED)), "Where to run it.")
+    scenario: str | None = entry(
+        Text(longest=64), "Name of a scenario that Sluice includes. Give this or `text`.", default=None
+    )
+    text: str | None = entry(
+        Text(longest=MOST_SCENARIO_CHARACTERS), "The scenario itself, as TOML.", default=None
+    )
+    flows: int | None = entry(
+        Whole(1, 1_000_000_000), "Number of flows, instead of the scenario's.", default=None
+    )
+    settings: tuple[str, ...] = entry(
+        ListOf(Text(longest=500), longest=50),
+        'Changed keys of the scenario, each as "workload.load=0.5".',
+        default=(),
+    )
+    sweep: bool = entry(
+        Flag(), "Run every combination of schemes, loads and seeds, as `sluice sweep` does.", default=False
+    )
+    schemes: tuple[str, ...] | None = entry(
+        ListOf(SCHEME, shortest=1, longest=MOST_VALUES),
+        "Schemes of a sweep, or variants of the scenario's `[sweep.scheme]`. Without it, as in the scenario.",
+        default=None,
+    )
+    loads: tuple[float, ...] | None = entry(
+        ListOf(LOAD, shortest=1, longest=MOST_VALUES),
+        "Loads of a sweep. Without it, as in the scenario.",
+        default=None,
+    )
+    seeds: tuple[int, ...] | None = entry(
+        ListOf(SEED, shortest=1, longest=MOST_VALUES),
+        "Seeds of a sweep. Without it, as in the scenario.",
+        default=None,
+    )
+    confirmed: bool = entry(Flag(), "Start it also if it takes hours.", default=False)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads: start, sender, receiver, size and deadline of every flow.
+
+A seeded generator draws a schedule in batches of columns. So a million flows take a second, and
+the memory of one batch. The testbed's agents run the same flows (as ScheduledFlow) as the
+simulator (as columns).
+
+Traces of flows: "ms KB sender" lines, the format of PIAS's testbed (Bai et al., NSDI 2015;
+github baiwei0427/PIAS).
+
+ms: time since the previous flow; for the first flow, since the start of the run. KB: units of 1024
+bytes, as in PIAS's programs. sender: 0 is the first host that is not the receiver, 1 the second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import Array, IdealTimes
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Choice, Duration, Number
+from sluice.policy.units import MAX_FLOW_BYTES, NS_PER_S
+from sluice.policy.wire.records import QUENCH, ScheduledFlow, size_class
+from sluice.policy.workload.sizes import Mix, SizeCdf
+
+KB_BYTES = 1024
+MAX_SENDER = 65_534
+MAX_GAP_MS = 3_600_000.0
+"""One hour."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Columns of equal length."""
+
+    name: str
+    gap_s: npt.NDArray[np.float64]
+    size_bytes: npt.NDArray[np.float64]
+    sender: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.gap_s)
+
+
+def parse_trace(name: str, text: str) -> Trace:
+    """Read the lines. "#" starts a comment. FieldError names the line."""
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if words:
+            rows.append(_row(name, number, words))
+    if not rows:
+        raise FieldError(name, 'has no flow; write "ms KB sender" lines')
+    gap_ms, size_kb, sender = zip(*rows, strict=True)
+    return Trace(
+        name, np.asarray(gap_ms) / 1000, np.asarray(size_kb) * KB_BYTES, np.asarray(sender, np.int64)
+    )
+
+
+def _row(name: str, number: int, words: list[str]) -> tuple[float, float, int]:
+    try:
+        gap_ms, size_kb, sender = float(words[0]), float(words[1]), int(words[2])
+    except (ValueError, IndexError):
+        gap_ms = math.nan
+    if len(words) != 3 or not math.isfinite(gap_ms):
+        found = " ".join(words)
+        raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {found!r}')
+    if (
+        not 0 <= gap_ms <= MAX_GAP_MS
+        or not 0 < size_kb <= MAX_FLOW_BYTES / KB_BYTES
+        or not 0 <= sender <= MAX_SENDER
+    ):
+        raise FieldError(
+            name,
+            f"line {number}: ms must be 0 to {MAX_GAP_MS:g}, KB above 0 and at most {MAX_FLOW_BYTES / KB_BYTES:g}, "
+            f"and the sender 0 to {MAX_SENDER}",
+        )
+    return gap_ms, size_kb, sender
+
+
+BATCH_FLOWS = 4096
+
+Indices = npt.NDArray[np.uint16]
+
+_TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
+
+
+@dataclass(frozen=True)
+class FlowBatch:
+    """Consecutive flows as columns of equal length, by start time. nan means that a flow has no such value."""
+
+    first: int
+    """Number of the first flow in the run, from 0."""
+    start_s: Array
+    """Seconds from the start of the run."""
+    src: Indices
+    """Indices in `topology.hosts`."""
+    dst: Indices
+    bytes: npt.NDArray[np.int64]
+    """For an endless flow, the minimum that it sends."""
+    deadline_us: Array
+    """Deadline from the flow's start."""
+    size_known: npt.NDArray[np.bool_]
+    """Whether the program declares the flow's size."""
+    ideal_us: Array
+    elapsed_us: Array
+    """How long the flow waited in its program before its start."""
+    until_s: Array
+    """End of an endless flow, in seconds from the start of the run."""
+    importance: Array
+    importance_share: Array
+    quench: npt.NDArray[np.uint8]
+    """Indices in QUENCH."""
+    labels: tuple[str, ...] = ()
+    """One label for each flow, or none at all."""
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+    def __getitem__(self, part: slice) -> FlowBatch:
+        """Return a slice of the flows."""
+        start = range(len(self))[part].start
+        columns = {f.name: getattr(self, f.name)[part] for f in fields(self) if f.name != "first"}
+        return FlowBatch(first=self.first + start, **columns)
+
+    @classmethod
+    def plain(
+        cls,
+        first: int,
+        *,
+        start_s: Array,
+        src: npt.NDArray[Any],
+        dst: npt.NDArray[Any],
+        size_bytes: npt.NDArray[np.int64],
+        deadline_us: Array,
+        size_known: npt.NDArray[np.bool_],
+        ideal: IdealTimes,
+        deadlines: Deadlines | None = None,
+    ) -> FlowBatch:
+        """Return flows whose programs declare at most a deadline and the size. `deadline_us` is as drawn."""
+        nothing = np.full(len(start_s), np.nan)
+        ideal_us = ideal.of(src, dst, size_bytes)
+        return cls(
+            first=first,
+            start_s=start_s,
+            src=src.astype(np.uint16),
+            dst=dst.astype(np.uint16),
+            bytes=size_bytes,
+            deadline_us=deadlines.for_ideal(deadline_us, ideal_us) if deadlines else deadline_us,
+            size_known=size_known,
+            ideal_us=ideal_us,
+            elapsed_us=nothing,
+            until_s=nothing,
+            importance=nothing,
+            importance_share=nothing,
+            quench=np.zeros(len(start_s), np.uint8),
+        )
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """The [deadlines] table: deadlines from the start of the flow, for a share of the flows."""
+
+    share: float = entry(Number(0, 1), "Share of the flows that have a deadline.")
+    distribution: str = entry(
+        Choice(("uniform", "exponential")),
+        "uniform: between min and max. exponential: with this mean, and at least min.",
+        default="uniform",
+    )
+    min_us: float = entry(_TIME_US, "Least deadline.", key="min", default=5_000.0)
+    max_us: float = entry(_TIME_US, "Greatest deadline (uniform).", key="max", default=25_000.0)
+    mean_us: float = entry(_TIME_US, "Mean deadline (exponential).", key="mean", default=15_000.0)
+    slack: float = entry(
+        Number(0, 1000),
+        "No deadline is shorter than this multiple of the flow's ideal FCT. 0: sizes do not matter.",
+        default=0.0,
+    )
+
+    def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
+        """Return microseconds; nan without a deadline. `chance` decides which flows have one,
+        `time` how long it is."""
+        given = chance.random(count) < self.share
+        if self.distribution == "exponential":
+            deadline_us = np.maximum(self.min_us, self.mean_us * time.standard_exponential(count))
+        else:
+            deadline_us = self.min_us + (self.max_us - self.min_us) * time.random(count)
+        return np.where(given, deadline_us, np.nan)
+
+    def for_ideal(self, deadline_us: Array, ideal_us: Array) -> Array:
+        """Return the drawn deadlines (nan without one), none below `slack` times the flow's ideal FCT."""
+        return np.where(np.isnan(deadline_us), np.nan, np.maximum(deadline_us, self.slack * ideal_us))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Other sizes from some point of a run on."""
+
+    at: float
+    """Fraction of the flows after which these sizes replace those before."""
+    sizes: SizeCdf | Mix
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Random flows, as a scenario's [workload] and [deadlines] define them."""
+
+    sizes: SizeCdf | Mix
+    pattern: str
+    to: str | None
+    """The one receiver. None in an incast means that any host asks."""
+    load: float | None
+    """Load of the receiver's link, or of every host's; None: the flows start every
+    `interarrival_s` on average."""
+    flows: int
+    scale: float = 1.0
+    """Factor of all sizes."""
+    shifts: tuple[Shift, ...] = ()
+    """Other sizes from some points of the run on, by `at`."""
+    deadlines: Deadlines | None = None
+    interarrival_s: float | None = None
+    """Mean time between two starts (in an incast: between two requests), if there is no load."""
+    fanin: int = 1
+    """Incast: number of senders that answer one request."""
+    size_known: float = 0.0
+    """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
+
+    @property
+    def all_sizes(self) -> tuple[SizeCdf | Mix, ...]:
+        """The sizes of each phase of the run: before the first shift, and after each one."""
+        return (self.sizes, *(shift.sizes for shift in self.shifts))
+
+
+@dataclass(frozen=True)
+class TraceWorkload:
+    """The flows of a trace, all to one receiver."""
+
+    trace: Trace
+    to: str
+    flows: int
+    """How many flows of the trace to use, from its first on."""
+    scale: float = 1.0
+    deadlines: Deadlines | None = None
+    size_known: float = 0.0
+
+
+def flows_of(
+    batches: Iterable[FlowBatch], topology: Topology, run_id: str, size_scale: float = 1.0
+) -> list[ScheduledFlow]:
+    """Return the flows of batches as objects. `size_scale` scales the limits of the size classes."""
+    names = [host.name for host in topology.hosts]
+    return [flow for batch in batches for flow in _flows(batch, names, run_id, size_scale)]
+
+
+def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[ScheduledFlow]:
+    return [
+        ScheduledFlow(
+            id=f"{run_id}/{batch.first + i}",
+            start_s=row["start_s"],
+            src=names[row["src"]],
+            dst=names[row["dst"]],
+            bytes=row["bytes"],
+            size_class=size_class(row["bytes"], size_scale),
+            ideal_us=row["ideal_us"],
+            deadline_us=_known(row["deadline_us"]),
+            elapsed_us=_known(row["elapsed_us"]),
+            until_s=_known(row["until_s"]),
+            importance=_known(row["importance"]),
+            importance_share=_known(row["importance_share"]),
+            quench=QUENCH[row["quench"]],
+            label=batch.labels[i] if batch.labels else "",
+            size_known=row["size_known"],
+        )
+        for i, row in enumerate(_rows(batch))
+    ]
+
+
+def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
+    """Yield plain Python values of every flow, by column."""
+    names = [f.name for f in fields(batch) if f.name not in ("first", "labels")]
+    columns = [getattr(batch, name).tolist() for name in names]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads that list every flow: sender, receiver, size, start and deadline.
+
+[[workload.flow]]
+from = "h2"
+to = "h1"
+bytes = "10MB"            # or until = "8s": an endless flow, which the host sends until 8 s of the run
+start = "1s"
+deadline = "4s"
+label = "urgent"
+
+Traces as tables: one row for each flow, with the columns time, src, dst, bytes and, if they are known, deadline.
+
+    time,src,dst,bytes,deadline
+    0s,h1,h3,20KB,5ms
+    120us,h2,h3,1MB,
+
+A value is a quantity with a unit, as in a scenario. A column whose name ends in its unit holds plain numbers: time_s,
+time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers, because the column's name is their
+unit. The deadline counts from the flow's start; an empty value means that the flow has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from sluice.policy.errors import FieldError, guess, shortened, unknown_key
+from sluice.policy.figures.metrics import Array, IdealTimes
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import entries, entry, read
+from sluice.policy.schema.kinds import Choice, Duration, Flag, Kind, Number, Size, Text
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_MS, NS_PER_S, NS_PER_US
+from sluice.policy.wire.records import QUENCH
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch
+
+MAX_IMPORTANCE = 8.0
+"""The kernel accepts no more (dataplane/include/sluice.h)."""
+
+_HOST = Text(longest=64, what="the name of a host")
+_LONGEST_NS = 86_400 * NS_PER_S
+_START = Duration(0, _LONGEST_NS, to="s", whole=False)
+_TIME_US = Duration(1, _LONGEST_NS, to="us", whole=False)
+
+
+@dataclass(frozen=True)
+class ExplicitFlow:
+    """A [[workload.flow]] table. Times count from the start of the run; the deadline counts from the flow's start."""
+
+    source: str = entry(_HOST, "Sending host.", key="from")
+    to: str = entry(_HOST, "Receiving host.")
+    start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
+    bytes: int | None = entry(Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES), "Size of the flow.", default=None)
+    until_s: float | None = entry(
+        _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
+    )
+    deadline_us: float | None = entry(
+        _TIME_US,
+        "Deadline from the flow's start. An endless flow takes its urgency from it.",
+        key="deadline",
+        default=None,
+    )
+    declared_size: bool | None = entry(
+        Flag(),
+        "Whether the program declares the size. By default only with a deadline; required there.",
+        key="size_known",
+        default=None,
+    )
+    elapsed_us: float | None = entry(
+        _TIME_US,
+        "With a deadline: how long the flow has waited in its program before its start.",
+        key="elapsed",
+        default=None,
+    )
+    importance: float | None = entry(
+        Number(0.001, MAX_IMPORTANCE), "Importance; a standard flow has 1.", default=None
+    )
+    importance_share: float | None = entry(
+        Number(0, 1), "Weight of the importance in the precedence; the urgency has the rest.", default=None
+    )
+    quench: str = entry(
+        Choice(QUENCH), "What happens to the flow if it cannot meet its deadline.", default="never"
+    )
+    label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
+
+    @property
+    def size_known(self) -> bool:
+        """The program declares the size. By default it does if it declares a deadline.
+
+        The least rate that meets the deadline follows from both.
+        """
+        if self.declared_size is not None:
+            return self.declared_size
+        return self.bytes is not None and self.deadline_us is not None
+
+
+@dataclass(frozen=True)
+class ExplicitWorkload:
+    """All flows of a run, in the order of the document."""
+
+    flows: tuple[ExplicitFlow, ...]
+    places: tuple[str, ...] = ()
+    """The place of each flow in its file, if the flows come from a trace (policy/workload/listed_flows.py)."""
+
+    def place(self, index: int, key: str) -> tuple[str, str]:
+        """Return the key of the scenario that holds a value of a flow, and the value's place within its file."""
+        if not self.places:
+            return f"workload.flow[{index}].{key}", ""
+        return "workload.trace", f"{self.places[index]}: "
+
+
+def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
+    """Read a [workload] with [[workload.flow]] tables. Raises FieldError that names the key."""
+    for key in table:
+        if key != "flow":
+            raise unknown_key(f"workload.{key}", str(key), ("flow",))
+    entries = table["flow"]
+    if not isinstance(entries, list) or not entries:
+        raise FieldError("workload.flow", "must be a list of at least one table: write [[workload.flow]]")
+    return ExplicitWorkload(tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries)))
+
+
+def _flow(where: str, table: object) -> ExplicitFlow:
+    flow = read(ExplicitFlow, table, where)
+
+    def refuse(key: str, problem: str) -> FieldError:
+        return FieldError(f"{where}.{key}", problem)
+
+    if (flow.bytes is None) == (flow.until_s is None):
+        raise refuse("bytes", 'give either bytes, or until = "8s" for an endless flow')
+    if flow.until_s is not None and flow.until_s <= flow.start_s:
+        raise refuse("until", "must be later than start")
+    if (flow.importance is None) != (flow.importance_share is None):
+        raise refuse("importance_share", "needs importance, and importance needs it: give both or neither")
+    if flow.size_known and flow.bytes is None:
+        raise refuse(
+            "size_known",
+            "must be false for an endless flow, which has no size: give bytes or omit size_known",
+        )
+    if not flow.size_known and flow.bytes is not None and flow.deadline_us is not None:
+        raise refuse(
+            "size_known",
+            "must be true with a deadline, because the rate follows from size and deadline: omit size_known",
+        )
+    if flow.source == flow.to:
+        raise refuse("to", "must differ from the host in from")
+    if flow.elapsed_us is not None and flow.deadline_us is None:
+        raise refuse("elapsed", "applies only to flows with a deadline: give deadline or omit elapsed")
+    if flow.quench != "never" and (flow.deadline_us is None or flow.until_s is not None):
+        raise refuse("quench", "applies only to flows with bytes and a deadline: give both or omit quench")
+    return flow
+
+
+def explicit_batches(
+    workload: ExplicitWorkload,
+    topology: Topology,
+    until_s: float = math.inf,
+    batch_flows: int = BATCH_FLOWS,
+) -> Iterator[FlowBatch]:
+    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order."""
+    index = {host.name: i for i, host in enumerate(topology.hosts)}
+    ideal = IdealTimes(topology)
+    flows = sorted((f for f in workload.flows if f.start_s < until_s), key=lambda flow: flow.start_s)
+    for first in range(0, len(flows), batch_flows):
+        yield _batch(first, flows[first : first + batch_flows], index, ideal)
+
+
+def _batch(
+    first: int, flows: Sequence[ExplicitFlow], index: Mapping[str, int], ideal: IdealTimes
+) -> FlowBatch:
+    def times(value: Callable[[ExplicitFlow], float | None]) -> Array:
+        return np.asarray([np.nan if (v := value(flow)) is None else v for flow in flows], np.float64)
+
+    plain = FlowBatch.plain(
+        first,
+        start_s=times(lambda flow: flow.start_s),
+        src=np.asarray([index[flow.source] for flow in flows]),
+        dst=np.asarray([index[flow.to] for flow in flows]),
+        size_bytes=np.asarray(
+            [MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
+        ),
+        deadline_us=times(lambda flow: flow.deadline_us),
+        size_known=np.asarray([flow.size_known for flow in flows], np.bool_),
+        ideal=ideal,
+    )
+    return replace(
+        plain,
+        elapsed_us=times(lambda flow: flow.elapsed_us),
+        until_s=times(lambda flow: flow.until_s),
+        importance=times(lambda flow: flow.importance),
+        importance_share=times(lambda flow: flow.importance_share),
+        quench=np.asarray([QUENCH.index(flow.quench) for flow in flows], np.uint8),
+        labels=tuple(flow.label for flow in flows),
+    )
+
+
+SUFFIXES = (".csv", ".parquet")
+"""Names of files that hold such a table. Other traces have "ms KB sender" lines (policy/workload/flows.py)."""
+
+_UNITS_NS = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
+_TOO_LONG_NS = 10**17
+"""Longer than every bound, and short enough for a quantity in text."""
+_TIMES = ("time", "deadline")
+_NEEDED = ("time", "src", "dst", "bytes")
+_KNOWN = (*_NEEDED, "deadline")
+_SPELT = "time, src, dst, bytes and deadline, where a time may have its unit in its name, as in time_us"
+
+_KINDS: Mapping[str, Kind] = {one.name: one.kind for one in entries(ExplicitFlow)}
+
+Row = tuple[str, Mapping[str, Any]]
+"""The place of a row in its file ("line 7"), and its values by column."""
+
+
+@dataclass(frozen=True)
+class FlowTable:
+    """A table whose rows are not reader yet."""
+
+    name: str
+    """The file, for errors."""
+    columns: Sequence[str]
+    rows: Iterable[Row]
+
+    def workload(self, most: int | None = None) -> ExplicitWorkload:
+        """Return the flows of the first `most` rows. Raises FieldError that names the file, the row and the column."""
+        try:
+            found = list(islice(self._flows(), most))
+        except FieldError as error:
+            raise FieldError("workload.trace", f"{self.name}: {error}") from None
+        if not found:
+            raise FieldError(
+                "workload.trace", f"{self.name}: has no flow; write one row for each flow below the columns"
+            )
+        if most is not None and len(found) < most:
+            raise FieldError(
+                "workload.flows",
+                f"must be at most {len(found)}, the number of flows in {self.name}, not {most}",
+            )
+        places, flows = zip(*found, strict=True)
+        return ExplicitWorkload(flows, tuple(f"{self.name}, {place}" for place in places))
+
+    def _flows(self) -> Iterator[tuple[str, ExplicitFlow]]:
+        """Yield the place and the flow of each row."""
+        readers = _readers(self.columns)
+        for place, row in self.rows:
+            try:
+                yield place, _flow_of_row(readers, row)
+            except FieldError as error:
+                raise FieldError(place, str(error)) from None
+
+
+Reader = Callable[[str, object], Any]
+"""Returns a value of a flow from a cell. Gets the column's name for errors."""
+
+
+def _readers(columns: Sequence[str]) -> dict[str, tuple[str, Reader]]:
+    """Return for each column of a flow the column's name in the file, and the function that reads its cells."""
+    found: dict[str, tuple[str, Reader]] = {}
+    for column in columns:
+        what, _, unit = column.partition("_")
+        if what not in _KNOWN or (unit and not (what in _TIMES and unit in _UNITS_NS)):
+            raise FieldError(
+                shortened(column), f"is not a column here{guess(column, _KNOWN)}; columns are {_SPELT}"
+            )
+        if what in found:
+            raise FieldError(shortened(column), f"is the column {what} again, after {found[what][0]}")
+        found[what] = column, _reader(what, unit)
+    missing = [what for what in _NEEDED if what not in found]
+    if missing:
+        raise FieldError(missing[0], f"is missing; columns are {_SPELT}")
+    return found
+
+
+def _reader(what: str, unit: str) -> Reader:
+    if what in ("src", "dst"):
+        kind = _KINDS["source" if what == "src" else "to"]
+        return kind.read
+    if what == "bytes":
+        return _size
+    kind = _KINDS["start_s" if what == "time" else "deadline_us"]
+    if not unit:
+        return kind.read
+    scale_ns = _UNITS_NS[unit]
+    return lambda column, value: kind.read(column, _nanoseconds(column, value, scale_ns, kind))
+
+
+def _nanoseconds(column: str, value: object, scale_ns: int, kind: Kind) -> str:
+    """Return a plain number of the column's unit as a quantity."""
+    number = _number(value)
+    if number is None or number < 0:
+        raise FieldError(
+            column,
+            f"must be a number of at least 0, because the column names the unit, not {shortened(value)}",
+        )
+    if number * scale_ns >= _TOO_LONG_NS:
+        raise kind.refuse(column, value)
+    return f"{round(number * scale_ns)}ns"
+
+
+def _size(column: str, value: object) -> Any:
+    number = _number(value)
+    if number is None:
+        return _KINDS["bytes"].read(column, value)
+    if number != round(number):
+        raise FieldError(column, f"must be whole bytes or a size such as 20KB, not {shortened(value)}")
+    return _KINDS["bytes"].read(column, f"{round(number)}B")
+
+
+def _number(value: object) -> Decimal | None:
+    """Return a finite number, also from text; None for anything else."""
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) < 30 else None
+
+
+def _flow_of_row(readers: Mapping[str, tuple[str, Reader]], row: Mapping[str, Any]) -> ExplicitFlow:
+    values: dict[str, Any] = {}
+    for what, (column, reader) in readers.items():
+        value = row.get(column)
+        if what == "deadline" and (value is None or value == "" or value != value):
+            values[what] = None
+        else:
+            values[what] = reader(column, value.strip() if isinstance(value, str) else value)
+    if values["src"] == values["dst"]:
+        raise FieldError(readers["dst"][0], f"must differ from src, {shortened(values['src'])}")
+    return ExplicitFlow(
+        source=values["src"],
+        to=values["dst"],
+        start_s=values["time"],
+        bytes=values["bytes"],
+        deadline_us=values.get("deadline"),
+    )

@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random schedules: batches of flows from a seeded generator. The size of a batch does not change the flows.
+
+Each column has a generator of its own, seeded from the caller's, and takes one number for each
+flow. So deadlines for more flows, for example, change nothing else in the schedule. Schemes and
+settings are compared under the same traffic.
+
+Start times of flows: a Poisson process whose rate follows from the load of the links.
+
+Traffic patterns: the sender and the receiver of every flow. Hosts are indices in `topology.hosts`.
+
+A pattern takes exactly one uniform number for each flow from each of its generators. So a schedule does not depend on
+the size of its batches.
+
+The mean load that a workload with `load` offers to every link, and the check that no link is overloaded.
+
+On an overloaded link, queues grow during the whole run, so the figures depend on the length of the run.
+`interarrival`, explicit flows, traces and background flows are not checked, because they may overload links on purpose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
+from sluice.policy.network.graph import Topology
+from sluice.policy.workload.flows import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
+from sluice.policy.workload.sizes import Mix, Parts, SizeCdf, mean_wire_bytes, scaled_bytes
+
+
+def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> float:
+    """Starts per second in the whole network; for an incast, requests per second.
+
+    The load, if the workload has one, is that of the receiver's link. Without a single receiver, every host's link
+    has this load on average. Loads include the headers of every segment.
+    """
+    if workload.load is None:
+        assert workload.interarrival_s is not None
+        return 1 / workload.interarrival_s
+    names = [workload.to] if workload.to else [host.name for host in topology.hosts]
+    capacity_bps = sum(port.rate_bps for port in edge_ports(topology) if port.peer in names)
+    mean_bytes = float(mean_wire_bytes(sizes, workload.scale).sum()) * workload.fanin
+    return workload.load * capacity_bps / (8 * mean_bytes)
+
+
+class Poisson:
+    """Start times of consecutive flows. Groups of `together` flows start at the same time."""
+
+    def __init__(self, rng: np.random.Generator, together: int = 1) -> None:
+        self._rng, self._together, self._now_s = rng, together, 0.0
+
+    def starts_s(self, mean_gap_s: Array) -> Array:
+        """Start times of the next flows.
+
+        `mean_gap_s`: for each flow, the mean time since the start before. Only the last call may end within a group.
+        """
+        groups = mean_gap_s[:: self._together]
+        gaps_s = self._rng.standard_exponential(len(groups)) * groups
+        gaps_s[0] += self._now_s
+        starts_s = np.cumsum(gaps_s)
+        self._now_s = float(starts_s[-1])
+        return np.repeat(starts_s, self._together)[: len(mean_gap_s)]
+
+
+PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
+
+Hosts = npt.NDArray[np.int64]
+Uniform = npt.NDArray[np.float64]
+
+
+class Pattern(Protocol):
+    """The rule for senders and receivers."""
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        """Senders and receivers of the next flows. `parts`: for each flow, the part of the sizes that it belongs to."""
+
+
+def make_pattern(
+    workload: Workload,
+    topology: Topology,
+    sources: Sequence[Sequence[str]],
+    streams: Sequence[np.random.Generator],
+) -> Pattern:
+    """Return the pattern of a workload. Raises FieldError if the topology lacks hosts for it.
+
+    `sources`: for each part of the sizes, the hosts that send it; an empty list means all hosts. `streams`: two
+    generators.
+    """
+    index = {host.name: i for i, host in enumerate(topology.hosts)}
+    if len(index) < 2:
+        raise FieldError("fabric", f"has {len(index)} host, but traffic needs at least 2: add hosts")
+    if workload.pattern == "incast":
+        to = None if workload.to is None else index[workload.to]
+        return Incast(len(index), to, workload.fanin, *streams)
+    to = index[workload.to] if workload.to is not None else None
+    senders = Senders([[index[name] for name in names] for names in sources], len(index), to)
+    if to is not None:
+        return ManyToOne(senders, to, streams[0])
+    if workload.pattern == "permutation":
+        return Permutation(senders, derangement(len(index), streams[1]), streams[0])
+    return AllToAll(senders, len(index), *streams)
+
+
+class Senders:
+    """For each part of the sizes, the hosts that may send it, without the receiver `to`."""
+
+    def __init__(self, sources: Sequence[Sequence[int]], hosts: int, to: int | None) -> None:
+        lists = [[h for h in (part or range(hosts)) if h != to] for part in sources]
+        if not all(lists):
+            raise FieldError(
+                "workload.mix", "has a part whose only sender is the receiver: name another host in from"
+            )
+        self.count = np.asarray([len(part) for part in lists])
+        self._table = np.zeros((len(lists), max(self.count)), np.int64)
+        for row, part in zip(self._table, lists, strict=True):
+            row[: len(part)] = part
+
+    def pick(self, uniform: Uniform, parts: Parts) -> Hosts:
+        """One sender for each flow, each allowed host with equal probability."""
+        hosts: Hosts = self._table[parts, (uniform * self.count[parts]).astype(np.int64)]
+        return hosts
+
+
+class AllToAll:
+    """Any sender, any other host as receiver."""
+
+    def __init__(
+        self, senders: Senders, hosts: int, source: np.random.Generator, sink: np.random.Generator
+    ) -> None:
+        self._senders, self._hosts, self._source, self._sink = senders, hosts, source, sink
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, _another(self._sink.random(len(parts)), self._hosts, src)
+
+
+class ManyToOne:
+    """Any sender, one receiver."""
+
+    def __init__(self, senders: Senders, to: int, source: np.random.Generator) -> None:
+        self._senders, self._to, self._source = senders, to, source
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, np.full_like(src, self._to)
+
+
+class Permutation:
+    """Each host sends to one other host, and receives from one."""
+
+    def __init__(self, senders: Senders, partner: Hosts, source: np.random.Generator) -> None:
+        self._senders, self._partner, self._source = senders, partner, source
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, self._partner[src]
+
+
+class Incast:
+    """Requests: `fanin` different hosts answer one receiver at the same time, so flows come in groups of `fanin`."""
+
+    def __init__(
+        self, hosts: int, to: int | None, fanin: int, source: np.random.Generator, sink: np.random.Generator
+    ) -> None:
+        if fanin > hosts - 1:
+            raise FieldError(
+                "workload.fanin",
+                f"must be at most {hosts - 1}, the number of hosts without the receiver, not {fanin}",
+            )
+        self._hosts, self._to, self._fanin = hosts, to, fanin
+        self._source, self._sink = source, sink
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        requests = -(-len(parts) // self._fanin)
+        receiver = (self._sink.random(requests) * self._hosts).astype(np.int64)
+        if self._to is not None:
+            receiver[:] = self._to
+        others = distinct(self._source.random((requests, self._fanin)), self._hosts - 1)
+        src = others + (others >= receiver[:, None])
+        return src.ravel()[: len(parts)], np.repeat(receiver, self._fanin)[: len(parts)]
+
+
+def _another(uniform: Uniform, hosts: int, than: Hosts) -> Hosts:
+    """For each host in `than`, one of the other hosts with equal probability."""
+    other = (uniform * (hosts - 1)).astype(np.int64)
+    return other + (other >= than)
+
+
+def distinct(uniform: Uniform, below: int) -> Hosts:
+    """For each row, one different whole number below `below` for each column. All sets have equal probability.
+
+    Source: R. W. Floyd's sampling (Bentley, Communications of the ACM 30(9), 1987), column by column for all rows.
+    """
+    rows, columns = uniform.shape
+    chosen = np.empty((rows, columns), np.int64)
+    for column in range(columns):
+        last = below - columns + column
+        candidate = (uniform[:, column] * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :column] == candidate[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, last, candidate)
+    return chosen
+
+
+def derangement(count: int, rng: np.random.Generator) -> Hosts:
+    """A random permutation without fixed points, all with equal probability. It takes e tries on average."""
+    while True:
+        order = rng.permutation(count)
+        if (order != np.arange(count)).all():
+            return order
+
+
+def check_offered_load(workload: Workload, topology: Topology) -> None:
+    """Raise FieldError if the workload's load exceeds the rate of some link of the topology."""
+    if workload.load is None:
+        return
+    for sizes in workload.all_sizes:
+        loads = offered_loads(workload, topology, sizes)
+        link = max(loads, key=loads.__getitem__)
+        if loads[link] >= 1:
+            raise FieldError(
+                "workload.load",
+                f"{workload.load:g} offers {link} {loads[link]:.3g} times its rate: give at most "
+                f"{0.99 * workload.load / loads[link]:.3g}, more senders, a faster core, or interarrival for a burst",
+            )
+
+
+def offered_loads(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> dict[str, float]:
+    """Mean offered load of each link as a share of its rate, by the link's name ("h3's uplink", "s1:2")."""
+    bps = 8 * traffic_matrix(workload, topology, sizes) * arrival_rate_per_s(workload, topology, sizes)
+    edge = edge_ports(topology)
+    loads = {f"{port.peer}'s uplink": float(bps[i].sum()) / port.rate_bps for i, port in enumerate(edge)}
+    loads |= {port.id: float(bps[:, i].sum()) / port.rate_bps for i, port in enumerate(edge)}
+    return loads | _core_loads(topology, bps)
+
+
+def traffic_matrix(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> Array:
+    """Mean wire bytes of one start, by sender and receiver; for an incast, of one request.
+
+    For the pattern "permutation", it is the mean over all permutations.
+    """
+    index = {host.name: i for i, host in enumerate(topology.hosts)}
+    all_hosts = list(index.values())
+    matrix = np.zeros((len(index), len(index)))
+    for names, mean_bytes in zip(sizes.sources, mean_wire_bytes(sizes, workload.scale), strict=True):
+        sources = [index[name] for name in names] or all_hosts
+        sinks = all_hosts if workload.to is None else [index[workload.to]]
+        share = np.zeros_like(matrix)
+        share[np.ix_(sources, sinks)] = 1
+        np.fill_diagonal(share, 0)
+        matrix += mean_bytes * workload.fanin * share / share.sum()
+    return matrix
+
+
+def _core_loads(topology: Topology, bps: Array) -> dict[str, float]:
+    """Loads of the links between switches. Equal-cost links have equal parts of the traffic."""
+    edge = edge_ports(topology)
+    switches = list(dict.fromkeys(port.switch for port in edge))
+    of_host = np.asarray([switches.index(port.switch) for port in edge])
+    between = np.zeros((len(switches), len(switches)))
+    np.add.at(between, (of_host[:, None], of_host[None, :]), bps)
+    loads = {port.id: 0.0 for port in topology.ports if not port.edge}
+    for column, name in enumerate(switches):
+        host = next(port.peer for port in edge if port.switch == name)
+        _spread(
+            topology, topology.distances_to(host), dict(zip(switches, between[:, column], strict=True)), loads
+        )
+    return loads
+
+
+def _spread(
+    topology: Topology, distance: Mapping[str, int], demand_bps: dict[str, float], loads: dict[str, float]
+) -> None:
+    """Add the traffic from all switches towards one switch to `loads`, the farthest switch first."""
+    for name in sorted(distance, key=distance.__getitem__, reverse=True):
+        nearer = [p for p in topology.ports_of[name] if distance.get(p.peer) == distance[name] - 1]
+        for port in nearer:
+            part_bps = demand_bps.get(name, 0.0) / len(nearer)
+            loads[port.id] += part_bps / port.rate_bps
+            demand_bps[port.peer] = demand_bps.get(port.peer, 0.0) + part_bps
+
+
+_STREAMS = 7
+
+
+def _streams(rng: np.random.Generator) -> list[np.random.Generator]:
+    seed = np.random.SeedSequence(int(rng.integers(2**63)))
+    return [np.random.default_rng(child) for child in seed.spawn(_STREAMS)]
+
+
+class RandomFlows:
+    """The flows of a `Workload`, in batches."""
+
+    def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
+        gap, self._size, source, sink, *declared = _streams(rng)
+        self._workload = workload
+        starts = (0, *(math.ceil(shift.at * workload.flows) for shift in workload.shifts))
+        self._phases = list(zip(starts, workload.all_sizes, strict=True))
+        self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
+        sources = [names for _, sizes in self._phases for names in sizes.sources]
+        self._pattern = make_pattern(workload, topology, sources, (source, sink))
+        self._arrivals = Poisson(gap, workload.fanin)
+        self._declarations = Declarations(workload.deadlines, workload.size_known, declared)
+        self._ideal = IdealTimes(topology)
+
+    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
+        step = self._workload.fanin * max(1, batch_flows // self._workload.fanin)
+        for first in range(0, self._workload.flows, step):
+            batch = self._batch(first, min(step, self._workload.flows - first))
+            yield from _before(until_s, batch)
+            if batch.start_s[-1] >= until_s:
+                return
+
+    def _batch(self, first: int, count: int) -> FlowBatch:
+        sizes, parts, gap_s = self._sizes(first, self._size.random(count))
+        src, dst = self._pattern.pairs(parts)
+        deadline_us, size_known = self._declarations.draw(count)
+        return FlowBatch.plain(
+            first,
+            start_s=self._arrivals.starts_s(gap_s),
+            src=src,
+            dst=dst,
+            size_bytes=scaled_bytes(sizes, self._workload.scale),
+            deadlines=self._workload.deadlines,
+            deadline_us=deadline_us,
+            size_known=size_known,
+            ideal=self._ideal,
+        )
+
+    def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
+        """Return sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
+        bounds = [min(max(start - first, 0), len(uniform)) for start, _ in self._phases]
+        sizes, parts, gaps = [], [], []
+        before = 0
+        for (_, phase), gap_s, (low, high) in zip(
+            self._phases, self._gap_s, pairwise([*bounds, len(uniform)]), strict=True
+        ):
+            size, part = phase.at(uniform[low:high])
+            sizes.append(size)
+            parts.append(part + before)
+            gaps.append(np.full(high - low, gap_s))
+            before += len(phase.sources)
+        return np.concatenate(sizes), np.concatenate(parts), np.concatenate(gaps)
+
+
+class TraceFlows:
+    """The flows of a `TraceWorkload`, in batches."""
+
+    def __init__(self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator) -> None:
+        *_, chance, time, known = _streams(rng)
+        names = [host.name for host in topology.hosts]
+        to = names.index(workload.to)
+        sender = workload.trace.sender[: workload.flows]
+        if sender.max() >= len(names) - 1:
+            raise FieldError(
+                "workload.trace",
+                f"has sender {sender.max()}, but there are {len(names) - 1} hosts besides {workload.to}; senders "
+                "count from 0, so add hosts to the fabric",
+            )
+        self._workload, self._to = workload, to
+        self._src = sender + (sender >= to)
+        self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
+        self._declarations = Declarations(workload.deadlines, workload.size_known, [chance, time, known])
+        self._ideal = IdealTimes(topology)
+
+    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
+        for first in range(0, len(self._src), batch_flows):
+            batch = self._batch(slice(first, first + batch_flows))
+            yield from _before(until_s, batch)
+            if batch.start_s[-1] >= until_s:
+                return
+
+    def _batch(self, part: slice) -> FlowBatch:
+        src = self._src[part]
+        deadline_us, size_known = self._declarations.draw(len(src))
+        return FlowBatch.plain(
+            part.start,
+            start_s=self._start_s[part],
+            src=src,
+            dst=np.full_like(src, self._to),
+            size_bytes=scaled_bytes(
+                self._workload.trace.size_bytes[: self._workload.flows][part], self._workload.scale
+            ),
+            deadlines=self._workload.deadlines,
+            deadline_us=deadline_us,
+            size_known=size_known,
+            ideal=self._ideal,
+        )
+
+
+class Declarations:
+    """Draws what programs declare about their flows."""
+
+    def __init__(
+        self, deadlines: Deadlines | None, size_known: float, streams: list[np.random.Generator]
+    ) -> None:
+        self._deadlines, self._size_known = deadlines, size_known
+        self._chance, self._time, self._known = streams
+
+    def draw(self, count: int) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return deadlines in us (nan without one), and whether the size is declared: with a
+        deadline it always is."""
+        deadline_us = np.full(count, np.nan)
+        if self._deadlines is not None:
+            deadline_us = self._deadlines.draw(self._chance, self._time, count)
+        return deadline_us, ~np.isnan(deadline_us) | (self._known.random(count) < self._size_known)
+
+
+def _before(until_s: float, batch: FlowBatch) -> Iterator[FlowBatch]:
+    """Yield the part of a batch that starts before a time, if any."""
+    count = int(np.searchsorted(batch.start_s, until_s))
+    if count:
+        yield batch[:count]
+
+
+def random_batches(
+    workload: Workload | TraceWorkload,
+    topology: Topology,
+    rng: np.random.Generator,
+    until_s: float = math.inf,
+    batch_flows: int = BATCH_FLOWS,
+) -> Iterator[FlowBatch]:
+    """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
+    topology lacks hosts."""
+    return _drawn(workload, topology, rng).batches(until_s, batch_flows)
+
+
+def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None:
+    """Raise FieldError if the topology lacks hosts for the workload, or if a link cannot carry its load."""
+    _drawn(workload, topology, np.random.default_rng(0))
+    if isinstance(workload, Workload):
+        check_offered_load(workload, topology)
+
+
+def _drawn(
+    workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
+) -> RandomFlows | TraceFlows:
+    if isinstance(workload, TraceWorkload):
+        return TraceFlows(workload, topology, rng)
+    return RandomFlows(workload, topology, rng)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow sizes: empirical distributions, read from tables, and mixes of fixed sizes and tables.
+
+Both turn uniform random numbers into sizes. The size of a flow depends on exactly one number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import Array, wire_bytes
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES
+
+Parts = npt.NDArray[np.int64]
+
+_STEPS = 4096
+"""Points of each piece of a distribution for computing a mean. The mean is exact for straight pieces."""
+_PACKET_BYTES = re.compile(r"[1-9][0-9]{0,8}")
+_PACKET_SLACK = 1e-9
+"""Greatest rounding error of an interpolation, as a share of a packet."""
+
+
+class Sizes(Protocol):
+    """A source of flow sizes."""
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        """For each part, the hosts that send it; empty means all hosts."""
+
+    @property
+    def largest_bytes(self) -> float:
+        """Size of the largest flow."""
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        """Return sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
+
+    def pieces(self) -> tuple[Array, Parts]:
+        """Return the bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
+
+
+@dataclass(frozen=True)
+class SizeCdf:
+    """An empirical distribution of flow sizes: points (bytes, cumulative probability), linear in between.
+
+    A first point above probability 0 is a step: this share of the flows has exactly this size. Two
+    points with the same size are a step, too.
+    """
+
+    name: str
+    sizes_bytes: tuple[float, ...]
+    cumulative: tuple[float, ...]
+    packet_bytes: int | None = None
+    """Sizes are rounded up to whole packets of this many bytes, as in ns-2's tables; None: to whole bytes."""
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean of the interpolated distribution (trapezoids between the points), without rounding
+        to packets."""
+        sizes, cumulative = np.asarray(self.sizes_bytes), np.asarray(self.cumulative)
+        return float(sizes[0] * cumulative[0] + np.sum((sizes[1:] + sizes[:-1]) / 2 * np.diff(cumulative)))
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        return ((),)
+
+    @property
+    def largest_bytes(self) -> float:
+        return self.sizes_bytes[-1]
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        size = np.interp(uniform, self.cumulative, self.sizes_bytes)
+        if self.packet_bytes is not None:
+            size = np.ceil(size / self.packet_bytes - _PACKET_SLACK) * self.packet_bytes
+        return size, np.zeros(len(size), np.int64)
+
+    def pieces(self) -> tuple[Array, Parts]:
+        bounds = np.unique([0.0, *self.cumulative])
+        return bounds, np.zeros(len(bounds) - 1, np.int64)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Array:
+        return self.at(rng.random(count))[0]
+
+
+@dataclass(frozen=True)
+class MixPart:
+    """A share of the flows: one size, or the sizes of a table, from some of the hosts."""
+
+    bytes: int | None
+    """None: the sizes come from `table`."""
+    share: float
+    sources: tuple[str, ...]
+    """Hosts that send this part; empty means every host but the receiver."""
+    table: SizeCdf | None = None
+
+    @property
+    def sizes(self) -> SizeCdf:
+        """The sizes as a table. A single size is a table of one step."""
+        if self.table is not None:
+            return self.table
+        assert self.bytes is not None
+        return SizeCdf(f"{self.bytes} B", (self.bytes, self.bytes), (0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Mix:
+    parts: tuple[MixPart, ...]
+
+    @property
+    def mean_bytes(self) -> float:
+        return sum(part.sizes.mean_bytes * part.share for part in self.parts)
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(part.sources for part in self.parts)
+
+    @property
+    def largest_bytes(self) -> float:
+        return max(part.sizes.largest_bytes for part in self.parts)
+
+    def _bounds(self) -> Array:
+        shares = np.cumsum([part.share for part in self.parts])
+        return np.concatenate([[0.0], shares / shares[-1]])
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        bounds = self._bounds()
+        part = np.searchsorted(bounds[1:-1], uniform, side="right")
+        within = (uniform - bounds[part]) / (bounds[part + 1] - bounds[part])
+        size = np.empty(len(uniform))
+        for i, of in enumerate(self.parts):
+            size[part == i] = of.sizes.at(within[part == i])[0]
+        return size, part
+
+    def pieces(self) -> tuple[Array, Parts]:
+        bounds, parts = [np.zeros(1)], []
+        for i, (low, high) in enumerate(pairwise(self._bounds())):
+            inner, _ = self.parts[i].sizes.pieces()
+            bounds.append(low + (high - low) * inner[1:])
+            parts.append(np.full(len(inner) - 1, i))
+        return np.concatenate(bounds), np.concatenate(parts)
+
+
+def scaled_bytes(sizes_bytes: Array, scale: float) -> npt.NDArray[np.int64]:
+    """Return whole bytes of flows: all sizes times `scale`, none below MIN_FLOW_BYTES."""
+    return np.maximum(MIN_FLOW_BYTES, np.rint(sizes_bytes * scale)).astype(np.int64)
+
+
+def mean_by_part(sizes: Sizes, of: Callable[[Array], Array]) -> Array:
+    """Return for each part its share of the flows times the mean of `of(size)` over them. The sum
+    is the mean."""
+    bounds, parts = sizes.pieces()
+    widths = np.diff(bounds)
+    uniform = bounds[:-1, None] + widths[:, None] * (np.arange(_STEPS) + 0.5) / _STEPS
+    values = of(sizes.at(uniform.ravel())[0]).reshape(uniform.shape).mean(axis=1)
+    means = np.zeros(len(sizes.sources))
+    np.add.at(means, parts, values * widths)
+    return means
+
+
+def mean_wire_bytes(sizes: Sizes, scale: float) -> Array:
+    """Return for each part its share times the mean bytes of its flows on a link."""
+    return mean_by_part(sizes, lambda size: wire_bytes(scaled_bytes(size, scale)))
+
+
+# -- tables
+
+
+def parse_cdf(name: str, text: str) -> SizeCdf:
+    """Read "bytes probability" lines. "#" starts a comment; probabilities run to 1 or to 100 (percent).
+
+    A line "packet_bytes 1460" before them means that sizes are in packets of that many bytes, and
+    that flows are whole packets. Raises FieldError that names the line if the table does not rise,
+    or does not end at 1 (100).
+    """
+    points: list[tuple[float, float]] = []
+    packet_bytes: int | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if words[:1] == ["packet_bytes"]:
+            packet_bytes = _packet_bytes(name, number, words, first=not points and packet_bytes is None)
+        elif words:
+            points.append(_point(name, number, words, points[-1] if points else (0.0, 0.0)))
+    if len(points) < 2 or points[-1][1] not in (1.0, 100.0):
+        last = f", not {points[-1][1]:g}" if points else ""
+        raise FieldError(name, f"needs two points or more, up to probability 1, or 100 for percent{last}")
+    unit, whole = packet_bytes or 1, points[-1][1]
+    if not 0 < points[-1][0] * unit <= MAX_FLOW_BYTES:
+        raise FieldError(
+            name,
+            f"the last size must be above 0 and at most {MAX_FLOW_BYTES // 10**9} GB, not {points[-1][0]:g}",
+        )
+    return SizeCdf(
+        name, tuple(s * unit for s, _ in points), tuple(p / whole for _, p in points), packet_bytes
+    )
+
+
+def _packet_bytes(name: str, number: int, words: list[str], *, first: bool) -> int:
+    if not first or len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
+        raise FieldError(name, f'line {number}: write "packet_bytes 1460", once and before the first point')
+    return int(words[1])
+
+
+def _point(name: str, number: int, words: list[str], before: tuple[float, float]) -> tuple[float, float]:
+    try:
+        size, probability = map(float, words)
+    except ValueError:
+        size = probability = math.nan
+    if not (math.isfinite(size) and math.isfinite(probability)):
+        found = " ".join(words)
+        raise FieldError(name, f'line {number}: write "bytes probability", not {found!r}')
+    if size < before[0] or probability < before[1]:
+        low = "zero" if before == (0.0, 0.0) else "the line before"
+        raise FieldError(name, f"line {number}: sizes and probabilities must not fall below {low}")
+    return size, probability

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
+
+A workload is random flows, an incast, a trace, a table of flows, or a list of all its flows. Each of the five has a
+table of keys here. The keys of a listed flow are in `policy/workload/listed_flows.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from sluice.policy.errors import FieldError
+from sluice.policy.schema.entries import TableOf, entry, read
+from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
+from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
+from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
+from sluice.policy.workload.listed_flows import SUFFIXES, ExplicitWorkload, FlowTable, explicit_workload
+from sluice.policy.workload.random_flows import PATTERNS
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
+
+LoadCdf = Callable[[str], SizeCdf]
+LoadTrace = Callable[[str], Trace | FlowTable]
+AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
+
+MAX_LOAD = 0.99
+
+_HOST = Text(longest=64, what="the name of a host")
+_FILE = Text(longest=4096)
+_FLOW_SIZE = Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES)
+_PATTERN = Choice(PATTERNS)
+_FLOWS = Whole(1, 10**9)
+_SCALE = entry(Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0)
+
+
+@dataclass(frozen=True)
+class Load(Number):
+    """Part of a link's rate."""
+
+    def read(self, where: str, value: object) -> float:
+        if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
+            raise FieldError(
+                where,
+                f"must be below 1, not {value!r}: on an overloaded link, queues grow without limit; "
+                f"give at most {MAX_LOAD}, or interarrival for a burst",
+            )
+        return super().read(where, value)
+
+
+_LOAD = Load(0.001, MAX_LOAD)
+_GAP = Duration(1, 3600 * NS_PER_S, to="s", whole=False)
+
+
+@dataclass(frozen=True)
+class MixKeys:
+    """One part of a mix of sizes."""
+
+    share: float = entry(Number(0, 1), "Share of the flows; the shares of a mix add up to 1.")
+    bytes: int | None = entry(_FLOW_SIZE, "One size for all flows of the part.", default=None)
+    sizes: str | None = entry(_FILE, "Or a distribution of sizes.", default=None)
+    sources: tuple[str, ...] = entry(
+        ListOf(_HOST), "Hosts that send this part. By default all.", key="from", default=()
+    )
+
+
+@dataclass(frozen=True)
+class ShiftKeys:
+    """Other sizes from some point of a run on."""
+
+    at: float = entry(Number(0, 1), "Fraction of the flows after which the sizes change.", default=0.5)
+    sizes: str | None = entry(_FILE, "A distribution of sizes.", default=None)
+    mix: tuple[MixKeys, ...] = entry(ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes.", default=())
+
+
+@dataclass(frozen=True)
+class CommonKeys:
+    """The common keys of random flows and incasts."""
+
+    flows: int = entry(_FLOWS, "Flows of the run.")
+    pattern: str = entry(_PATTERN, "Which hosts send to which.", default="all-to-all")
+    to: str | None = entry(
+        _HOST, "The one receiver. many-to-one needs it; with incast, any host asks without it.", default=None
+    )
+    load: float | None = entry(
+        _LOAD,
+        "Load of the host links, frame overhead included; with many-to-one, of the receiver's link.",
+        default=None,
+    )
+    interarrival_s: float | None = entry(
+        _GAP,
+        "Instead of load: mean time between two starts; with incast, between two requests.",
+        key="interarrival",
+        default=None,
+    )
+    scale: float = _SCALE
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+@dataclass(frozen=True)
+class RandomKeys(CommonKeys):
+    """Random flows: patterns all-to-all, many-to-one and permutation."""
+
+    sizes: str | None = entry(
+        _FILE, "A distribution: a name in sluice/data/workloads, or a .cdf file.", default=None
+    )
+    mix: tuple[MixKeys, ...] = entry(
+        ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes and distributions.", default=()
+    )
+    shift: tuple[ShiftKeys, ...] = entry(
+        OneOrMore(TableOf(ShiftKeys), longest=100),
+        "Other sizes from some point on: one table, or a list of them in the order of their points.",
+        default=(),
+    )
+
+
+@dataclass(frozen=True)
+class IncastKeys(CommonKeys):
+    """Pattern incast: many hosts answer one at the same time."""
+
+    fanin: int | None = entry(Whole(1, 65_534), "Hosts that answer a request. Needed.", default=None)
+    bytes: int | None = entry(_FLOW_SIZE, "Size of each answer.", default=None)
+    total: int | None = entry(
+        Size(1, MAX_FLOW_BYTES), "Or size of all answers to a request together.", default=None
+    )
+
+
+@dataclass(frozen=True)
+class TraceKeys:
+    """The flows of a trace, all to one receiver."""
+
+    trace: str = entry(_FILE, 'A file of lines "ms KB sender" (not .csv or .parquet).')
+    to: str = entry(_HOST, "The receiver.")
+    flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
+    scale: float = _SCALE
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+@dataclass(frozen=True)
+class FlowTableKeys:
+    """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
+
+    trace: str = entry(_FILE, "A table of flows; its name ends in .csv or .parquet.")
+    flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
+
+
+def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
+    """Read a [workload]. Raises FieldError that names the key."""
+    if not isinstance(table, Mapping):
+        raise FieldError("workload", "must be a table")
+    if "flow" in table:
+        if deadlines is not None:
+            raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
+        return explicit_workload(table)
+    if str(table.get("trace")).endswith(SUFFIXES):
+        if deadlines is not None:
+            raise FieldError(
+                "deadlines", "is for random flows; the table's column deadline says which flows have one"
+            )
+        return _flow_table(read(FlowTableKeys, table, "workload"), load_trace)
+    given = None if deadlines is None else _deadlines(deadlines)
+    if "trace" in table:
+        return _trace(read(TraceKeys, table, "workload"), given, load_trace)
+    return _random(table, given, load_cdf)
+
+
+def _flow_table(keys: FlowTableKeys, load_trace: LoadTrace) -> ExplicitWorkload:
+    table = load_trace(keys.trace)
+    if not isinstance(table, FlowTable):
+        raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
+    return table.workload(keys.flows)
+
+
+def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
+    trace = load_trace(keys.trace)
+    if not isinstance(trace, Trace):
+        raise FieldError(
+            "workload.trace",
+            f"{keys.trace} is a table of flows, so its name must end in {' or '.join(SUFFIXES)}",
+        )
+    if keys.flows is not None and keys.flows > len(trace):
+        raise FieldError(
+            "workload.flows",
+            f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
+        )
+    _check_scale(keys.scale, trace.size_bytes.max())
+    return TraceWorkload(
+        trace=trace,
+        to=keys.to,
+        flows=keys.flows or len(trace),
+        scale=keys.scale,
+        deadlines=deadlines,
+        size_known=keys.size_known,
+    )
+
+
+def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
+    keys: IncastKeys | RandomKeys
+    shifts: tuple[Shift, ...] = ()
+    if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
+        keys = read(IncastKeys, table, "workload")
+        fanin = _fanin(keys)
+        sizes: SizeCdf | Mix = _answers(keys)
+    else:
+        keys = read(RandomKeys, table, "workload")
+        fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
+        shifts = _shifts(keys.shift, load_cdf)
+    _check_arrivals(keys)
+    _check_receiver(keys)
+    found = Workload(
+        sizes=sizes,
+        pattern=keys.pattern,
+        to=keys.to,
+        load=keys.load,
+        flows=keys.flows,
+        scale=keys.scale,
+        shifts=shifts,
+        deadlines=deadlines,
+        interarrival_s=keys.interarrival_s,
+        fanin=fanin,
+        size_known=keys.size_known,
+    )
+    for one in found.all_sizes:
+        _check_scale(keys.scale, one.largest_bytes)
+    return found
+
+
+def _shifts(tables: tuple[ShiftKeys, ...], load_cdf: LoadCdf) -> tuple[Shift, ...]:
+    for earlier, later in pairwise(tables):
+        if later.at <= earlier.at:
+            raise FieldError(
+                "workload.shift",
+                f"must be in the order of the points, but at = {later.at:g} follows at = {earlier.at:g}; "
+                "give each shift a greater `at` than the one before",
+            )
+    places = ["workload.shift"] if len(tables) == 1 else [f"workload.shift[{i}]" for i in range(len(tables))]
+    return tuple(
+        Shift(keys.at, _sizes(keys, where, load_cdf)) for keys, where in zip(tables, places, strict=True)
+    )
+
+
+def _check_scale(scale: float, largest_bytes: float) -> None:
+    if scale * largest_bytes > MAX_FLOW_BYTES:
+        raise FieldError(
+            "workload.scale",
+            f"must be at most {MAX_FLOW_BYTES / largest_bytes:g} for a largest size of {format_bytes(largest_bytes)}: "
+            f"flows have at most {MAX_FLOW_BYTES // 10**9} GB",
+        )
+
+
+def _check_receiver(keys: CommonKeys) -> None:
+    if keys.pattern == "many-to-one" and keys.to is None:
+        raise FieldError(
+            "workload.to", 'is missing: pattern many-to-one needs a receiver, for example to = "h1"'
+        )
+    if keys.pattern not in ("many-to-one", "incast") and keys.to is not None:
+        raise FieldError(
+            "workload.to",
+            f"names the receiver of patterns many-to-one and incast; omit it for {keys.pattern}",
+        )
+
+
+def _check_arrivals(keys: CommonKeys) -> None:
+    if (keys.load is None) == (keys.interarrival_s is None):
+        raise FieldError(
+            "workload.load",
+            "give either load (of the links, for example 0.8) or interarrival "
+            '(mean time between starts, for example "0.1ms")',
+        )
+
+
+def _fanin(keys: IncastKeys) -> int:
+    if keys.fanin is None:
+        raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
+    return keys.fanin
+
+
+def _answers(keys: IncastKeys) -> Mix:
+    """Return the answer of each of an incast's senders: `bytes` each, or an equal part of `total`."""
+    if (keys.bytes is None) == (keys.total is None):
+        raise FieldError(
+            "workload.bytes",
+            'give either bytes (of each answer, for example "20KB") or total (of all answers to a request)',
+        )
+    size_bytes = keys.bytes if keys.total is None else -(-keys.total // _fanin(keys))
+    if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
+        raise FieldError("workload.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
+    return Mix((MixPart(size_bytes, 1.0, ()),))
+
+
+def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> SizeCdf | Mix:
+    if (keys.sizes is None) == (not keys.mix):
+        raise FieldError(f"{where}.sizes", "give either sizes (a table's name or a CDF file) or a mix")
+    if keys.sizes is not None:
+        return load_cdf(keys.sizes)
+    if abs(sum(part.share for part in keys.mix) - 1) > 1e-6:
+        raise FieldError(f"{where}.mix", "shares must add up to 1")
+    return Mix(tuple(_mix_part(part, f"{where}.mix[{i}]", load_cdf) for i, part in enumerate(keys.mix)))
+
+
+def _mix_part(keys: MixKeys, where: str, load_cdf: LoadCdf) -> MixPart:
+    if (keys.bytes is None) == (keys.sizes is None):
+        raise FieldError(
+            f"{where}.bytes", "give either bytes (one size) or sizes (a table's name or a CDF file)"
+        )
+    cdf = None if keys.sizes is None else load_cdf(keys.sizes)
+    return MixPart(keys.bytes, keys.share, keys.sources, cdf)
+
+
+def _deadlines(table: object) -> Deadlines:
+    deadlines = read(Deadlines, table, "deadlines")
+    if deadlines.min_us > deadlines.max_us:
+        raise FieldError("deadlines.min", "must not exceed deadlines.max")
+    return deadlines
