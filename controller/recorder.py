@@ -39,7 +39,7 @@ from sluice.store import desired, lease, networks, observed, parts
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
-from sluice.store.sanctions import all_sanctions
+from sluice.store.observed import all_sanctions
 
 log = logging.getLogger(__name__)
 

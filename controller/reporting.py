@@ -18,10 +18,9 @@ from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.policing.limits import Demoted
 from sluice.store import desired as desired_rows
-from sluice.store import networks, observed, sanctions
-from sluice.store.observed import PortSample, ThresholdChange
+from sluice.store import networks, observed
+from sluice.store.observed import PortSample, Sanction, ThresholdChange
 from sluice.store.parts import NETWORK
-from sluice.store.sanctions import Sanction
 
 log = logging.getLogger(__name__)
 
@@ -160,11 +159,11 @@ class Reporter:
             case Demoted():
                 log.warning("%s: %s is demoted: %s", switch, verdict.host, verdict)
                 row = Sanction(since=time.time(), **vars(verdict))
-                self._recorder.record_of(self._part(switch), sanctions.put_sanction, row)
+                self._recorder.record_of(self._part(switch), observed.put_sanction, row)
                 self._switch_event("host-demoted", switch, **vars(verdict))
             case Restored():
                 log.info("%s: %s is restored: %s", switch, verdict.host, verdict.reason)
-                self._recorder.record_of(self._part(switch), sanctions.lift_sanctions, [verdict.port])
+                self._recorder.record_of(self._part(switch), observed.lift_sanctions, [verdict.port])
                 self._switch_event("host-restored", switch, **vars(verdict))
             case UrgencyBudgeted(port, host, is_spent):
                 words = "counts as untagged: more than its share" if is_spent else "counts again"
@@ -174,11 +173,11 @@ class Reporter:
 
     def demoted_ports(self, port_ids: Sequence[str]) -> None:
         """Remove the sanctions of all other ports."""
-        self._recorder.record(sanctions.lift_all_but, port_ids)
+        self._recorder.record(observed.lift_all_but, port_ids)
 
     def demoted_ports_of(self, switch: str, port_ids: Sequence[str], others: Sequence[str]) -> None:
         """Remove the sanctions of the other ports of a switch."""
-        self._recorder.record_of(self._part(switch), sanctions.lift_sanctions, set(others) - set(port_ids))
+        self._recorder.record_of(self._part(switch), observed.lift_sanctions, set(others) - set(port_ids))
 
     def _part(self, switch: str) -> int:
         return self.dpids.get(switch, NETWORK)

@@ -15,24 +15,18 @@ from pathlib import Path
 
 from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent.control import HostControl
-from sluice.hostagent.courier import Courier, Couriers
-from sluice.hostagent.hook import FlowHook
-from sluice.hostagent.interface import mac_address
 from sluice.hostagent.journal import Journal
-from sluice.hostagent.link import HostLink
-from sluice.hostagent.link_meter import LinkMeter
+from sluice.hostagent.link import HostLink, LinkMeter, mac_address
 from sluice.hostagent.loop import Loop
 from sluice.hostagent.receiver import Receiver, ReceiverStatistics
 from sluice.hostagent.records import STOPPED
-from sluice.hostagent.reporter import Reporter
-from sluice.hostagent.running import running_flows
-from sluice.hostagent.sampler import Sampler
-from sluice.hostagent.schedule import EMPTY, start_in
+from sluice.hostagent.reporter import Courier, Reporter
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.service import GRACE_S
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.tagger import HostTagger
-from sluice.hostagent.traffic import Traffic, Transport
+from sluice.hostagent.tagger import FlowHook, HostTagger
+from sluice.hostagent.tcp import running_flows
+from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport, start_in
 from sluice.hostagent.watch import FlowWatch
 from sluice.policy.units import NS_PER_MS, NS_PER_S
 from sluice.policy.version import VERSION
@@ -96,7 +90,7 @@ class Agent:
         )
         web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
-        self._courier = Courier(self._spool, web.post, early=settings.fsync)
+        self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
         self._sender = Sender(self._loop, settings.schedule.persistent)
         self._journal = Journal(settings.run_dir)
@@ -122,7 +116,7 @@ class Agent:
         self._reporter = Reporter(
             settings.name,
             web,
-            Couriers(self._courier, Courier(self._watch.spool, web.post, early=settings.fsync)),
+            (self._courier, Courier(self._watch.spool, web.post)),
             self._status,
             self._apply,
             self._loop.stop,

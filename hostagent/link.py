@@ -1,19 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queues of the host's own link. Without them, its packets wait in one queue, whatever their tag."""
+"""The host's own link: its interface, its queues and its counters.
+
+Without queues, the host's packets wait in one queue, whatever their tag.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
+import os
+import socket
+import struct
+import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from sluice.dataplane.link_queues import LinkQueues, QdiscKind, remove
+from pyroute2 import IPRoute
+
+from sluice.dataplane.link_queues import CLASSES, LinkQueues, QdiscKind, remove
+from sluice.dataplane.queue_counters import Kind, queue_counters
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import UNTAGGED
+from sluice.policy.units import BITS_PER_BYTE
+from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.runtime.command import CommandFailed
 
 log = logging.getLogger(__name__)
 
+LARGEST_BYTES = 65_536
+"""The answer if the interface cannot be read: the largest packet of Linux unless BIG TCP is configured."""
+IP_AND_TCP_BYTES = 20 + 20
+_SIOCGIFHWADDR = 0x8927
+_ETHERNET = 1
+_REQUEST = struct.Struct("=16sH6s16x")
+"""struct ifreq: name, then the family and the bytes of the address."""
 _DSCPS = 64
+_ROOT = 0xFFFFFFFF
+_DEVICES = Path("/proc/thread-self/net/dev")
+
+
+def mac_address(interface: str) -> str:
+    """Return the MAC address of an interface of this network namespace; empty if there is none.
+
+    The network knows the host by it.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            answer = fcntl.ioctl(any_socket, _SIOCGIFHWADDR, _REQUEST.pack(interface.encode(), 0, bytes(6)))
+        except OSError:
+            return ""
+    _, family, address = _REQUEST.unpack(answer)
+    return str(address.hex(":")) if family == _ETHERNET else ""
+
+
+def tag_burst_bytes(interface: str) -> int:
+    """Return the most payload that can leave an interface under one tag.
+
+    The tagger sees a packet before segmentation offload cuts it, so all segments of it carry one tag. TCP builds such
+    packets for every interface, up to gso_max_size bytes and gso_max_segs segments. If the interface offers no
+    segmentation, or has it turned off, the kernel cuts them, but later than the tagger. A program that uses UDP_SEGMENT
+    builds such packets itself.
+    """
+    try:
+        mtu, size, segments = _limits(interface)
+    except OSError as error:
+        log.warning("%s: cannot read its longest packets (%s): assuming 64 KB", interface, error)
+        return LARGEST_BYTES
+    return burst_of(mtu, size, segments)
+
+
+def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
+    """Return the payload for these settings of an interface; gso_max_* of 0 mean no limit below 64 KB.
+
+    payload = min(gso_max_size, gso_max_segs * segment)     segment = MTU - 40
+    """
+    segment = mtu_bytes - IP_AND_TCP_BYTES
+    return max(segment, min(gso_max_bytes or LARGEST_BYTES, (gso_max_segments or LARGEST_BYTES) * segment))
+
+
+def _limits(interface: str) -> tuple[int, int, int]:
+    """Return MTU, gso_max_size and gso_max_segs. Raises OSError without the interface."""
+    with IPRoute() as routes:
+        found = routes.link_lookup(ifname=interface)
+        if not found:
+            raise OSError(errno.ENODEV, "no such interface")
+        (link,) = routes.get_links(found[0])
+    mtu, size, segments = (
+        link.get_attr(name) for name in ("IFLA_MTU", "IFLA_GSO_MAX_SIZE", "IFLA_GSO_MAX_SEGS")
+    )
+    return int(mtu), int(size or 0), int(segments or 0)
 
 
 class HostLink:
@@ -80,3 +157,69 @@ class HostLink:
         if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
+
+
+class LinkMeter:
+    """The counters of one interface of the current network namespace."""
+
+    def __init__(self, interface: str) -> None:
+        self._interface = interface
+        self._before: LinkCounters | None = None
+        self._failed = False
+
+    def read(self) -> LinkCounters | None:
+        """Return the counters, with the rates since the last call; None if the kernel does not answer."""
+        try:
+            now = self._counters()
+        except OSError as error:
+            if not self._failed:
+                log.warning("cannot read the counters of %s: %s", self._interface, error)
+            self._failed, self._before = True, None
+            return None
+        self._failed = False
+        found, self._before = with_rates(now, self._before), now
+        return found
+
+    def _counters(self) -> LinkCounters:
+        index, traffic = socket.if_nametoindex(self._interface), _traffic(self._interface)
+        roots = [one for one in queue_counters(Kind.QDISCS, index) if one.parent == _ROOT]
+        classes = {one.handle: one for one in queue_counters(Kind.CLASSES, index)} if roots else {}
+        queues = (classes[handle] for handle in CLASSES if handle in classes)
+        return LinkCounters(
+            at=time.monotonic(),
+            sent_bytes=traffic.sent_bytes,
+            received_bytes=traffic.received_bytes,
+            dropped=sum(one.dropped for one in roots) + traffic.dropped,
+            waiting_bytes=sum(one.waiting_bytes for one in roots),
+            queues=tuple(LinkQueue(one.sent_bytes, one.dropped, one.waiting_bytes) for one in queues),
+        )
+
+
+class _Traffic(NamedTuple):
+    received_bytes: int
+    sent_bytes: int
+    dropped: int
+    """Packets that the driver did not send."""
+
+
+def _traffic(interface: str) -> _Traffic:
+    """Return the counters of an interface of the current network namespace. Raises OSError if it has gone."""
+    for line in _DEVICES.read_text().splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == interface:
+            columns = [int(one) for one in counters.split()]
+            return _Traffic(columns[0], columns[8], columns[11])
+    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+
+
+def with_rates(now: LinkCounters, before: LinkCounters | None) -> LinkCounters:
+    """Return the counters with the rates since `before`. Without it, or if a counter went back, there are none."""
+    if before is None or now.at <= before.at:
+        return now
+    sent, received = now.sent_bytes - before.sent_bytes, now.received_bytes - before.received_bytes
+    if sent < 0 or received < 0:
+        return now
+    per_s = BITS_PER_BYTE / (now.at - before.at)
+    return LinkCounters(
+        **{**vars(now), "sent_bps": round(sent * per_s), "received_bps": round(received * per_s)}
+    )

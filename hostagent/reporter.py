@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's second thread: it sends heartbeats, applies the settings that answer them, and delivers records.
+"""The agent's second thread: it sends heartbeats, applies the settings that answer them, and delivers flow records.
 
 Everything that may block (HTTP, loading BPF) happens here, so the traffic's thread never waits for it.
 """
@@ -10,22 +10,71 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sluice.hostagent.courier import Delivery
+from sluice.hostagent.records import body_of
+from sluice.hostagent.spool import Spool
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import read
 from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_document
-from sluice.runtime.agent_identity import Identity, problem_of
-from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.agent_identity import Identity, code_of, problem_of
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 
 log = logging.getLogger(__name__)
 
+PATH = "/api/v1/flows"
 HEARTBEAT_S = 1.0
 DELIVERY_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S = 0.25, 2.0
 DRAIN_S = 2.5
 """How long a stopping agent tries to deliver records. The others stay in the spool."""
+_REFUSED = (400, 409, 413, 422)
+"""A record is wrong. Other refusals (404, 429 …) concern the service and may end, so the courier tries again."""
+_NOT_OURS = "other-agent"
+"""Code of the 403 for a flow that has no end at this host. Any other 403 concerns the agent's certificate."""
+
+Post = Callable[[str, bytes], Answer]
+
+
+class Courier:
+    """Delivers one spool in batches, at least once. `post` sends a request, as HttpClient.post does.
+
+    A record that the web process refuses does not hold up the others.
+    """
+
+    def __init__(self, spool: Spool, post: Post) -> None:
+        self._spool = spool
+        self._post = post
+        self.refused = 0
+        """Number of records in quarantine because the web process refused them."""
+
+    def deliver(self) -> bool:
+        """Deliver one batch. Returns False if nothing waits. Raises ServerAway."""
+        batch = self._spool.next_batch()
+        if batch is None:
+            return False
+        self._deliver(batch.lines)
+        self._spool.acknowledge(batch)
+        return True
+
+    def _deliver(self, lines: Sequence[bytes]) -> None:
+        """Send the records. Halve a refused batch until the wrong record is alone, then put that one in quarantine."""
+        answer = self._post(PATH, body_of(lines))
+        if answer.ok:
+            return
+        if not _is_wrong_record(answer):
+            raise ServerAway(f"it answers {answer.status} to {PATH}: {problem_of(answer)}")
+        if len(lines) == 1:
+            self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
+            self.refused += 1
+            return
+        middle = len(lines) // 2
+        self._deliver(lines[:middle])
+        self._deliver(lines[middle:])
+
+
+def _is_wrong_record(answer: Answer) -> bool:
+    return answer.status in _REFUSED or (answer.status == 403 and code_of(answer) == _NOT_OURS)
 
 
 def _settings(answer: object) -> AgentSettings:
@@ -48,7 +97,7 @@ class Reporter(threading.Thread):
         self,
         name: str,
         web: HttpClient,
-        courier: Delivery,
+        couriers: Sequence[Courier],
         status: Callable[[], HostHeartbeat],
         apply: Callable[[AgentSettings], None],
         failed: Callable[[], None],
@@ -62,7 +111,7 @@ class Reporter(threading.Thread):
         super().__init__(name="reporter", daemon=True)
         self._path = f"/api/v1/agents/{name}"
         self._web = web
-        self._courier = courier
+        self._couriers = couriers
         self._status = status
         self._apply = apply
         self._failed = failed
@@ -99,7 +148,7 @@ class Reporter(threading.Thread):
                 if time.monotonic() >= next_heartbeat:
                     self._heartbeat()
                     next_heartbeat = time.monotonic() + HEARTBEAT_S
-                while self._courier.deliver() and not self._stopping.is_set():
+                while self._deliver() and not self._stopping.is_set():
                     self.turned_s = time.monotonic()
                 self._note_answer()
                 self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
@@ -108,12 +157,17 @@ class Reporter(threading.Thread):
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
 
+    def _deliver(self) -> bool:
+        """Deliver a batch of each spool. Returns False if nothing waits. Raises ServerAway."""
+        delivered = [courier.deliver() for courier in self._couriers]
+        return any(delivered)
+
     def _drain(self) -> None:
         self._collect()
         give_up = time.monotonic() + DRAIN_S
         while time.monotonic() < give_up:
             try:
-                if not self._courier.deliver():
+                if not self._deliver():
                     self._heartbeat()
                     return
             except ServerAway:

@@ -22,13 +22,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sluice.hostagent import declarations, tcp
+from sluice.hostagent import tcp
 from sluice.hostagent.loop import READ, WRITE, Loop
-from sluice.hostagent.peer_clock import PeerClocks
 from sluice.hostagent.records import QUENCHED, failed, finished, with_size
-from sluice.hostagent.running import running_flow
 from sluice.hostagent.sockets import Phase
-from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
+from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice, PeerClocks
 from sluice.policy.figures.validity import DELAYS, delay_class
 from sluice.policy.units import NS_PER_MS, NS_PER_US
 from sluice.policy.wire.agents import RunningFlow
@@ -159,11 +157,11 @@ class OutgoingConnection:
         return Header(active.sequence, flow.bytes, self._started_ns, deadline_us, self._fin, flow.endless)
 
     def _declare(self, active: ActiveFlow) -> None:
-        needed = declarations.needs_declaration(active.flow)
+        needed = tcp.needs_declaration(active.flow)
         # After a declared flow, the next one on the connection needs an empty declaration to replace it.
         if not (needed or self._declared):
             return
-        self._declared = declarations.declare(self._sock, active.flow)
+        self._declared = tcp.declare(self._sock, active.flow)
         if needed and not self._declared:
             self._sender.undeclared += 1
         if self._declared and active.flow.quench == "kill":
@@ -172,7 +170,7 @@ class OutgoingConnection:
     def _poll_quench(self, active: ActiveFlow) -> None:
         if self._active is not active:
             return
-        state = declarations.state(self._sock)
+        state = tcp.flow_state(self._sock)
         if state is not None and state.phase is Phase.KILLED:
             self.fail(QUENCHED)
         else:
@@ -208,8 +206,8 @@ class OutgoingConnection:
             "under_way": info.unacked_segments,
             "retransmissions": info.retransmissions - self._info_before.retransmissions,
         }
-        state = declarations.state(self._sock)
-        return sample if state is None else sample | dict(declarations.sample(state))
+        state = tcp.flow_state(self._sock)
+        return sample if state is None else sample | dict(tcp.state_sample(state))
 
     def progress(self) -> RunningFlow | None:
         """Return the flow's state, None without one, in any thread. Raises OSError if the socket is closed."""
@@ -217,7 +215,7 @@ class OutgoingConnection:
         if active is None:
             return None
         info, control = tcp.tcp_info(self._sock), tcp.congestion_control(self._sock)
-        return running_flow(active.flow, started_ns, info, before, control)
+        return tcp.running_flow(active.flow, started_ns, info, before, control)
 
     def _connect(self) -> None:
         result = self._sock.connect_ex((self.address, self._port))
@@ -293,7 +291,7 @@ class OutgoingConnection:
         )
         timeouts = (info.timeouts or 0) - (self._info_before.timeouts or 0)
         self._info_before = info
-        if self._declared and not declarations.reached_control(self._sock, active.flow):
+        if self._declared and not tcp.reached_control(self._sock, active.flow):
             self._sender.undeclared += 1
         self._release(active)
         if self._fin:

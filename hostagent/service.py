@@ -103,7 +103,7 @@ def run(options: AgentOptions) -> int:
 
 def _settings(options: AgentOptions) -> Settings:
     from sluice.hostagent.agent import Settings
-    from sluice.hostagent.schedule import EMPTY, load_schedule
+    from sluice.hostagent.traffic import EMPTY, load_schedule
     from sluice.policy.schemes import SCHEMES
 
     name = options.name or AGENT.read("name", socket.gethostname())

@@ -21,6 +21,7 @@ import errno
 import json
 import logging
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -28,8 +29,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.hostagent.cursor import Cursor, Position
-from sluice.hostagent.overflow import MOST_LINES, Overflow
 from sluice.hostagent.records import id_of, to_json
 from sluice.policy.wire.records import FlowRecord
 
@@ -40,8 +39,91 @@ BATCH_RECORDS = 500
 BATCH_BYTES = 512 * 1024
 MOST_BYTES = 256 * 1024 * 1024
 """The most bytes of all segments, about 500,000 records. Beyond them, the oldest segment is dropped."""
+MOST_LINES = 20_000
+"""The most lines that wait in memory, about 12 MB."""
 _REFUSED_S = 10.0
 """How long a refusal of the disk is a problem if no record waits in memory."""
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in the spool."""
+
+    segment: int
+    offset: int
+
+
+class Cursor:
+    """How far a spool is delivered: the file `cursor`, which holds "7 12345", padded with spaces.
+
+    Its length is fixed and it is written in place, so it needs no space later. If it cannot be written, a later process
+    delivers records again. Their ids make that harmless.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+
+    def read(self) -> Position:
+        """Return the position, the spool's begin if there is none, and reserve the file's space."""
+        try:
+            segment, offset = self._path.read_text().split()
+            position = Position(int(segment), int(offset))
+        except (OSError, ValueError):
+            position = Position(0, 0)
+        self.write(position)
+        return position
+
+    def write(self, position: Position) -> None:
+        """Replace the position in one write of one sector."""
+        line = f"{position.segment:<20d} {position.offset:<20d}\n".encode()
+        try:
+            if self._file < 0:
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.pwrite(self._file, line, 0)
+        except OSError as error:
+            log.warning("%s: cannot note what is delivered: %s", self._path, error.strerror)
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class Overflow:
+    """Lines that wait in memory because the disk does not take them. Beyond the bound, the oldest are dropped.
+
+    Thread-safe: one thread adds, another delivers.
+    """
+
+    def __init__(self, most: int = MOST_LINES) -> None:
+        self._lines: deque[bytes] = deque(maxlen=most)
+        self._lock = threading.Lock()
+        self.dropped = 0
+        """Number of lines that found no room."""
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: bytes) -> None:
+        """Append a line. If the queue is full, the oldest one is dropped and counted."""
+        with self._lock:
+            self.dropped += len(self._lines) == self._lines.maxlen
+            self._lines.append(line)
+
+    def take(self, most: int) -> list[bytes]:
+        """Remove and return the oldest lines, at most `most`."""
+        with self._lock:
+            return [self._lines.popleft() for _ in range(min(most, len(self._lines)))]
+
+    def put_back(self, line: bytes) -> None:
+        """Return the line that was taken last to the front. If the queue is full, it is dropped and counted."""
+        with self._lock:
+            if len(self._lines) == self._lines.maxlen:
+                self.dropped += 1
+            else:
+                self._lines.appendleft(line)
 
 
 @dataclass(frozen=True)
@@ -83,8 +165,8 @@ class Spool:
         with suppress(OSError):  # the first segment says what is wrong
             folder.mkdir(parents=True, exist_ok=True)
         self._cursor_file = Cursor(folder / "cursor")
-        self._cursor = self._ahead = self._cursor_file.read()
-        """Before `_cursor` all is delivered for good. The next batch begins at `_ahead`."""
+        self._cursor = self._cursor_file.read()
+        """Before it, all is delivered. The next batch begins there."""
         self._appended = sum(1 for _ in self._lines_from(self._cursor))
         existing = self._segments()
         self._bounded_at = self._current = max([*existing, self._cursor.segment], default=0) + 1
@@ -152,20 +234,18 @@ class Spool:
         return self._appended - self._delivered - self.dropped
 
     def next_batch(self) -> Batch | None:
-        """Return the next records to deliver, or None. Until acknowledged or passed over, they come again."""
+        """Return the next records to deliver, or None. Until acknowledged, they come again."""
         self._keep_bound()
         while True:
             newest = self._current  # read it first: lower segments no longer grow
-            segment = self._ahead.segment
-            lines = self._read_lines(self._ahead)
+            segment = self._cursor.segment
+            lines = self._read_lines(self._cursor)
             if lines:
-                end = self._ahead.offset + sum(map(len, lines))
+                end = self._cursor.offset + sum(map(len, lines))
                 return Batch(tuple(line.rstrip(b"\n") for line in lines), Position(segment, end))
             if segment >= newest:
                 return self._held_batch()
-            following = Position(segment + 1, 0)
-            self._cursor = following if self._cursor == self._ahead else self._cursor
-            self._ahead = following
+            self._cursor = Position(segment + 1, 0)
 
     def _held_batch(self) -> Batch | None:
         self._in_hand = self._in_hand or self._overflow.take(BATCH_RECORDS)
@@ -179,17 +259,9 @@ class Spool:
         if batch.end is None:
             self._in_hand = []
             return
-        self._cursor, self._ahead = batch.end, max(batch.end, self._ahead)
+        self._cursor = batch.end
         self._cursor_file.write(batch.end)
         self._remove_delivered()
-
-    def pass_over(self, end: Position) -> None:
-        """Continue after a batch that is not acknowledged yet. `end`: that of the batch."""
-        self._ahead = end
-
-    def rewind(self) -> None:
-        """Continue with the first record that is not acknowledged."""
-        self._ahead = self._cursor
 
     def sync(self) -> None:
         """With `fsync`, write all records so far to the device. The caller need not be the traffic's thread."""
@@ -304,7 +376,6 @@ class Spool:
         lost = sum(1 for _ in self._lines_of(start)) if start.segment == segment else 0
         self._dropped += lost
         self._cursor = max(self._cursor, Position(segment + 1, 0))
-        self._ahead = max(self._ahead, self._cursor)
         self._path(segment).unlink(missing_ok=True)
         if lost:
             log.warning(

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tagger on the host's interface. Without BPF, the host's packets leave untagged."""
+"""The tagger on the host's interface, and the setsockopt hook of the machine.
+
+Without BPF, the host's packets leave untagged, and programs cannot declare their flows to the kernel.
+"""
 
 from __future__ import annotations
 
 import logging
 
+from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
-from sluice.hostagent.burst import tag_burst_bytes
-from sluice.hostagent.link import HostLink
+from sluice.hostagent.link import HostLink, tag_burst_bytes
 from sluice.policy import tags
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.wire.agents import ForeignDscp, HostSettings
@@ -99,3 +102,38 @@ class HostTagger:
             reserved_dscp=settings.reserved_dscp,
             priorities=self._link.priorities(settings.queue_of_tag),
         )
+
+
+class FlowHook:
+    """Keeps a setsockopt hook attached on this machine: another agent's, or its own if there is no other."""
+
+    def __init__(self, use_bpf: bool = True) -> None:
+        self._hook = SocketHook() if use_bpf else None
+        self.problem = "" if use_bpf else "programs cannot declare flows: BPF is switched off (--no-bpf)"
+        """Why programs cannot declare flows; empty if they can."""
+
+    @property
+    def available(self) -> bool:
+        """Whether programs on this machine can declare flows."""
+        return not self.problem
+
+    def ensure(self) -> None:
+        """Attach the hook if no agent of this machine has it attached now."""
+        if self._hook is None:
+            return
+        try:
+            self._hook.ensure()
+        except EnvironmentLacking as lacking:
+            self._note(f"programs cannot declare flows: {lacking}")
+        else:
+            self._note("")
+
+    def close(self) -> None:
+        """Detach this agent's hook. A second call does nothing."""
+        if self._hook is not None:
+            self._hook.close()
+
+    def _note(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem

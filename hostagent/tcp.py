@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's options of a TCP socket: TCP_INFO, congestion control, arrival time of the data read."""
+"""TCP sockets of the agent's own flows: the kernel's options, declarations, and what a heartbeat says of the flows.
+
+The options are TCP_INFO, the congestion control and the arrival time of the data read. A declaration tells the kernel a
+flow's size, deadline or importance; then its state shows how it progresses.
+"""
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from sluice.hostagent.sockets import FlowFields, FlowState, NoAgent, options
+from sluice.policy.controls import PREFIX
+from sluice.policy.units import NS_PER_S, US_PER_S
+from sluice.policy.wire.agents import RunningFlow
+from sluice.policy.wire.records import ScheduledFlow
 
 SO_TIMESTAMPNS = 35
 """From asm-generic/socket.h, because Python's socket module lacks it. Its control message has the same number."""
@@ -28,6 +41,10 @@ _UNACKED, _RTT, _SND_CWND, _TOTAL_RETRANS, _BYTES_ACKED, _OUT_OF_ORDER, _TOTAL_R
     240,
 )
 
+LONG_FLOW_BYTES = 1_000_000
+"""A flow of this size has several windows of data on any link."""
+MOST_SHOWN = 20
+"""A heartbeat holds at most this many flows, those that began first."""
 _RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 _NAME_BYTES = 16
 
@@ -110,3 +127,114 @@ def arrival_ns(ancillary: Iterable[tuple[int, int, bytes]]) -> int | None:
             seconds, nanoseconds = _TIMESPEC.unpack(data)
             return int(seconds * 10**9 + nanoseconds)
     return None
+
+
+def needs_declaration(flow: ScheduledFlow) -> bool:
+    """Whether the flow has a deadline, an importance or a known size."""
+    return flow.deadline_us is not None or flow.importance is not None or flow.size_known
+
+
+def declare(sock: socket.socket, flow: ScheduledFlow) -> bool:
+    """Declare the flow that is written next. Returns False if no agent on this machine has the hook attached."""
+    try:
+        options.put(sock, **_fields(flow))  # a scenario may have hopeless deadlines
+    except NoAgent:
+        return False
+    return True
+
+
+def _fields(flow: ScheduledFlow) -> FlowFields:
+    fields = FlowFields()
+    if flow.deadline_us is not None:
+        fields["deadline_s"] = flow.deadline_us / US_PER_S
+        if flow.elapsed_us is not None:
+            fields["elapsed_s"] = flow.elapsed_us / US_PER_S
+        if not flow.endless:
+            fields["size_bytes"], fields["quench"] = flow.bytes, flow.quench
+    elif flow.size_known:
+        fields["size_bytes"] = flow.bytes
+    if flow.importance is not None:
+        fields["importance"] = flow.importance
+        fields["importance_share"] = flow.importance_share or 0.0
+    return fields
+
+
+def flow_state(sock: socket.socket) -> FlowState | None:
+    """Return the state of the socket's flow; None if no agent on this machine has the hook attached."""
+    try:
+        return options.state(sock)
+    except NoAgent:
+        return None
+
+
+def reached_control(sock: socket.socket, flow: ScheduledFlow) -> bool:
+    """Whether the congestion control has seen the declaration of a flow that is now complete.
+
+    It has not if it counted no window of a long flow. The reason is that hook and control come from
+    builds that do not share their memory. For a short flow or a control of the kernel: True.
+    """
+    if flow.bytes < LONG_FLOW_BYTES or not congestion_control(sock).startswith(PREFIX):
+        return True
+    now = flow_state(sock)
+    return now is None or now.windows > 0
+
+
+def state_sample(state: FlowState) -> Mapping[str, Any]:
+    """Return the part of a flow's sample that comes from its state."""
+    return {
+        "phase": str(state.phase),
+        "windows": state.windows,
+        "rate_bytes_per_s": state.rate_bytes_per_s,
+        "wanted_bytes_per_s": None if math.isinf(state.wanted_bytes_per_s) else state.wanted_bytes_per_s,
+        "alpha": state.alpha,
+        "urgency": state.urgency,
+        "precedence": state.precedence,
+        "decrease": state.decrease,
+        "cuts": state.cuts,
+        "quenches": state.quenches,
+        "resumes": state.resumes,
+    }
+
+
+class Running(Protocol):
+    """A connection that may carry a flow, for example hostagent.sender.OutgoingConnection."""
+
+    def progress(self) -> RunningFlow | None:
+        """Return the state of its flow; None without one. Raises OSError if the socket is closed."""
+        ...
+
+
+def running_flows(connections: Iterable[Running]) -> tuple[RunningFlow, ...]:
+    """Return the state of the first flows. Another thread may end them meanwhile; those are left out."""
+    found = (flow for connection in connections if (flow := _progress(connection)) is not None)
+    return tuple(islice(found, MOST_SHOWN))
+
+
+def _progress(connection: Running) -> RunningFlow | None:
+    try:
+        return connection.progress()
+    except OSError:
+        return None
+
+
+def running_flow(
+    flow: ScheduledFlow, started_ns: int, info: TcpInfo, before: TcpInfo, congestion_control: str
+) -> RunningFlow:
+    """Return the heartbeat's entry of a flow, an endless one without a deadline.
+
+    `started_ns` is CLOCK_REALTIME, and `before` the state of its connection when the flow began.
+    """
+    started_at = started_ns / NS_PER_S
+    timed = flow.deadline_us is not None and not flow.endless
+    return RunningFlow(
+        id=flow.id,
+        dst=flow.dst,
+        label=flow.label,
+        bytes=None if flow.endless else flow.bytes,
+        acked_bytes=max(0, info.acked_bytes - before.acked_bytes),
+        started_at=started_at,
+        deadline_at=started_at + (flow.deadline_us or 0) / US_PER_S if timed else None,
+        retransmissions=max(0, info.retransmissions - before.retransmissions),
+        congestion_control=congestion_control,
+        srtt_us=float(info.srtt_us) if info.srtt_us else None,
+    )

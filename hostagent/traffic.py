@@ -1,22 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a host's part of a schedule: it starts each flow at its time, and each flow has one record."""
+"""A host's part of a run's schedule: the files that the runner writes, the start of each flow at its time, samples.
+
+Each flow has one record.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
+import os
 import time
-from dataclasses import dataclass, field
+import zlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from sluice.hostagent.journal import Journal, resume
 from sluice.hostagent.loop import Loop
 from sluice.hostagent.records import RESTARTED, RUN_ENDED, unfinished
 from sluice.hostagent.sender import ActiveFlow, Sender
 from sluice.hostagent.spool import Spool
+from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAYS, delay_class
-from sluice.policy.units import NS_PER_S
-from sluice.policy.wire.records import FINISHED, FlowRecord, Schedule
+from sluice.policy.schema.entries import entries, read, write
+from sluice.policy.units import NS_PER_MS, NS_PER_S
+from sluice.policy.wire.records import FINISHED, FlowRecord, Schedule, ScheduledFlow
 
 log = logging.getLogger(__name__)
+
+SAMPLES = "samples.jsonl"
+EMPTY = Schedule("none")
+_GZIP = b"\x1f\x8b"
+_FAST = 1
+_NONE = object()
+_FIELDS = [
+    (each.key, each.name, _NONE if each.is_required else each.default) for each in entries(ScheduledFlow)
+]
+
+
+def load_schedule(path: Path, host: str) -> Schedule:
+    """Return the schedule with the flows that `host` sends. Raises FieldError that names the file or the key."""
+    try:
+        content = path.read_bytes()
+        document = json.loads(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise FieldError(str(path), f"is not a readable schedule ({error})") from None
+    schedule = read(Schedule, document)
+    for place, flow in enumerate(schedule.flows):
+        if flow.dst not in schedule.addresses:
+            raise FieldError(
+                f"flows[{place}].dst", f"{flow.dst} has no address: add an entry {flow.dst} to addresses"
+            )
+    return schedule.of_host(host)
+
+
+def write_schedule(path: Path, schedule: Schedule) -> None:
+    """Write a schedule for `load_schedule`: a flow a line, without what has its default, compressed."""
+    head = {key: value for key, value in write(replace(schedule, flows=())).items() if key != "flows"}
+    with gzip.open(path, "wt", compresslevel=_FAST) as file:
+        file.write(f'{json.dumps(head)[:-1]}, "flows": [')
+        for number, flow in enumerate(schedule.flows):
+            given = {
+                key: value for key, name, default in _FIELDS if (value := getattr(flow, name)) != default
+            }
+            file.write(f"{',' if number else ''}\n{json.dumps(given)}")
+        file.write("\n]}\n")
+
+
+def start_in(file: Path) -> float | None:
+    """Return the start time (epoch, s) in a start file; None while the file does not exist."""
+    try:
+        return float(file.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def write_start(file: Path, start_at: float) -> None:
+    """Write a start file atomically, so that the agents that wait for it start."""
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(repr(start_at))
+    part.replace(file)
 
 
 @dataclass(frozen=True)
@@ -151,3 +214,47 @@ class Traffic:
         active = [(sequence, flow.initial_record) for sequence, flow in self._active.items()]
         if self._journal.replace(self._start_at, self._next if before is None else before, active):
             self._spool.forget_before(segment)
+
+
+class Sampler:
+    """Takes samples of every active flow into SAMPLES, a line for each flow and time.
+
+    The times are whole multiples of the interval since the start of the run, so they are the same on all hosts. Only
+    runs with `sample_ms` are sampled, because each sample takes a few microseconds of the traffic's thread.
+    """
+
+    def __init__(self, loop: Loop, sender: Sender, folder: Path, interval_ms: int) -> None:
+        self._loop = loop
+        self._sender = sender
+        self._interval_ns = interval_ms * NS_PER_MS
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(folder / SAMPLES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def begin(self, epoch_ns: int) -> None:
+        """Start sampling. `epoch_ns` is the CLOCK_MONOTONIC time at which the run starts or started."""
+        self._epoch_ns = epoch_ns
+        self._plan()
+
+    def _plan(self) -> None:
+        past = max(0, time.monotonic_ns() - self._epoch_ns)
+        self._loop.call_at(self._epoch_ns + (past // self._interval_ns + 1) * self._interval_ns, self._take)
+
+    def _take(self) -> None:
+        lines = []
+        for connection in self._sender.active.values():
+            at_s = (time.monotonic_ns() - self._epoch_ns) / NS_PER_S
+            if sample := connection.sample():
+                lines.append(json.dumps({"at_s": round(at_s, 6), **sample}))
+        if lines:
+            self._write("\n".join(lines).encode() + b"\n")
+        self._plan()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            os.write(self._file, data)
+        except OSError as error:
+            log.warning("%s: samples are lost: %s", SAMPLES, error.strerror)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)

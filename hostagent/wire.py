@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of a flow's connection: the sender's header before the payload, and the receiver's notice.
+"""The messages of a flow's connection, and what their times say of the other machine's clock.
+
+The messages are the sender's header before the payload, and the receiver's notice.
 
 A flow of n bytes is n bytes of TCP payload: the header, then n - HEADER_BYTES arbitrary bytes. So a flow
 is at least as long as its header, and a schedule with a shorter flow is refused. An endless flow ends
@@ -12,12 +14,19 @@ with its FIN; the header holds its least size. All integers are in network order
 from __future__ import annotations
 
 import struct
+import time
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from sluice.runtime.identity import boot
 
 VERSION = 3
 PORT = 26735
 """The TCP port of the traffic endpoint. It is outside Linux's ephemeral ports (from 32768), IANA assigns it to no
 service, and measuring tools such as iperf (5001) do not use it."""
+DRIFT = 1e-3
+"""Linux corrects a clock by at most 500 ppm, so two of them drift apart by at most this much."""
 
 _HEADER = struct.Struct("!4sBBxxQQQQ")
 _NOTICE = struct.Struct("!4sBBxxQQQQ")
@@ -111,3 +120,67 @@ def _check(magic: bytes, expected: bytes, version: int) -> None:
         raise BadMessage(f"starts with {magic!r}, not {expected!r}")
     if version != VERSION:
         raise BadMessage(f"has version {version} of the protocol, not {VERSION}")
+
+
+class Difference(NamedTuple):
+    """The other machine's clock minus this one's. The true difference is within `error_ns` of `ns`."""
+
+    ns: int
+    error_ns: int
+
+
+class PeerClock:
+    """How far the clock of another machine is from this one's, as the flows to it show.
+
+        theta = the other machine's clock - this machine's clock
+
+        started  <= arrived - theta     a flow's last byte arrives after its start
+        answered - theta <= read        the notice is read after it was sent
+
+        so   answered - read <= theta <= arrived - started
+
+    Each flow shows such an interval, which is as long as the flow and the way back of its notice took. The intervals of
+    several flows overlap, so the shortest flows narrow it. Between two flows it becomes longer again, because clocks
+    drift. A step of a clock is forgotten with the first flow that contradicts it.
+    """
+
+    def __init__(self) -> None:
+        self._low_ns = self._high_ns = 0
+        self._learned_ns: int | None = None
+
+    def learn(self, *, started_ns: int, arrived_ns: int, answered_ns: int, read_ns: int) -> Difference:
+        """Take the times of a flow, and return the difference that they and those of earlier flows leave open.
+
+        `started_ns` and `read_ns` are of this machine's clock, the others of the other's (CLOCK_REALTIME).
+        """
+        low_ns, high_ns = sorted((answered_ns - read_ns, arrived_ns - started_ns))
+        if self._learned_ns is not None:
+            drift_ns = round(abs(read_ns - self._learned_ns) * DRIFT)
+            both = max(low_ns, self._low_ns - drift_ns), min(high_ns, self._high_ns + drift_ns)
+            if both[0] <= both[1]:
+                low_ns, high_ns = both
+        self._low_ns, self._high_ns, self._learned_ns = low_ns, high_ns, read_ns
+        return Difference((low_ns + high_ns) // 2, (high_ns - low_ns + 1) // 2)
+
+
+class PeerClocks:
+    """The clocks of all hosts to which this one sends."""
+
+    def __init__(self) -> None:
+        self._machine = machine_number(boot())
+        self._clocks: defaultdict[str, PeerClock] = defaultdict(PeerClock)
+
+    def arrival(self, address: str, started_ns: int, notice: Notice) -> tuple[int, int | None]:
+        """Return when a flow arrived by this machine's clock, and by how much that can be wrong (ns).
+
+        The error is None if both hosts are on one machine, because they have one clock.
+        """
+        if notice.machine == self._machine:
+            return notice.arrived_ns, None
+        difference = self._clocks[address].learn(
+            started_ns=started_ns,
+            arrived_ns=notice.arrived_ns,
+            answered_ns=notice.answered_ns,
+            read_ns=time.time_ns(),
+        )
+        return notice.arrived_ns - difference.ns, difference.error_ns

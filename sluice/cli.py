@@ -45,7 +45,7 @@ SERVICES: Mapping[str, str] = {
     "controller": "sluice.controller.service",
     "web": "sluice.webui.service",
     "agent": "sluice.hostagent.service",
-    "port-agent": "sluice.topologies.port_agent_service",
+    "port-agent": "sluice.hostagent.port.service",
 }
 """Name → the module with its SERVICE. It is imported only when the service is called."""
 

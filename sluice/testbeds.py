@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.completion import completed, testbeds
+from sluice.hostagent.port.settings import read_json
 from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.network.graph import Topology
 from sluice.runtime.wait import patient, wait_until
 from sluice.topologies.processes import translate
-from sluice.topologies.settings import Settings, load_start, read_json
+from sluice.topologies.settings import Settings, load_start
 
 MODULE = "sluice.topologies.supervisor"
 

@@ -24,9 +24,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, select, update
 
-from sluice.store.connections import reading
-from sluice.store.dialect import insert_for
-from sluice.store.order import one_after_another
+from sluice.store.connections import insert_for, one_after_another, reading
 from sluice.store.schema import AGED, marks, store_clock
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Engine, delete, func, select, update
 from sluice.policy.alert_rules import AlertRule, rules_from
 from sluice.policy.alerts import Alert, Change
 from sluice.policy.errors import FieldError
-from sluice.store.connections import reading
-from sluice.store.dialect import insert_for
+from sluice.store.connections import insert_for, reading
 from sluice.store.observed import note_event
 from sluice.store.schema import alert_rules, alerts, webhook_queue
 

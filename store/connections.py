@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to PostgreSQL: how few round trips they take, and what ends those of a process that has stopped or
-cannot be reached.
+"""Connections to the databases, and the statements in which SQLite and PostgreSQL differ.
+
+Order: rows become visible in the order of their numbers, so a reader can continue from the last number that it has
+seen. SQLite has one writer at a time, and a row gets its number under that writer's lock. On PostgreSQL, parallel
+transactions may end in another order than their rows' numbers. So those on one subject wait for each other there, by
+an advisory lock that ends with the transaction.
 
 A pool with `pool_pre_ping` asks the server before each use. Here the socket says it: the kernel has already what
 the server sent when it closed the connection. Only a connection that has long been idle is asked, because a firewall
@@ -9,11 +13,15 @@ may have forgotten it.
 
 from __future__ import annotations
 
-import select
 import time
+from collections.abc import Sequence
+from itertools import chain
+from select import POLLIN, poll
 from typing import Any
+from zlib import crc32
 
-from sqlalchemy import Connection, Engine, Select, create_engine, event, func, text
+from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import InvalidatePoolError
 
@@ -32,6 +40,15 @@ Otherwise TCP would try again at growing intervals, up to two minutes, and give 
 _UNSYNCED = "-c synchronous_commit=off"
 """A transaction ends before the server has written it to the device."""
 _LEFT_S = "sluice_left_s"
+_STUCK_COPIES = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead' AND query LIKE 'COPY flows %'"
+    " AND query_start < clock_timestamp() - make_interval(secs => :seconds)"
+)
+_SLUICE = 0x51C3
+"""First half of an advisory lock's key. It separates these locks from other programs' in the same database."""
+_SIZES = (64, 8, 1)
+"""Possible numbers of rows in a statement: few, so that SQLite parses each statement once."""
 
 
 def connected(url: URL, *, fsync: bool) -> Engine:
@@ -89,9 +106,9 @@ def _is_closed(engine: Engine, connection: Any, left_s: float | None) -> bool:
         return False
     if connection.closed:
         return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    if poll.poll(0):
+    waiting = poll()
+    waiting.register(connection.fileno(), POLLIN)
+    if waiting.poll(0):
         return True  # the server's last message, or its end; it sends nothing else unasked
     return time.monotonic() - left_s > ASK_AFTER_S and not _answers(engine, connection)
 
@@ -103,13 +120,6 @@ def _answers(engine: Engine, connection: Any) -> bool:
         return False
 
 
-_STUCK_COPIES = text(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
-    " AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead' AND query LIKE 'COPY flows %'"
-    " AND query_start < clock_timestamp() - make_interval(secs => :seconds)"
-)
-
-
 def end_stuck_copies(engine: Engine) -> int:
     """End the connections that have waited long for the rows of a COPY, and return how many there were.
 
@@ -119,3 +129,38 @@ def end_stuck_copies(engine: Engine) -> int:
         return 0
     with reading(engine) as connection:
         return len(connection.execute(_STUCK_COPIES, {"seconds": IDLE_TRANSACTION_S}).all())
+
+
+def one_after_another(connection: Connection, subject: str) -> None:
+    """Make this connection the only one that writes on the subject, until its transaction ends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(*lock_key(subject))))
+
+
+def lock_key(subject: str) -> tuple[int, int]:
+    """Return the key of the subject's advisory lock."""
+    return _SLUICE, crc32(subject.encode()) & 0x7FFFFFFF
+
+
+def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[Any, ...]], on_conflict: str) -> int:
+    """INSERT INTO `into` VALUES all rows ON CONFLICT …, into SQLite; return how many rows were added or changed.
+
+    Python's driver lets other threads run at each row of executemany(), and waits for its turn after each. While
+    another thread computed, 250 rows took 190 ms, and not 7 ms, for this reason. All rows of one statement cost a
+    single turn.
+    """
+    done = changed = 0
+    while done < len(rows):
+        size = next(size for size in _SIZES if size <= len(rows) - done)
+        part = rows[done : done + size]
+        values = ", ".join([f"({', '.join('?' * len(part[0]))})"] * size)
+        statement = f"INSERT INTO {into} VALUES {values} ON CONFLICT {on_conflict}"
+        changed += connection.exec_driver_sql(statement, tuple(chain.from_iterable(part))).rowcount
+        done += size
+    return changed
+
+
+def insert_for(connection: Connection, table: Table) -> Any:
+    """Return an INSERT with ON CONFLICT in the connection's dialect."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)

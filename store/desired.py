@@ -13,9 +13,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.store.audit import Author, note_change
-from sluice.store.connections import reading
-from sluice.store.dialect import insert_for
-from sluice.store.order import one_after_another
+from sluice.store.connections import insert_for, one_after_another, reading
 from sluice.store.schema import applied, policies, topologies
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of flow records, newest first, in a time that does not grow with the store.
+"""The newest flow records: pages of them, those of one host, their sizes, and their traffic. The time of a query does
+not grow with the store.
 
 No index serves the filters, because each would slow down every delivery. A page looks at MOST_SEARCHED records
 instead. The next page continues where it stopped, so rare records take several short answers.
@@ -7,19 +8,30 @@ instead. The next page continues where it stopped, so rare records take several 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
 
+from sluice.policy.thresholds.static import MeasuredFlows
+from sluice.policy.units import US_PER_S
+from sluice.policy.wire.records import ALL, TRAFFIC
 from sluice.store.connections import reading
+from sluice.store.flow_columns import FIGURES, FlowColumns
 from sluice.store.schema import flows
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source", "label", "host")
 """What `find_flows` can match: columns, and `host`, which is either end."""
 MOST_SEARCHED = 50_000
 """The most records that a page looks at."""
+NEWEST = 10_000
+"""How many records the sizes of classes are taken from."""
+MOST_FLOWS = 5_000
+"""How many records a measurement reads: enough for the 99th percentile, and read within milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,72 @@ def received_at(connection: Connection, sequence: int) -> float | None:
     return connection.execute(query.limit(1)).scalar()
 
 
-def newest_after(query: Select[Any], after: float, *sources: str) -> Select[Any]:
-    """Return the query for records of these sources that arrived after a time, newest first."""
-    # The order is the index's. Ordered by sequence, SQLite would scan the whole table for a few
-    # rows.
-    chosen = query.where(flows.c.received_at > after, flows.c.source.in_(sources))
-    return chosen.order_by(flows.c.received_at.desc(), flows.c.sequence.desc())
+@dataclass(frozen=True)
+class SentFlows:
+    """The scheduled and watched flows of one sender whose records arrived after a time."""
+
+    since: float
+    """Epoch seconds. It is later than asked if more than MOST_SEARCHED records arrived after that time."""
+    flows: FlowColumns
+    srtt_us: NDArray[np.float64]
+    """Smoothed round-trip times at the ends of those flows that have one."""
+    controls: Mapping[str, int]
+    """Number of flows by congestion control, the most frequent first."""
+
+
+def sent_flows(engine: Engine, host: str, since: float) -> SentFlows:
+    """Return the flows that this host sent, of the newest MOST_SEARCHED records."""
+    columns = [flows.c[name] for name in FIGURES]
+    query = select(*columns, flows.c.srtt_us, flows.c.congestion_control)
+    query = query.where(flows.c.src == host, flows.c.received_at > since)
+    with reading(engine) as connection:
+        first, last = sequence_ends(connection)
+        bottom = last - MOST_SEARCHED
+        if bottom >= first:
+            since = max(since, received_at(connection, bottom) or since)
+        found = connection.execute(query.where(flows.c.sequence > bottom).order_by(flows.c.sequence)).all()
+    rows = [tuple(row) for row in found if row.source in TRAFFIC[ALL]]
+    return SentFlows(
+        since,
+        FlowColumns.from_rows([row[: len(FIGURES)] for row in rows]),
+        np.array([row[-2] for row in rows if row[-2] is not None], dtype=np.float64),
+        dict(Counter(row[-1] for row in rows).most_common()),
+    )
+
+
+@dataclass(frozen=True)
+class ClassSizes:
+    """The flows of one class."""
+
+    n: int
+    least_bytes: int
+    most_bytes: int
+
+
+def class_sizes(engine: Engine, traffic: str) -> dict[str, ClassSizes]:
+    """Return the sizes by class among the newest records. `traffic` is a key of TRAFFIC. A class may be missing."""
+    newest = select(flows.c.size_class, flows.c.bytes).where(flows.c.source.in_(TRAFFIC[traffic]))
+    some = newest.order_by(flows.c.sequence.desc()).limit(NEWEST).subquery()
+    size = some.c.bytes
+    query = select(some.c.size_class, func.count(), func.min(size), func.max(size)).group_by(
+        some.c.size_class
+    )
+    with reading(engine) as connection:
+        return {name: ClassSizes(n, least, most) for name, n, least, most in connection.execute(query)}
+
+
+def newest_traffic(engine: Engine) -> MeasuredFlows:
+    """Return the newest flows, scheduled and watched. An unfinished flow ends when its record arrived."""
+    names = ("bytes", "dst", "started_at", "fct_us", "received_at")
+    query = select(*(flows.c[name] for name in names)).where(flows.c.source.in_(TRAFFIC[ALL]))
+    with reading(engine) as connection:
+        rows = connection.execute(query.order_by(flows.c.sequence.desc()).limit(MOST_FLOWS)).all()
+    ended = [
+        row.received_at if row.fct_us is None else row.started_at + row.fct_us / US_PER_S for row in rows
+    ]
+    return MeasuredFlows(
+        np.asarray([row.bytes for row in rows], np.float64),
+        [row.dst for row in rows],
+        np.asarray([row.started_at for row in rows], np.float64),
+        np.asarray(ended, np.float64),
+    )

@@ -9,7 +9,7 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.version import VERSION
-from sluice.store.dialect import insert_for
+from sluice.store.connections import insert_for
 from sluice.store.partitions import adopt_table, is_partitioned
 from sluice.store.schema import SCHEMA_VERSION, agents, flows, sanctions, schema_versions, switches
 

@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import Engine, desc, func, select
 
 from sluice.policy.network.description import Network, Sightings, read_network
-from sluice.store.connections import reading
-from sluice.store.dialect import insert_for
+from sluice.store.connections import insert_for, reading
 from sluice.store.schema import networks, sightings
 
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from sluice.policy.errors import FieldError
 from sluice.policy.policing.belief import FRESH_S, UrgencyReport
+from sluice.policy.policing.limits import Demoted
 from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
@@ -20,10 +21,8 @@ from sluice.policy.wire.agents import (
     heartbeat_from,
 )
 from sluice.store.ages import age_s
-from sluice.store.connections import reading
-from sluice.store.dialect import insert_for
+from sluice.store.connections import insert_for, one_after_another, reading
 from sluice.store.heartbeats import agent_row
-from sluice.store.order import one_after_another
 from sluice.store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
 
 CONTROLLER = "controller"
@@ -314,3 +313,37 @@ def _port_sample(row: Mapping[str, Any]) -> PortSample:
 def _all(engine: Engine, query: Select[Any]) -> list[Mapping[str, Any]]:
     with reading(engine) as connection:
         return [dict(row._mapping) for row in connection.execute(query)]
+
+
+@dataclass(frozen=True)
+class Sanction(Demoted):
+    """A demotion that is in force."""
+
+    since: float = field(kw_only=True)
+    """Epoch seconds."""
+
+
+def put_sanction(engine: Engine, sanction: Sanction) -> None:
+    with engine.begin() as connection:
+        values = vars(sanction)
+        statement = insert_for(connection, sanctions).values(**values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["port"], set_=values))
+
+
+def lift_sanctions(engine: Engine, ports: Collection[str]) -> None:
+    with engine.begin() as connection:
+        connection.execute(delete(sanctions).where(sanctions.c.port.in_(ports)))
+
+
+def lift_all_but(engine: Engine, ports: Collection[str]) -> None:
+    """Delete the sanctions of ports that no longer exist, or that no controller polices, because
+    none would restore them."""
+    with engine.begin() as connection:
+        connection.execute(delete(sanctions).where(sanctions.c.port.not_in(ports)))
+
+
+def all_sanctions(engine: Engine) -> list[Sanction]:
+    """Return the sanctions in force, the earliest first."""
+    with reading(engine) as connection:
+        rows = connection.execute(select(sanctions).order_by(sanctions.c.since, sanctions.c.port))
+        return [Sanction(**row._mapping) for row in rows]

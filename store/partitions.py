@@ -19,9 +19,8 @@ from sqlalchemy import Connection, Engine, delete, func, inspect, select, text, 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from sluice.store.connections import reading
-from sluice.store.order import one_after_another
-from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only, unbroken
+from sluice.store.connections import one_after_another, reading
+from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only
 
 PARTITION_RECORDS = 100_000
 """At 10,000 records a second, a partition fills in ten seconds. A store of a million records has eleven."""
@@ -39,15 +38,11 @@ _ENDS = (
 _FIRST_END, _LAST_END = (text(_ENDS.format(end=end).replace(":", r"\:")) for end in ("min", "max"))
 TAKEN_NUMBERS = (
     f"state AS MATERIALIZED (SELECT ({_ENDS.format(end='max')}) AS made, "
-    f"EXISTS (SELECT FROM {unbroken.name}) AS unbroken, "
     "CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass) AS numbers), "
-    "taken AS MATERIALIZED (SELECT made, unbroken, setval(numbers, "
-    "greatest(nextval(numbers), CASE WHEN unbroken THEN 0 ELSE made END) + %(count)s - 1) AS last FROM state)"
+    "taken AS MATERIALIZED (SELECT made, setval(numbers, nextval(numbers) + %(count)s - 1) AS last FROM state)"
 )
-"""Parts of a query for the driver. `taken` takes `count` sequence numbers and has the last of them, `made` for
-`make_needed`, and `unbroken`: whether the server has not crashed. After a crash, the numbers are those of a new
-partition, because readers may have seen any number of the partitions before, also of records that were lost.
-"""
+"""Parts of a query for the driver. `taken` takes `count` sequence numbers, and has the last of them and `made` for
+`make_needed`."""
 _LAST_NUMBER = text(
     "SELECT coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('flows', 'sequence') AS regclass)), 0)"
 )
@@ -55,9 +50,6 @@ _BY_INDEX = text("SET LOCAL enable_seqscan = off")
 """The planner would read all ids to find 2,000 of them, because it does not know that their index is in memory."""
 _ONCE = "WITH (autovacuum_vacuum_insert_threshold = -1)"
 """No record changes, and a partition goes as a whole. So a vacuum would read and write all of it for nothing."""
-_ENDS_ON_DEVICE = text("SET LOCAL synchronous_commit TO DEFAULT")
-"""Undoes the setting of store/flow_copy.py. Otherwise a crash could take a partition whose numbers readers know."""
-_UNBROKEN = text(f"INSERT INTO {unbroken.name} VALUES (1) ON CONFLICT DO NOTHING")
 _REMOVE_IDS = text(
     # If an id came again after its removal, it belongs to a record of a later partition.
     f"DELETE FROM {flow_ids.name} WHERE id = ANY(CAST(:ids AS text[])) AND sequence < :before"
@@ -66,11 +58,8 @@ _REMOVE_IDS = text(
 
 def prepare(connection: Connection) -> None:
     """Create the tables that only PostgreSQL has, and the first partitions."""
-    is_new = not inspect(connection).has_table(unbroken.name)
     for table in postgresql_only.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-    if is_new:
-        note_unbroken(connection)
     _make_up_to(connection, 1 + PARTITION_RECORDS)
 
 
@@ -85,18 +74,12 @@ def make_ahead(engine: Engine) -> None:
 
 
 def make_needed(connection: Connection, last: int, made: int | None) -> None:
-    """Make the partitions that the numbers up to `last` lack. The transaction then ends on the device.
+    """Make the partitions that the numbers up to `last` lack.
 
     `made`: the number after those that had a partition when the caller's transaction took its numbers.
     """
     if made is None or last >= made:
-        connection.execute(_ENDS_ON_DEVICE)
         _make_up_to(connection, last)
-
-
-def note_unbroken(connection: Connection) -> None:
-    """Note that the numbers continue after all that a reader may have seen."""
-    connection.execute(_UNBROKEN)
 
 
 def _make_up_to(connection: Connection, number: int) -> None:

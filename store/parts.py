@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, literal, or_, select, update
 
-from sluice.store.connections import locking, reading
-from sluice.store.dialect import insert_for
+from sluice.store.connections import insert_for, locking, reading
 from sluice.store.lease import NOBODY, SHARED, Deposed
 from sluice.store.schema import leases, members, parts
 

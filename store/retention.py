@@ -13,17 +13,20 @@ after its number. All policies, all totals and the thresholds in force stay, too
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
+from sluice.policy.wire.agents import SimulatorHeartbeat, programmed_ports
 from sluice.store.ages import forget_marks, mark, older_than
+from sluice.store.certificates import newest_certificates
 from sluice.store.connections import reading
-from sluice.store.observed import newest_of_each_port
+from sluice.store.desired import current_topology
+from sluice.store.observed import AgentRow, add_event, all_agents, newest_of_each_port
 from sluice.store.partitions import forget_flows
-from sluice.store.schema import events, flows, port_samples, thresholds
-from sluice.store.silent_agents import forget_silent_agents
+from sluice.store.schema import agents, events, flows, port_samples, thresholds
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -80,7 +83,7 @@ def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = 
     deleted = sum(_old(engine, table, age_s - time_s, rows) for table, time_s in times_s.items())
     deleted += _too_many_flows(engine, retention.most_flows, rows)
     if retention.agents_s is not None:
-        deleted += forget_silent_agents(engine, retention.agents_s, age_s)
+        deleted += _forget_silent_agents(engine, retention.agents_s, age_s)
     return deleted
 
 
@@ -120,3 +123,42 @@ def _staying(connection: Connection, table: Table) -> list[int]:
         return list(connection.execute(newest_of_each_port(table)).scalars())
     last = connection.execute(select(func.max(key))).scalar()
     return [] if last is None else [last]
+
+
+def _forget_silent_agents(engine: Engine, keep_s: float, age_s: float) -> int:
+    """Delete the unexpected agents without a heartbeat for `keep_s`, with an event each; return how many.
+
+    Anyone on this machine may report under an invented name. Expected are hosts of the network, port agents of its
+    ports, and agents with a valid certificate. `age_s` is the reading of the store's clock.
+    """
+    before_s = age_s - keep_s
+    silent = [row for row in all_agents(engine) if row.seen_s < before_s]
+    gone = [row for row in silent if not _is_expected(engine, row)]
+    for row in gone:
+        with engine.begin() as connection:
+            still_silent = (agents.c.name == row.name) & (agents.c.seen_s < before_s)
+            deleted = connection.execute(delete(agents).where(still_silent)).rowcount
+        if deleted:
+            add_event(
+                engine,
+                "agent-expired",
+                agent=row.name,
+                agent_kind=row.kind,
+                silent_s=round(age_s - row.seen_s),
+            )
+    return len(gone)
+
+
+def _is_expected(engine: Engine, row: AgentRow) -> bool:
+    if row.kind == SimulatorHeartbeat.KIND:
+        return True
+    topology = current_topology(engine)
+    if topology is not None:
+        if row.name in {host.name for host in topology.hosts}:
+            return True
+        if programmed_ports([row.heartbeat]) & {port.id for port in topology.ports}:
+            return True
+    return any(
+        found.name == row.name and found.revoked_at is None and found.ends_at > time.time()
+        for found in newest_certificates(engine)
+    )

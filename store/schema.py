@@ -2,10 +2,10 @@
 """The tables. The store is the bus: desired and observed state are rows, and processes exchange
 state only there.
 
-desired:  policies (versioned), networks (versioned), topologies, captures
+desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
-          sanctions, alerts, enrolments, certificates, tokens, audit,
-          capture_files; on PostgreSQL flow_ids, detached_flows and unbroken
+          sanctions, alerts, enrolments, certificates, tokens, audit;
+          on PostgreSQL flow_ids and detached_flows
 both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
@@ -23,7 +23,6 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -47,6 +46,9 @@ SCHEMA_VERSION = 2
 
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Indexes of earlier versions; dropped when a store is opened."""
+
+RETIRED_TABLES = ("capture_files", "captures", "unbroken")
+"""Tables of earlier versions; dropped when a store is opened."""
 
 _SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, bool: Boolean, str: String}
 
@@ -203,14 +205,6 @@ detached_flows = Table(
 """The partitions of flows that are being removed, by the number after their last one. The ids of the records before
 `next` are already gone."""
 
-unbroken = Table(
-    "unbroken",
-    postgresql_only,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    prefixes=["UNLOGGED"],
-)
-"""One row, until the server crashes: PostgreSQL then empties an unlogged table. See store/flow_copy.py."""
-
 events = Table(
     "events",
     metadata,
@@ -306,7 +300,7 @@ sanctions = Table(
     Column("term_s", Float, nullable=False),
     Column("rate_bps", BigInteger),
 )
-"""A row for each host that is demoted now: see store/sanctions.py."""
+"""A row for each host that is demoted now: see store/observed.py."""
 
 alert_rules = Table(
     "alert_rules",
@@ -373,38 +367,6 @@ audit = Table(
     Column("changed", JSON, nullable=False),
 )
 """A row for each change of the policy through the API: see store/audit.py."""
-
-captures = Table(
-    "captures",
-    metadata,
-    Column("number", _Number, primary_key=True, autoincrement=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("port", String, nullable=False),
-    Column("agent", String, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("by", String, nullable=False),
-    Column("address", String, nullable=False),
-    Column("at", Float, nullable=False),
-    Column("asked_s", Float, nullable=False),
-    Column("ended_s", Float),
-    Column("problem", String, nullable=False),
-    Column("packets", BigInteger, nullable=False),
-    Column("lost", BigInteger, nullable=False),
-    Column("full", Boolean, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Index("captures_open", "agent", "ended_s"),
-)
-"""A row for each capture of a port, which is also its audit log: see store/captures.py."""
-
-capture_files = Table(
-    "capture_files",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("pcap", LargeBinary, nullable=False),
-    Column("kept_s", Float, nullable=False),
-)
-"""The files of the last captures, for some minutes."""
 
 enrolments = Table(
     "enrolments",

@@ -18,8 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from sluice.store.connections import reading
-from sluice.store.order import one_after_another
+from sluice.store.connections import one_after_another, reading
 from sluice.store.schema import tokens
 
 PREFIX = "sluice"

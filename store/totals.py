@@ -22,8 +22,7 @@ from math import inf
 from sqlalchemy import Connection, Engine, select, text
 
 from sluice.policy.wire.records import SCHEDULED
-from sluice.store.bulk import insert_rows
-from sluice.store.connections import reading
+from sluice.store.connections import insert_rows, reading
 from sluice.store.schema import totals
 
 VALUE, SUM = "", "sum"

@@ -4,43 +4,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from sluice.dataplane.flow_queues import SUB_QUEUES
-from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.port.settings import PortAgentSettings, write_json
 from sluice.policy.errors import FieldError
-from sluice.policy.network.graph import Port, Topology
+from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read
-from sluice.policy.schema.field_kinds import name_port
-from sluice.policy.wire.agents import PortHeartbeat
-from sluice.runtime.settings.kinds import WebAddress
 from sluice.topologies.entering import names_of
 
 DATAPATHS = ("auto", "netdev", "system")
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(PortAgentSettings):
     """All settings of a testbed except its graph."""
 
-    run_dir: Path
     log_dir: Path
     controllers: tuple[str, ...] = ("tcp:127.0.0.1:6653",)
     """OpenFlow targets of all switches: "unix:/PATH", or "tcp:…" in their network namespace."""
     datapath: str = "auto"
     """"netdev" (userspace), "system" (kernel), or "auto" (the kernel's if it has one)."""
-    web: str | None = None
-    """The address for the port agent's heartbeats: "unix:/PATH" or "https://HOST:PORT". None: the agent sends none."""
-    agent_name: str = "port-agent"
-    """The port agent's name in heartbeats and in its certificate."""
-    enrol: str | None = None
-    """An enrolment token of kind "port", or the path of a file with one; for an address with https."""
-    behaviour: PortBehaviour = field(default_factory=PortBehaviour)
-    """The first behaviour of every port."""
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
@@ -50,13 +35,11 @@ class Settings:
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:
             raise FieldError("datapath", f"must be one of {', '.join(DATAPATHS)}, not {self.datapath!r}")
-        if self.web is not None:
-            WebAddress().read("web", self.web)
         if not 1 <= self.rto_min_ms <= 120_000:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:
             raise FieldError("initial_window", f"must be from 1 to 1000 packets, not {self.initial_window}")
-        check_behaviour(self.behaviour)
+        super().__post_init__()
 
     @property
     def ovs_dir(self) -> Path:
@@ -69,29 +52,9 @@ class Settings:
         return self.run_dir / "status.json"
 
     @property
-    def behaviour_file(self) -> Path:
-        """The behaviour that the port agent must apply."""
-        return self.run_dir / "behaviour.json"
-
-    @property
-    def port_agent_file(self) -> Path:
-        """Written by the port agent: what it has applied to the ports."""
-        return self.run_dir / "port-agent.json"
-
-    @property
-    def report_wanted_file(self) -> Path:
-        """Asks the port agent for a report at once. The agent removes it."""
-        return self.run_dir / "report-wanted"
-
-    @property
     def names_file(self) -> Path:
         """The names of all hosts, as /etc/hosts, for commands that people run in a host."""
         return self.run_dir / "hosts"
-
-    @property
-    def identity_dir(self) -> Path:
-        """The port agent's key and certificate."""
-        return self.run_dir / "identity"
 
     @property
     def start_file(self) -> Path:
@@ -105,29 +68,6 @@ class Settings:
         write_json(self.start_file, {"settings": values, "topology": topology.to_document()})
 
 
-def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
-    """Return the port program's settings for a port. Raises FieldError if they are impossible.
-
-    If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
-    neither marks nor drops.
-    """
-    if not name_port(behaviour.acts_at, port.id):
-        return PortSettings(0, None, behaviour.buffer_bytes)
-    return PortSettings(
-        port.rate_bps,
-        **asdict(behaviour.marking(edge=port.edge)),
-        sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
-        release_ns=behaviour.release_ns or 0,
-        vlan_queue=behaviour.untagged_queue,
-    )
-
-
-def check_behaviour(behaviour: PortBehaviour) -> None:
-    """Raise FieldError if no port could have this behaviour."""
-    for edge in (True, False):
-        port_settings(Port("s1", 1, "x", 0, rate_bps=1, edge=edge), behaviour)
-
-
 def load_start(path: Path) -> tuple[Settings, Topology]:
     """Return what `Settings.save` has written."""
     document = json.loads(path.read_text())
@@ -138,35 +78,3 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
     values["controllers"] = tuple(values["controllers"])
     known = {field.name for field in fields(Settings)}
     return Settings(**{k: values[k] for k in known}), Topology.from_document(document["topology"])
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace a file in one step, so that a reader sees the whole old one or the whole new one."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(document))
-    part.replace(path)
-
-
-def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
-    """Do `write_json`. Returns what is wrong with the disk, and the remedy; empty if the file is written."""
-    try:
-        write_json(path, document)
-    except OSError as error:
-        return f"the disk of {path} takes no file ({error.strerror}); make room on the disk"
-    return ""
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Return a document that `write_json` has written, None if there is none yet."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return None
-    document: dict[str, Any] = json.loads(text)
-    return document
-
-
-def last_report(settings: Settings) -> PortHeartbeat | None:
-    """Return the port agent's latest report, None before its first."""
-    document = read_json(settings.port_agent_file)
-    return read(PortHeartbeat, document) if document else None

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sluice.hostagent.port.settings import try_write_json
 from sluice.policy.network.graph import Topology
 from sluice.runtime import priority
 from sluice.runtime.command import CommandFailed
@@ -31,7 +32,7 @@ from sluice.runtime.watchdog import Watchdog, socket_path
 from sluice.topologies import emulation, ovs, packet_sockets, turns
 from sluice.topologies.commands import switches as commands
 from sluice.topologies.probing import Probe
-from sluice.topologies.settings import Settings, load_start, try_write_json
+from sluice.topologies.settings import Settings, load_start
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from sluice.hostagent.port.settings import check_behaviour, last_report, read_json, write_json
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import PortBehaviour
@@ -36,7 +37,7 @@ from sluice.runtime.wait import wait_until
 from sluice.topologies import losses, ovs, processes
 from sluice.topologies.delays import delay_warnings, needs_delays
 from sluice.topologies.qdiscs import has_netem
-from sluice.topologies.settings import Settings, check_behaviour, last_report, read_json, write_json
+from sluice.topologies.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -8,17 +8,12 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from sluice.policy.wire.agents import AgentSettings
-from sluice.webui.capture_models import CaptureOrderModel
 from sluice.webui.contracts import model_of
 
 
 class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
     """The settings that the current policy needs from an agent. Before the first policy, `host`
     and `ports` are null."""
-
-    capture: CaptureOrderModel | None = Field(
-        None, description="packets that a port agent must capture now; omitted if there are none"
-    )
 
 
 class TokenAnswer(BaseModel):

@@ -16,7 +16,6 @@ from sluice.webui.alerts.settings import AlertSettings
 from sluice.webui.api import (
     agents,
     alerts,
-    captures,
     classes,
     description,
     enrolment,
@@ -105,7 +104,6 @@ def create_app(
         policies,
         overrides,
         observed,
-        captures,
         classes,
         sanctions,
         flows,

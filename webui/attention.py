@@ -11,12 +11,10 @@ from sluice.store import ages
 from sluice.store.observed import all_agents
 from sluice.webui.alerts.documents import alerts_document
 from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.courtesy import pause
 from sluice.webui.validity import validity_document
 
 
 def attention(engine: Engine, settings: AlertSettings) -> dict[str, Any]:
-    pause()
     return {
         "alerts": alerts_document(engine, settings),
         "validity": validity_document(engine, all_agents(engine), ages.age_s(engine)),

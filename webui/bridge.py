@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import socket
 import ssl
 import sys
@@ -37,7 +36,6 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
-from sluice.policy.captures import MAX_RESULT_BYTES
 from sluice.webui.agent_tls import HANDSHAKE_S, ServerTls, reason
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from sluice.webui.errors import BUSY, RETRY_AFTER_S, ApiError
@@ -85,7 +83,6 @@ PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
 FLOWS_PATH = "/api/v1/flows"
 STREAM_PATH = "/api/v1/events"
 HEALTH_PATHS = ("/api/v1/health", "/health")
-_CAPTURE = re.compile(r"/api/v1/agents/[^/]+/captures/[^/]+")
 _THREADS = {"agents": 8, "local-agents": 8, "health": 2, "streams": 1, "changes": 16}
 """One thread opens the streams: when all dashboards come back at once, the other requests get their turn."""
 MOST_WAITING = 500
@@ -110,9 +107,7 @@ def kind_of(method: str, path: str, channel: Channel) -> str:
 
 def most_body_bytes(path: str) -> int:
     """Return the length of the longest body that a view reads."""
-    if path == FLOWS_PATH:
-        return MAX_FLOWS_BODY_BYTES
-    return MAX_RESULT_BYTES if _CAPTURE.fullmatch(path) else MAX_BODY_BYTES
+    return MAX_FLOWS_BODY_BYTES if path == FLOWS_PATH else MAX_BODY_BYTES
 
 
 class Bridge:

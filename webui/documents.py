@@ -32,6 +32,7 @@ from sluice.store.observed import (
     AgentRow,
     ThresholdChange,
     all_agents,
+    all_sanctions,
     all_switches,
     controller_seen_s,
     latest_thresholds,
@@ -39,10 +40,8 @@ from sluice.store.observed import (
     port_history,
     simulation,
 )
-from sluice.store.sanctions import all_sanctions
 from sluice.webui import __version__, figures
 from sluice.webui.connections import ended_connections, living_connections, lost_connections
-from sluice.webui.courtesy import in_turn
 from sluice.webui.problems import problems
 from sluice.webui.recent import RecentFlows
 
@@ -290,16 +289,16 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     now = time.time()
     topology = current_topology(engine)
     flows = recent.since(now - SNAPSHOT_WINDOW_S)
-    health = in_turn(health_document, engine, now, topology)
-    ports = in_turn(ports_now, engine, now, topology)
+    health = health_document(engine, now, topology)
+    ports = ports_now(engine, now, topology)
     agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
     return {
         "at": now,
         "health": health | {"agents": agents},
         "policy": current_policy_document(engine),
-        "thresholds": in_turn(thresholds_now, engine),
+        "thresholds": thresholds_now(engine),
         "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
-        "connections": in_turn(connections_document, engine, now),
+        "connections": connections_document(engine, now),
         "sanctions": sanctions_now(engine),
         "traffic": _traffic_by_choice(flows, now),
     }
@@ -323,13 +322,13 @@ def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
             "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
-            "classes": in_turn(figures.fct_by_class, flows),
-            "slowdown": in_turn(figures.slowdown_by_class, flows),
+            "classes": figures.fct_by_class(flows),
+            "slowdown": figures.slowdown_by_class(flows),
             "bin_s": SNAPSHOT_BIN_S,
-            "series": in_turn(figures.fct_series, flows, tail, now, SNAPSHOT_BIN_S),
+            "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
         },
         "deadlines": {
-            **in_turn(figures.deadline_totals, flows),
+            **figures.deadline_totals(flows),
             "bin_s": SNAPSHOT_BIN_S,
             "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
         },

@@ -15,7 +15,7 @@ from sluice.policy.schema.desired import check_ports
 from sluice.policy.schema.fitting import Fitted, Surroundings, differences, fitted, path_of
 from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, measured_traffic
 from sluice.store.desired import current_topology, policy_history, policy_in_force
-from sluice.store.traffic import newest_traffic
+from sluice.store.flow_list import newest_traffic
 
 VERSIONS = 50
 """How many policies are searched for the network's K."""

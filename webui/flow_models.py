@@ -40,11 +40,3 @@ class ConnectionsAnswer(BaseModel):
 class FlowsAccepted(BaseModel):
     accepted: int = Field(ge=0, description="number of new records")
     known: int = Field(ge=0, description="number of records that had been delivered before")
-    receipt: str | None = Field(
-        None,
-        description="EPOCH.NUMBER, only if the device does not have the records yet: keep them until `durable_to` has"
-        " reached it, and deliver them again if a later answer has another epoch or no receipt",
-    )
-    durable_to: str | None = Field(
-        None, description="EPOCH.NUMBER: the device has the records of all receipts up to this one"
-    )

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats that arrive at the same moment share one transaction (webui/together.py), and the settings that answer
-them stay in memory until there is a new policy."""
+"""Heartbeats that arrive at the same moment share one transaction, and the settings that answer them stay in memory.
+
+One thread writes at a time. The next one then writes all that arrived in the meantime. So a thousand agents lead to
+larger transactions, not to a longer queue.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
@@ -13,7 +19,6 @@ from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat
 from sluice.store.desired import policy_in_force
 from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
-from sluice.webui.together import Together
 
 MOST_TOGETHER = 64
 """The most heartbeats in one transaction."""
@@ -30,14 +35,24 @@ class Outcome(NamedTuple):
     """Version of the newest policy; 0 before the first."""
 
 
+@dataclass
+class _Waiting:
+    """A heartbeat until it is written."""
+
+    name: str
+    beat: Heartbeat
+    outcome: Outcome | None = None
+    error: Exception | None = None
+
+
 class Heartbeats:
     """Writes heartbeats into the store, one transaction at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._together: Together[tuple[str, Heartbeat], Outcome] = Together(
-            self._put, lambda _: 1, lambda: MOST_TOGETHER
-        )
+        self._writing = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        """Every thread appends to it; the thread that writes takes from it."""
         self._last: dict[str, tuple[bytes, Heartbeat]] = {}
         """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
         self._settings: tuple[int, dict[str, Any]] = (0, write(NO_SETTINGS))
@@ -56,8 +71,16 @@ class Heartbeats:
         return beat
 
     def add(self, name: str, beat: Heartbeat) -> Outcome:
-        """Store an agent's heartbeat. Raises the store's error."""
-        return self._together.add((name, beat))
+        """Store an agent's heartbeat. Raises the store's error, which holds for all that were written together."""
+        mine = _Waiting(name, beat)
+        self._waiting.append(mine)
+        with self._writing:
+            while mine.outcome is None and mine.error is None:
+                self._write([self._waiting.popleft() for _ in range(min(MOST_TOGETHER, len(self._waiting)))])
+        if mine.outcome is None:
+            assert mine.error is not None
+            raise mine.error
+        return mine.outcome
 
     def settings(self, policy_version: int) -> dict[str, Any]:
         """Return the document of the settings in force. It reads the store if this version is not the last one's."""
@@ -68,6 +91,12 @@ class Heartbeats:
             self._settings = policy_version, document
         return document
 
-    def _put(self, beats: Sequence[tuple[str, Heartbeat]]) -> list[Outcome]:
-        kept = put_heartbeats(self._engine, dict(beats))
-        return [Outcome(name in kept.names, kept.policy_version) for name, _ in beats]
+    def _write(self, taken: Sequence[_Waiting]) -> None:
+        try:
+            kept = put_heartbeats(self._engine, {each.name: each.beat for each in taken})
+        except Exception as error:
+            for each in taken:
+                each.error = error
+            return
+        for each in taken:
+            each.outcome = Outcome(each.name in kept.names, kept.policy_version)

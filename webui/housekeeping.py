@@ -12,12 +12,10 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.store import ages
-from sluice.store.captures import forget_files
 from sluice.store.failures import probe
 from sluice.store.partitions import make_ahead
 from sluice.store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from sluice.store.totals import Tally, flush
-from sluice.webui.courtesy import giving_way, pause
 from sluice.webui.event_log import EventLog
 from sluice.webui.ingestion import Ingestion
 
@@ -87,14 +85,11 @@ class Housekeeping(threading.Thread):
             self._away = False
 
     def _forget(self) -> None:
-        forget_files(self._engine, ages.age_s(self._engine))
         while self._forget_some() and not self._stopping.wait(REST_S):
             pass
 
     def _forget_some(self) -> int:
         age_s = ages.age_s(self._engine)
-        with giving_way():
-            pause()
         if self._engine.dialect.name == "postgresql":
             return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
         with self._ingestion.alone():

@@ -45,7 +45,7 @@ _HOST = KINDS[0]
 
 ENROLS = frozenset({"enrolment.read_authority", "enrolment.enrol"})
 """The endpoints that need no certificate; they are served at the agents' address only."""
-AGENT_DOCUMENTS = frozenset({"agents.heartbeat", "flows.deliver_flows", "captures.deliver_capture"})
+AGENT_DOCUMENTS = frozenset({"agents.heartbeat", "flows.deliver_flows"})
 """The endpoints that only agents use."""
 AGENTS_READ = frozenset({"network.topology"})
 """What agents read besides the answers to their heartbeats."""

@@ -18,11 +18,9 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.store.observed import events_after, newest_events
-from sluice.store.sanctions import Sanction, all_sanctions
+from sluice.store.observed import Sanction, all_sanctions, events_after, newest_events
 from sluice.webui.alerts.settings import AlertSettings
 from sluice.webui.attention import attention
-from sluice.webui.courtesy import giving_way, pause
 from sluice.webui.documents import event_document, snapshot
 from sluice.webui.event_stream import EventStream
 from sluice.webui.recent import RecentFlows
@@ -164,10 +162,8 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            with giving_way():
-                picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
-                pause()
-                frame = sse_frame("snapshot", picture)
+            picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
+            frame = sse_frame("snapshot", picture)
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)

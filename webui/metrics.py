@@ -27,8 +27,14 @@ from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounter
 from sluice.store import ages
 from sluice.store.alerts import all_alerts, waiting_messages
 from sluice.store.desired import current_topology, policy_in_force
-from sluice.store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
-from sluice.store.sanctions import Sanction, all_sanctions
+from sluice.store.observed import (
+    AgentRow,
+    Sanction,
+    all_agents,
+    all_sanctions,
+    latest_thresholds,
+    newest_port_samples,
+)
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from sluice.webui import __version__
 from sluice.webui.documents import capacities_bps, controller_document, is_alive

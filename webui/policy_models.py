@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from sluice.policy.schema.fields import PolicyFields
-from sluice.webui.capture_models import CaptureModel
 from sluice.webui.contracts import model_of
 
 
@@ -107,4 +106,3 @@ class AuditedChange(BaseModel):
 
 class AuditAnswer(BaseModel):
     changes: list[AuditedChange]
-    captures: list[CaptureModel]

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.captures import CAPTURE_ID
 from sluice.policy.schema import entries
 from sluice.policy.wire.records import MAX_LABEL
 
@@ -64,14 +63,6 @@ class ThresholdQuery(PortQuery):
         le=3600,
         allow_inf_nan=False,
         description="return only the last change of each port in every interval of this many seconds",
-    )
-
-
-class DeliveryQuery(BaseModel):
-    answer: Literal["durable", "visible"] = Field(
-        "durable",
-        description="when to answer: when the device has the records, or already when every reader sees them. Then the"
-        " answer has a receipt",
     )
 
 
@@ -159,11 +150,3 @@ class AgentPath(BaseModel):
 
 class PortPath(BaseModel):
     port: PortId
-
-
-class CapturePath(BaseModel):
-    capture: str = Field(pattern=f"^{CAPTURE_ID.pattern}$")
-
-
-class DeliveryPath(AgentPath, CapturePath):
-    """The agent that delivers, and the capture."""

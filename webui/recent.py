@@ -20,7 +20,6 @@ from sluice.store.flow_columns import (
     flow_columns,
     flow_columns_after,
 )
-from sluice.webui.courtesy import pause
 
 SPAN_S = 960.0
 """How far back the memory reaches: the dashboard's usual windows and a minute more."""
@@ -49,7 +48,6 @@ class RecentFlows:
 
     def since(self, at: float, until: float = math.inf) -> FlowColumns:
         """Return the scheduled and watched flows that finished after `at`, as store.flow_columns.flow_columns does."""
-        pause()
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from
@@ -58,7 +56,6 @@ class RecentFlows:
             chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
         if not covered:
             return flow_columns(self._engine, at, until)
-        pause()
         # Most chunks lie in the window as a whole, so the others are cut first.
         parts = _newest([_between(columns, at, until) for columns in chunks])
         return FlowColumns.joined([FlowColumns.from_rows([]), *parts])

@@ -38,7 +38,6 @@ from sluice.webui.alerts.watch import AlertWatch
 from sluice.webui.app import create_app
 from sluice.webui.authority import Authority
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
-from sluice.webui.durable import Durable
 from sluice.webui.event_log import EventLog
 from sluice.webui.hosts import allowed_hosts
 from sluice.webui.housekeeping import Housekeeping
@@ -289,9 +288,6 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
     AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
     if engine.dialect.name == "postgresql":
         StuckCopies(engine, found.stopping).start()
-        if options.fsync:
-            found.ingestion.durable = Durable(engine, found.stopping)
-            found.ingestion.durable.start()
     _forget_garbage_so_far()
     return app, authority
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from sluice.policy.captures import CaptureOrder
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.validity import DELAY_COUNTS, NO_DELAYS, MachineStatus
 from sluice.policy.schema import entries
@@ -218,9 +217,6 @@ class AgentSettings:
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
     renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
-    capture: CaptureOrder | None = entry(
-        TableOf(CaptureOrder), "Packets that a port agent must capture now.", default=None
-    )
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:
@@ -287,9 +283,7 @@ class HostHeartbeat:
     hook: bool = entry(Flag(), "Whether programs can declare flows by setsockopt().")
     hook_problem: str = entry(_REASON, "Why they cannot; empty if they can.")
     tagger: bool = entry(Flag(), "Whether packets leave with a tag.")
-    spool_depth: int = entry(
-        _COUNT, "Flow records that wait for delivery, or until the database's device has them."
-    )
+    spool_depth: int = entry(_COUNT, "Flow records that wait for delivery.")
     records_refused: int = entry(_COUNT, "Flow records that the web process refused.")
     watch: WatchStatus = entry(TableOf(WatchStatus), "Status of the flow watch.")
     flows_started: int = entry(_COUNT, "Flows of the schedule that have started.")

@@ -16,9 +16,6 @@ AGENTS = 20
 DELIVERIES_PER_S = 2
 REQUEST_TIMEOUT_S = 30.0
 PATH = "/api/v1/flows"
-DURABLE, VISIBLE = "durable", "visible"
-ANSWERS = (VISIBLE, DURABLE)
-"""When a delivery gets its answer. Agents take the first."""
 _RECORD = (
     '{{"id":"bench/{agent}/{number}","src":"h{agent}","dst":"h2","bytes":{size},"size_class":"small",'
     '"started_at":{at:.6f},"fct_us":{fct},"ideal_us":900.0,"deadline_us":{deadline},"met":{met},'
@@ -33,7 +30,6 @@ class Agent:
 
     number: int
     path: Path
-    target: str
     batch: int
     until: float
     """End of the run, by the monotonic clock."""
@@ -66,7 +62,7 @@ class Agent:
         while due < self.until:
             body = self.body()
             time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point of this benchmark
-            connection.request("POST", self.target, body, {"Content-Type": "application/json"})
+            connection.request("POST", PATH, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             answer.read()
             self.latencies_ms.append((time.monotonic() - due) * 1000)
@@ -77,12 +73,11 @@ class Agent:
             due += 1 / DELIVERIES_PER_S
 
 
-def deliver(folder: Path, seconds: float, rate_per_s: float, answer: str) -> None:
+def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
     """Deliver until the end and print the results of all agents."""
     began = time.monotonic()
     batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
-    target = f"{PATH}?answer={answer}"
-    agents = [Agent(number, folder / "web.sock", target, batch, began + seconds) for number in range(AGENTS)]
+    agents = [Agent(number, folder / "web.sock", batch, began + seconds) for number in range(AGENTS)]
     threads = [threading.Thread(target=agent.run) for agent in agents]
     for thread in threads:
         thread.start()
@@ -98,4 +93,4 @@ def deliver(folder: Path, seconds: float, rate_per_s: float, answer: str) -> Non
 
 
 if __name__ == "__main__":
-    deliver(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4])
+    deliver(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

@@ -21,9 +21,8 @@ from sqlalchemy import Engine
 
 from sluice.policy.wire.records import FlowRecord
 from sluice.store.engine import open_store
-from sluice.store.flow_list import find_flows
+from sluice.store.flow_list import find_flows, sent_flows
 from sluice.store.flows import add_flows
-from sluice.store.host_flows import sent_flows
 from sluice.terminal import console
 
 BATCH, HOSTS, ROUNDS = 5_000, 32, 21

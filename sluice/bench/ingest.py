@@ -3,7 +3,7 @@
 accepts, and how fast.
 
 Agents, dashboards and server are separate processes, as in a real deployment. An agent delivers
-its records twice a second (hostagent/courier.py). A delivery's latency counts from the moment when
+its records twice a second (hostagent/reporter.py). A delivery's latency counts from the moment when
 it was due. So if the server falls behind, every later delivery shows it.
 
 A controller with a few switches can run on the same store (sluice/bench/control.py), to see
@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from sluice.bench.control import Loop, measure_loop
-from sluice.bench.deliveries import ANSWERS, REQUEST_TIMEOUT_S, VISIBLE
+from sluice.bench.deliveries import REQUEST_TIMEOUT_S
 from sluice.bench.durability import measure_device
 from sluice.bench.stores import DEFAULTS, SERVERS, STORES, store_url
 from sluice.policy.errors import SluiceError
@@ -81,8 +81,6 @@ class Ingestion:
     """Resident memory of all the server's processes at the end."""
     loop: Loop | None
     """Of the controller on the same store, if there is one."""
-    answer: str
-    """When the web process answered: one of ANSWERS."""
     server: dict[str, str]
     """The settings of PostgreSQL that are not its defaults."""
 
@@ -94,13 +92,11 @@ def measure_ingestion(
     seconds: float = SECONDS,
     workers: int = 1,
     leaves: int = 0,
-    answer: str = VISIBLE,
     server: Mapping[str, str] = DEFAULTS,
 ) -> Ingestion:
     """Start all processes, measure, stop them.
 
-    `leaves` is the size of the controller's fabric; 0 runs no controller. `answer`: one of ANSWERS. `server`: the
-    settings of PostgreSQL.
+    `leaves` is the size of the controller's fabric; 0 runs no controller. `server`: the settings of PostgreSQL.
     """
     with (
         ThreadPoolExecutor(1) as pool,
@@ -114,7 +110,7 @@ def measure_ingestion(
             )
             before, began = _cpu_s(web), time.monotonic()
             loop = pool.submit(_loop, leaves, seconds, url)
-            agents = _agents(Path(folder), seconds, rate_per_s, answer)
+            agents = _agents(Path(folder), seconds, rate_per_s)
             delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
             cpu = (_cpu_s(web) - before) / (time.monotonic() - began)
             watched = _answer(watching, Path(folder) / "watch.log", seconds)
@@ -139,7 +135,6 @@ def measure_ingestion(
         server_cpu=cpu,
         server_mib=memory,
         loop=paced,
-        answer=answer,
         server=dict(server),
     )
 
@@ -176,7 +171,7 @@ def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _agents(folder: Path, seconds: float, rate_per_s: float, answer: str) -> subprocess.Popen[bytes]:
+def _agents(folder: Path, seconds: float, rate_per_s: float) -> subprocess.Popen[bytes]:
     argv = [
         sys.executable,
         "-m",
@@ -184,7 +179,6 @@ def _agents(folder: Path, seconds: float, rate_per_s: float, answer: str) -> sub
         str(folder),
         str(seconds),
         str(rate_per_s),
-        answer,
     ]
     return spawn(argv, log_file=folder / "deliver.log")
 
@@ -265,12 +259,6 @@ def main(argv: list[str]) -> int:
         help="leaves of the fabric of a controller on the same store; 0 runs no controller",
     )
     parser.add_argument(
-        "--answer",
-        choices=ANSWERS,
-        default=VISIBLE,
-        help="whether a delivery waits until the device has its records",
-    )
-    parser.add_argument(
         "--server",
         choices=SERVERS,
         default="defaults",
@@ -285,7 +273,6 @@ def main(argv: list[str]) -> int:
         seconds=options.seconds,
         workers=options.workers,
         leaves=options.leaves,
-        answer=options.answer,
         server=SERVERS[options.server],
     )
     print(json.dumps(asdict(found), indent=2))

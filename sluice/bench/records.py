@@ -3,9 +3,8 @@
 
     sluice bench --only records
 
-One writer adds the batches that agents deliver. A batch's latency counts from the moment when it was due, and batches
-that are due together share a transaction, as in the web process (webui/ingestion.py). The two ways take turns, so
-the machine's other work disturbs both.
+One writer adds the batches that agents deliver, one after the other. A batch's latency counts from the moment when it
+was due. The two ways take turns, so the machine's other work disturbs both.
 
 The plain table is the simplest that keeps the promises: a unique constraint on the id, and one INSERT … ON CONFLICT.
 """
@@ -27,9 +26,9 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.postgres import PostgresServer
+from sluice.store.connections import one_after_another
 from sluice.store.engine import open_store
-from sluice.store.flows import add_batches, count_records
-from sluice.store.order import one_after_another
+from sluice.store.flows import add_batch, count_records
 from sluice.store.partitions import PARTITION_RECORDS, forget_flows
 from sluice.store.retention import STEP_ROWS_POSTGRESQL
 from sluice.store.totals import Tally, add_totals
@@ -38,8 +37,6 @@ RATE_PER_S = 10_000
 BATCH = 250
 """Records that an agent gathers in half a second, if 20 agents have the rate."""
 ROUNDS, ROUND_S = 5, 8.0
-MOST_TOGETHER = 20
-"""Batches in one transaction: 5,000 records."""
 _RECORD = FlowRecord(
     "b/0", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "sluice_dctcp", "sluice", "finished"
 )
@@ -57,7 +54,7 @@ _DELETE = text(
     "DELETE FROM plain WHERE sequence IN "
     "(SELECT sequence FROM plain WHERE sequence <= :last ORDER BY sequence LIMIT :rows)"
 )
-Batches = Sequence[Sequence[FlowRecord]]
+Batch = Sequence[FlowRecord]
 
 
 @dataclass(frozen=True)
@@ -91,8 +88,8 @@ def measure_records() -> Compared:
         with plain.begin() as connection:
             for statement in _PLAIN:
                 connection.execute(text(statement))
-        ways: Mapping[Engine, Callable[[Engine, Batches], object]] = {
-            partitioned: add_batches,
+        ways: Mapping[Engine, Callable[[Engine, Batch], object]] = {
+            partitioned: add_batch,
             plain: _into_plain,
         }
         rounds: dict[Engine, list[Writing]] = {engine: [] for engine in ways}
@@ -134,7 +131,7 @@ def _backend(engine: Engine) -> int:
         return int(connection.execute(select(func.pg_backend_pid())).scalar_one())
 
 
-def _paced(write: Callable[[Batches], object], backend: int, run: int) -> Writing:
+def _paced(write: Callable[[Batch], object], backend: int, run: int) -> Writing:
     """Write batches at the rate for ROUND_S."""
     count = round(ROUND_S * RATE_PER_S / BATCH)
     batches = [
@@ -143,20 +140,17 @@ def _paced(write: Callable[[Batches], object], backend: int, run: int) -> Writin
     every_s = BATCH / RATE_PER_S
     took_ms: list[float] = []
     cpu_s, began = cpu_seconds(backend), time.monotonic()
-    while len(took_ms) < count:
-        done = len(took_ms)
-        time.sleep(max(0.0, began + done * every_s - time.monotonic()))  # the fixed rate is the point
-        due = min(count, int((time.monotonic() - began) / every_s) + 1, done + MOST_TOGETHER)
-        write(batches[done : max(due, done + 1)])
-        ended = time.monotonic() - began
-        took_ms += [1000 * (ended - number * every_s) for number in range(done, max(due, done + 1))]
+    for number, batch in enumerate(batches):
+        due = began + number * every_s
+        time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point
+        write(batch)
+        took_ms.append(1000 * (time.monotonic() - due))
     p50, p99 = np.percentile(took_ms, (50, 99))
     per_s = count * BATCH / (time.monotonic() - began)
     return Writing(per_s, float(p50), float(p99), (cpu_seconds(backend) - cpu_s) / count / BATCH * 1e6)
 
 
-def _into_plain(engine: Engine, batches: Batches) -> None:
-    records = [record for batch in batches for record in batch]
+def _into_plain(engine: Engine, records: Batch) -> None:
     document = json.dumps([record.to_document() for record in records])
     with engine.begin() as connection:
         one_after_another(connection, "plain")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.bench.control import INTERVAL_MS, cpu_seconds, measure_loop
-from sluice.bench.deliveries import PATH, Agent
+from sluice.bench.deliveries import Agent
 from sluice.bench.heartbeats import idle_heartbeat
 from sluice.bench.ingest import READY_S
 from sluice.bench.simulator import FABRICS, measure, scaled
@@ -73,7 +73,7 @@ def measure_web() -> WebUnits:
         for number in range(HEARTBEATS):
             _post(web, f"/api/v1/agents/h{number % AGENTS}", beat)
         beaten = cpu_s()
-        agent = Agent(0, Path(name) / "web.sock", PATH, BATCH, 0.0)
+        agent = Agent(0, Path(name) / "web.sock", BATCH, 0.0)
         for _ in range(BATCHES):
             _post(web, "/api/v1/flows", agent.body())
         kept = cpu_s()

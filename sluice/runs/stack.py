@@ -25,13 +25,12 @@ from typing import Any, Self
 from sqlalchemy import Engine
 
 from sluice.dataplane.shared_resource import Provided
-from sluice.hostagent.background import FIRST_PORT, BackgroundLoad, Load
-from sluice.hostagent.sampler import FILE as SAMPLES
-from sluice.hostagent.schedule import write_schedule, write_start
+from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
 from sluice.policy.fabrics import TESTBED, check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
 from sluice.policy.workload.scenario import Scenario
+from sluice.runs.background import FIRST_PORT, BackgroundLoad, Load
 from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
 from sluice.runs.reserve import Reserve

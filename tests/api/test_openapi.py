@@ -34,7 +34,7 @@ def configuration() -> schemathesis.Config:
     network are unique, and links name each other.
 
     So only there a document that the schema allows may be refused with a 422. This application has no address for
-    agents and no folder of runs, and no agent is enrolled. A made-up name is of no port and of no capture.
+    agents and no folder of runs, and no agent is enrolled. A made-up name is of no port.
     """
     refusals = {
         ("PUT", "policy"): "422",
@@ -50,8 +50,6 @@ def configuration() -> schemathesis.Config:
         ("POST", "enrolment"): "403",
         ("POST", "agents/{name}/certificate"): "403",
         ("POST", "agents/{name}/revocation"): "404",
-        ("POST", "captures"): "404",
-        ("POST", "agents/{name}/captures/{capture}"): "404",
         ("PUT", "ports/{port}/override"): "404",
         ("DELETE", "ports/{port}/override"): "404",
     }

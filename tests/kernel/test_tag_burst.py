@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.hostagent.burst import tag_burst_bytes
+from sluice.hostagent.link import tag_burst_bytes
 from sluice.policy.tags import ATTAINED_FIRST
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane.link_queues import HANDLE
-from sluice.hostagent.background import BackgroundLoad, Load
-from sluice.hostagent.schedule import write_start
+from sluice.hostagent.traffic import write_start
 from sluice.policy.figures.metrics import ideal_fct_us
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import attained_tag
 from sluice.policy.wire.agents import AgentSettings
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
+from sluice.runs.background import BackgroundLoad, Load
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.topologies.commands.hosts import LINK_CLASS

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from experiments.kit.port_gaps import sent_packets
+from sluice.hostagent.port.queues import min_rates_bps
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure
-from sluice.topologies.commands import switches as commands
 from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install, listens
 
@@ -167,7 +167,7 @@ def test_shares_survive_a_new_ovs_vswitchd(busy: Testbed) -> None:
     busy.crash("ovs-vswitchd")
     busy.wait_restarted("ovs-vswitchd", restarts + 1)
     assert classes(busy) == before
-    assert f"rate {commands.min_rates_bps(RATE_BPS, shares)[1] // 10**6}Mbit" in before[1]
+    assert f"rate {min_rates_bps(RATE_BPS, shares)[1] // 10**6}Mbit" in before[1]
 
 
 def classes(bed: Testbed) -> list[str]:

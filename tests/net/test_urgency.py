@@ -18,8 +18,7 @@ from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
-from sluice.store.observed import host_heartbeats, recent_events
-from sluice.store.sanctions import all_sanctions
+from sluice.store.observed import all_sanctions, host_heartbeats, recent_events
 from sluice.topologies import build_topology
 
 pytestmark = [

@@ -22,7 +22,7 @@ from sluice.store.engine import engine_of, open_store
 from sluice.store.flow_list import find_flows
 from sluice.store.flows import (
     Conflict,
-    add_batches,
+    add_batch,
     add_flows,
     all_flows,
     count_flows,
@@ -85,7 +85,7 @@ def test_a_batch_that_fills_several_partitions_is_kept_whole_and_in_order(engine
 def test_an_id_is_unique_over_all_partitions(engine: Engine) -> None:
     add_flows(engine, batch(35))
     forged = replace(flow(3), bytes=1)
-    [added] = add_batches(engine, [[flow(2), forged, flow(35), flow(34)]])
+    added = add_batch(engine, [flow(2), forged, flow(35), flow(34)])
     assert (added.new, added.conflicts) == (1, (Conflict(forged, "bytes"),))
     assert kept(engine) == list(range(36))
     with pytest.raises(DBAPIError, match="flow_ids_pkey"), engine.begin() as connection:

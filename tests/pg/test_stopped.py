@@ -17,12 +17,11 @@ from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.wait import wait_until
 from sluice.store import connections, lease, parts
-from sluice.store.connections import end_stuck_copies
+from sluice.store.connections import end_stuck_copies, one_after_another
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
 from sluice.store.flows import add_flows, count_flows
 from sluice.store.lease import open_for_leases
-from sluice.store.order import one_after_another
 from tests.unit.webui.records import record
 
 pytestmark = pytest.mark.pg
@@ -51,7 +50,7 @@ import sys, threading
 from sluice.store import connections
 connections.IDLE_TRANSACTION_S = int(sys.argv[2])
 from sluice.store.engine import engine_of
-from sluice.store.order import one_after_another
+from sluice.store.connections import one_after_another
 with engine_of(sys.argv[1]).begin() as connection:
     one_after_another(connection, "flows")
     if sys.argv[3] == "copy":

@@ -92,7 +92,7 @@ SERVICES = (
     "sluice.controller.launcher",
     "sluice.webui.server",
     "sluice.hostagent.agent",
-    "sluice.topologies.port_agent",
+    "sluice.hostagent.port.agent",
     "sluice.cli",
 )
 HEAVY = {"matplotlib", "pandas", "pyarrow", "scipy", "snakemake"}

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store.desired import mark_applied, put_policy
-from sluice.store.sanctions import Sanction, lift_sanctions, put_sanction
+from sluice.store.observed import Sanction, lift_sanctions, put_sanction
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.web.conftest import PATIENCE_S, Server
 from tests.web.dashboard import LIVE, attribute, figure, open_dashboard, until

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from sluice.store.engine import open_store
-from sluice.store.observed import add_event
-from sluice.store.sanctions import Sanction, put_sanction
+from sluice.store.observed import Sanction, add_event, put_sanction
 from tests.web.conftest import Server, live_network
 from tests.web.dashboard import open_dashboard, until
 from tests.web.known_runs import known_runs

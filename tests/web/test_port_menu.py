@@ -3,23 +3,16 @@
 
 from __future__ import annotations
 
-import base64
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import requests
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
-from sluice.policy.version import VERSION
 from sluice.store.desired import mark_applied, put_policy, put_topology
 from sluice.store.observed import add_event
-from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.web.conftest import TOKEN, Server
 from tests.web.dashboard import open_dashboard, until
 from tests.web.synthetic import Network
@@ -111,63 +104,6 @@ def test_the_menu_opens_by_its_button_asks_for_the_token_and_closes_by_the_keybo
     page.keyboard.press("Escape")
     page.wait_for_selector("#port-menu:not([open])", state="attached")
     assert page.evaluate("document.activeElement.id") == "port-open"
-
-
-@contextmanager
-def agent(server: Server, result: dict[str, Any]) -> Iterator[list[Any]]:
-    """Play a port agent that answers each order with this result. Yields its orders."""
-    beat = document(port_heartbeat(ports={"s2:3": (queue_counters(),)}, version=VERSION))
-    orders: list[Any] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        while not ended.wait(0.1):
-            answer = requests.post(f"{server.url}/api/v1/agents/ports", json=beat, timeout=30).json()
-            if order := answer.get("capture"):
-                orders.append(order)
-                server.post(f"agents/ports/captures/{order['id']}", result)
-
-    server.post("agents/ports", beat)
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield orders
-    finally:
-        ended.set()
-        thread.join()
-
-
-def test_a_capture_is_downloaded_by_the_browser(page: Page, server: Server, policy: Policy) -> None:
-    result = {"packets": 3, "pcap": base64.b64encode(PCAP).decode()}
-    with agent(server, result) as orders:
-        open_dashboard(page, server, f"#token={TOKEN}")
-        until(page, "document.querySelectorAll('#topology .link').length > 0")
-        open_menu(page, "s2:3")
-        page.fill("#port-seconds", "2")
-        page.click("#port-capture")
-        page.wait_for_selector("#port-file a")
-        assert page.inner_text("#port-message").startswith("3 packets")
-        with page.expect_download() as started:
-            page.click("#port-file a")
-    assert started.value.path().read_bytes() == PCAP
-    assert started.value.suggested_filename.startswith("s2-3-")
-    assert (orders[0]["port"], orders[0]["seconds"]) == ("s2:3", 2)
-
-
-def test_a_capture_that_is_not_possible_says_why(page: Page, server: Server, policy: Policy) -> None:
-    open_dashboard(page, server, f"#token={TOKEN}")
-    until(page, "document.querySelectorAll('#topology .link').length > 0")
-    open_menu(page, "s2:3")
-    page.click("#port-capture")
-    until(page, "document.querySelector('#port-message').textContent.includes('start `sluice port-agent`')")
-    with agent(server, {"problem": "tcpdump is missing"}):
-        page.click("#port-capture")
-        until(
-            page, "document.querySelector('#port-message').textContent === 'No packets: tcpdump is missing.'"
-        )
-    page.fill("#port-seconds", "900")
-    page.click("#port-capture")
-    until(page, "document.querySelector('#port-message').textContent.includes('60')")
 
 
 def test_the_drawing_marks_the_chosen_port_by_its_name_and_bad_links_by_signs(

@@ -3,26 +3,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from sluice.hostagent.port.queues import queues
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
-
-QUEUES = 8
-"""Every port has queues 0 (first) … 7 (last). A scheme uses some of them."""
-
-MIN_RATE_BPS = 12_000
-"""HTB serves a class below its min-rate before all priorities, so the min-rate must be tiny.
-
-linux-htb raises it to one MTU a second. The switch's MTU holds policy.emulation.MAX_TIMER_DELAY_NS of traffic at the
-link rate, so each queue gets at least 0.2 % of the link rate.
-"""
-
-SHARES_TIMEOUT_S = 2
-"""A change of shares waits at most this long until ovs-vswitchd has applied it."""
 
 REVALIDATE_MS = 100
 """Open vSwitch copies datapath counters to OpenFlow statistics at this interval. Below 100 it would use 500."""
@@ -118,76 +104,6 @@ def configure_once_connected(row: str) -> list[Command]:
         Command(["ovs-vsctl", *forget, "--", "set", "Controller", row, "is_connected=false"]),
         Command(["ovs-vsctl", "wait-until", "Controller", row, "is_connected=true", "--", *again]),
     ]
-
-
-def min_rates_bps(rate_bps: int, shares: Sequence[float] | None) -> list[int]:
-    """Return the guaranteed rate of each queue of a port. Shares of None give every queue MIN_RATE_BPS.
-
-    HTB first serves queues below their guaranteed rate, in order of priority. The rest goes to the highest priority
-    that has packets, so that shares of None are strict priorities.
-    """
-    given = [*(shares or ()), *[0.0] * QUEUES][:QUEUES]
-    return [max(MIN_RATE_BPS, int(share * rate_bps)) for share in given]
-
-
-def queues(port: Port, shares: Sequence[float] | None = None, burst_bytes: int | None = None) -> list[str]:
-    """Return the part of an OVSDB transaction that makes the QoS of a port: queues by priority, up to the link rate.
-
-    `burst_bytes` is the credit of each queue; without it, that of an emulated link. A Queue row has no name, so its
-    external_ids hold its interface and number (see `queue_rows`).
-    """
-    qos = f"@{port.switch}_{port.number}"
-    rows = [f"{qos}_q{q}" for q in range(QUEUES)]
-    burst_bits = 8 * (burst_bytes or port_burst_bytes(port.rate_bps))
-    argv = ["--", "set", "Port", port.interface, f"qos={qos}", "--", f"--id={qos}", "create", "QoS"]
-    argv += ["type=linux-htb", f"other_config:max-rate={port.rate_bps}"]
-    argv += [f"queues:{q}={row}" for q, row in enumerate(rows)]
-    for q, (row, min_rate_bps) in enumerate(zip(rows, min_rates_bps(port.rate_bps, shares), strict=True)):
-        argv += ["--", f"--id={row}", "create", "Queue", f"other_config:priority={q}"]
-        argv += [f"other_config:min-rate={min_rate_bps}", f"other_config:max-rate={port.rate_bps}"]
-        argv += [f"other_config:burst={burst_bits}"]
-        argv += [f"external_ids:interface={port.interface}", f"external_ids:queue={q}"]
-    return argv
-
-
-class QueueRow(NamedTuple):
-    """A Queue row of the database."""
-
-    uuid: str
-    interface: str
-    queue: int
-    min_rate_bps: int
-
-
-LIST_QUEUES = Command(
-    ["ovs-vsctl", "--format=json", "--columns=_uuid,external_ids,other_config", "list", "Queue"]
-)
-
-
-def queue_rows(listing: str) -> list[QueueRow]:
-    """Return the rows that `queues` has made, from the output of LIST_QUEUES."""
-    rows = []
-    for (_, uuid), (_, external_ids), (_, other_config) in json.loads(listing)["data"]:
-        ids, config = dict(external_ids), dict(other_config)
-        if "interface" in ids:
-            rows.append(QueueRow(uuid, ids["interface"], int(ids["queue"]), int(config["min-rate"])))
-    return rows
-
-
-def share_out(
-    rows: Iterable[QueueRow], ports: Iterable[Port], shares: Sequence[float] | None
-) -> Command | None:
-    """Return the one transaction that gives ports these shares, None if they have them.
-
-    Open vSwitch changes the classes in place (RTM_NEWTCLASS), so no packet is lost and no queue stops.
-    """
-    desired = {port.interface: min_rates_bps(port.rate_bps, shares) for port in ports}
-    argv = ["ovs-vsctl", f"--timeout={SHARES_TIMEOUT_S}"]
-    for row in rows:
-        if row.interface in desired and desired[row.interface][row.queue] != row.min_rate_bps:
-            min_rate_bps = desired[row.interface][row.queue]
-            argv += ["--", "set", "Queue", row.uuid, f"other_config:min-rate={min_rate_bps}"]
-    return Command(argv) if len(argv) > 2 else None
 
 
 def switch_namespace() -> list[Command]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice import topologies
+from sluice.hostagent.port.queues import QUEUES
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.tags import TAG_COUNT
@@ -17,7 +18,6 @@ from sluice.policy.units import format_rate
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure, static_flows
 from sluice.topologies.commands.hosts import MTU_BYTES
-from sluice.topologies.commands.switches import QUEUES
 from sluice.topologies.doctor.check import Check, tried
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed

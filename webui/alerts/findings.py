@@ -16,7 +16,6 @@ from sluice.policy.units import US_PER_S
 from sluice.policy.wire.records import ALL, SIZE_CLASSES
 from sluice.store.flow_columns import FlowColumns
 from sluice.store.observed import AgentRow
-from sluice.webui.courtesy import pause
 from sluice.webui.documents import AGENT_LATE_S
 
 MOST_FLAWS = 3
@@ -40,7 +39,6 @@ def findings(
     flows = flows_since(now - max(windows_s)) if windows_s else FlowColumns.from_rows([])
     windows: dict[tuple[str, float], FlowColumns] = {}
     for rule in rules:
-        pause()
         if rule.watches in OF_FLOWS:
             key = rule.source, rule.window_s
             if key not in windows:  # most rules have the same

@@ -22,7 +22,6 @@ from sluice.webui.alerts.documents import messages_of
 from sluice.webui.alerts.duty import Duty
 from sluice.webui.alerts.findings import findings
 from sluice.webui.alerts.settings import AlertSettings, rules_in_force
-from sluice.webui.courtesy import giving_way
 from sluice.webui.ingestion import Ingestion
 from sluice.webui.recent import RecentFlows
 from sluice.webui.validity import flaws_now
@@ -106,15 +105,14 @@ class AlertWatch(threading.Thread):
     def _judge(self, writing: Engine, now: float, now_s: float) -> None:
         assert self._alerts is not None
         rules = rules_in_force(self._engine, self._settings)
-        with giving_way():
-            found = findings(
-                rules,
-                self._recent.since,
-                all_agents(self._engine),
-                flaws_now(self._engine, now_s),
-                now=now,
-                age_s=now_s,
-            )
+        found = findings(
+            rules,
+            self._recent.since,
+            all_agents(self._engine),
+            flaws_now(self._engine, now_s),
+            now=now,
+            age_s=now_s,
+        )
         steps = changes(self._alerts, found, now_s, now)
         if not steps:
             return

@@ -6,17 +6,14 @@ from __future__ import annotations
 from flask import Response, jsonify
 
 from sluice.policy.errors import FieldError, visible
-from sluice.policy.schema.entries import write
 from sluice.policy.version import VERSION
 from sluice.policy.wire.agents import (
     MAX_HEARTBEAT_BYTES,
     Heartbeat,
     HostHeartbeat,
-    PortHeartbeat,
     heartbeat_from,
     new_uses,
 )
-from sluice.store.captures import order_for
 from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.webui.agent_models import AgentSettingsModel
@@ -66,13 +63,7 @@ def heartbeat(path: AgentPath) -> Response:
         )
     if isinstance(beat, HostHeartbeat):
         _note_foreign_dscps(path.name, before, beat)
-    document = services().heartbeats.settings(outcome.policy_version) | {"renew": must_renew()}
-    order = order_for(services().engine, path.name) if isinstance(beat, PortHeartbeat) else None
-    if order is None:
-        del document["capture"]  # an agent of a version without captures refuses keys that it does not know
-    else:
-        document["capture"] = write(order)
-    return jsonify(document)
+    return jsonify(services().heartbeats.settings(outcome.policy_version) | {"renew": must_renew()})
 
 
 def _heartbeat(name: str, body: bytes) -> Heartbeat:

@@ -9,7 +9,7 @@ from flask import Response, jsonify
 from pydantic import BaseModel, Field
 
 from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SIZE_CLASSES, SMALL_LIMIT_BYTES
-from sluice.store.classes import class_sizes
+from sluice.store.flow_list import class_sizes
 from sluice.webui.api import blueprint
 from sluice.webui.fct_models import Source
 from sluice.webui.services import services

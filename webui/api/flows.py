@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from flask import Response, jsonify
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -20,7 +19,6 @@ from sluice.webui import figures
 from sluice.webui.active_flows import active_flows
 from sluice.webui.api import blueprint
 from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
-from sluice.webui.courtesy import delivery
 from sluice.webui.documents import connections_document, living_hosts
 from sluice.webui.error_models import Error
 from sluice.webui.errors import ApiError
@@ -28,7 +26,7 @@ from sluice.webui.fct_models import DeadlinesAnswer, FctAnswer
 from sluice.webui.flow_models import ConnectionsAnswer, FlowsAccepted, FlowsAnswer
 from sluice.webui.host_models import ActiveFlowsAnswer
 from sluice.webui.identity import own_records, refuse_conflict
-from sluice.webui.queries import ActiveFlowsQuery, DeliveryQuery, FiguresQuery, FlowQuery, WindowQuery
+from sluice.webui.queries import ActiveFlowsQuery, FiguresQuery, FlowQuery, WindowQuery
 from sluice.webui.request_schemas import flows_schema, request_body
 from sluice.webui.services import services
 
@@ -42,20 +40,12 @@ MAX_BINS = 5000
     responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
     openapi_extensions=request_body(flows_schema()),
 )
-def deliver_flows(query: DeliveryQuery) -> Response:
+def deliver_flows() -> Response:
     """Store a batch of records: all of them, or none if one is invalid.
 
     A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
     the others of its batch are stored.
-
-    Agents ask for the answer as soon as the records are visible. They keep the records until a later answer says that
-    the device has them. SQLite has them in either case.
     """
-    with delivery():
-        return _delivered(may_be_early=query.answer == "visible")
-
-
-def _delivered(may_be_early: bool) -> Response:
     began, found = time.monotonic(), services()
     try:
         records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
@@ -63,16 +53,12 @@ def _delivered(may_be_early: bool) -> Response:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))
         raise
-    taken = found.ingestion.take(records, may_be_early=may_be_early)
-    added = taken.added
+    added = found.ingestion.add(records)
     found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
     if added.conflicts:
         found.tally.count(REQUESTS_REFUSED, status="409")
         raise refuse_conflict(records, added.conflicts)
-    answer: dict[str, Any] = {"accepted": added.new, "known": len(records) - added.new}
-    if taken.receipt is not None and found.ingestion.durable is not None:
-        answer |= {"receipt": taken.receipt, "durable_to": found.ingestion.durable.reached}
-    return jsonify(answer)
+    return jsonify(accepted=added.new, known=len(records) - added.new)
 
 
 def _records(body: object) -> list[FlowRecord]:

@@ -13,9 +13,7 @@ from sqlalchemy import Engine
 from sluice.policy.fabrics import check_fabric
 from sluice.policy.schema.desired import Policy, port_warnings
 from sluice.policy.wire.access import READ
-from sluice.store.ages import age_s
 from sluice.store.audit import Author, policy_changes
-from sluice.store.captures import captures
 from sluice.store.desired import (
     PolicyVersion,
     current_topology,
@@ -28,7 +26,6 @@ from sluice.store.observed import add_event
 from sluice.webui.api import blueprint
 from sluice.webui.auth import Caller, require_token
 from sluice.webui.bodies import read_json
-from sluice.webui.capture_documents import capture_document
 from sluice.webui.documents import fabric_of, policy_document
 from sluice.webui.error_models import Error
 from sluice.webui.fitting import fitted_here, preview_document
@@ -53,16 +50,13 @@ def read_policy(query: HistoryQuery) -> Response:
 
 @api.get("/audit", responses={200: AuditAnswer, 401: Error, 403: Error}, security=[{"bearer": []}])
 def read_audit(query: HistoryQuery) -> Response:
-    """Who changed the policy, and who captured packets, newest first.
+    """Who changed the policy, newest first.
 
     Needs a token of any role, because it shows names and addresses.
     """
     require_token(services().token, READ)
-    engine = services().engine
-    return jsonify(
-        changes=[asdict(change) for change in policy_changes(engine, query.limit)],
-        captures=[capture_document(capture, age_s(engine)) for capture in captures(engine, query.limit)],
-    )
+    changes = policy_changes(services().engine, query.limit)
+    return jsonify(changes=[asdict(change) for change in changes])
 
 
 @api.put(

@@ -34,7 +34,7 @@ from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import flows as flow_store
-from sluice.store.sanctions import all_sanctions
+from sluice.store.observed import all_sanctions
 from sluice.topologies import build_topology
 
 SINK, ATTACKER = "h1", "h5"

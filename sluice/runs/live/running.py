@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sluice.hostagent.running import MOST_SHOWN
+from sluice.hostagent.tcp import MOST_SHOWN
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import US_PER_S
 from sluice.policy.wire.agents import RunningFlow

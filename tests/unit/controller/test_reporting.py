@@ -17,7 +17,7 @@ from sluice.controller.state import Desired, SwitchState
 from sluice.policy.policing.limits import Demoted
 from sluice.store import observed
 from sluice.store.engine import open_store
-from sluice.store.sanctions import all_sanctions
+from sluice.store.observed import all_sanctions
 from tests.unit.controller.driven import policy
 from tests.unit.controller.leases import take_lease
 from tests.unit.controller.networks import single

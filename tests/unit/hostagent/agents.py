@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sluice.hostagent.schedule import write_start
+from sluice.hostagent.traffic import write_start
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import AgentSettings, HostSettings

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.hostagent.burst import LARGEST_BYTES, burst_of, tag_burst_bytes
+from sluice.hostagent.link import LARGEST_BYTES, burst_of, tag_burst_bytes
 
 
 @pytest.mark.parametrize(

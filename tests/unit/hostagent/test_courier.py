@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.hostagent.courier import Courier
+from sluice.hostagent.reporter import Courier
 from sluice.hostagent.spool import Spool
 from sluice.runtime.http_client import HttpClient, ServerAway
 from tests.unit.hostagent.fake_web import FakeWeb

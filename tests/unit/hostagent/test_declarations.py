@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.hostagent import declarations, tcp
+from sluice.hostagent import tcp
 from sluice.hostagent.records import QUENCHED
 from sluice.hostagent.sockets import FlowState, NoAgent, Phase, options
 from sluice.policy.wire.records import BACKGROUND, FINISHED, UNFINISHED
@@ -116,5 +116,5 @@ def test_a_long_flow_without_a_window_counts_as_undeclared(
 
 
 def test_sample__an_impossible_rate_is_null() -> None:
-    assert declarations.sample(state())["wanted_bytes_per_s"] is None
-    assert declarations.sample(state(Phase.SUSPENDED))["phase"] == "suspended"
+    assert tcp.state_sample(state())["wanted_bytes_per_s"] is None
+    assert tcp.state_sample(state(Phase.SUSPENDED))["phase"] == "suspended"

@@ -14,7 +14,7 @@ import pytest
 
 from sluice.hostagent.receiver import Receiver
 from sluice.hostagent.records import RUN_ENDED
-from sluice.hostagent.sampler import FILE, Sampler
+from sluice.hostagent.traffic import SAMPLES, Sampler
 from sluice.policy.figures.metrics import summarise
 from sluice.policy.units import MSS_BYTES, NS_PER_MS
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, ScheduledFlow
@@ -68,7 +68,7 @@ def test_samples__every_active_flow_until_the_flows_have_enough(
         sampler.begin(bench.traffic.epoch_ns)
 
     def samples(flow_id: str) -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+        lines = [json.loads(line) for line in (tmp_path / SAMPLES).read_text().splitlines()]
         return [sample for sample in lines if sample["flow"] == flow_id]
 
     monkeypatch.setattr(bench.traffic, "begin", begin_both)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from sluice.hostagent.interface import mac_address
+from sluice.hostagent.link import mac_address
 
 
 def test_mac_address__of_an_interface() -> None:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from experiments.checks.soak.usage import read_process
-from sluice.hostagent.link_meter import LinkMeter, with_rates
+from sluice.hostagent.link import LinkMeter, with_rates
 from sluice.policy.wire.agents import LinkCounters
 from tests.unit.hostagent.namespaces import Cable
 
@@ -65,7 +65,7 @@ READ_QUEUES = """
 import socket
 import sys
 from sluice.hostagent.link import HostLink
-from sluice.hostagent.link_meter import LinkMeter
+from sluice.hostagent.link import LinkMeter
 from sluice.runtime.command import run
 
 link = HostLink("h1-eth0", "root")

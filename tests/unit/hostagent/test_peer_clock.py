@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.hostagent.peer_clock import DRIFT, Difference, PeerClock, PeerClocks
-from sluice.hostagent.wire import Notice, machine_number
+from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
 from sluice.runtime.identity import boot
 
 US, S = 1_000, 1_000_000_000

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.hostagent.courier import Courier
-from sluice.hostagent.reporter import LAST_RETRY_S, Reporter
+from sluice.hostagent.reporter import LAST_RETRY_S, Courier, Reporter
 from sluice.hostagent.spool import Spool
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
@@ -50,7 +49,7 @@ class Bench:
         self.reporter = Reporter(
             "h1",
             client,
-            Courier(self.spool, client.post),
+            [Courier(self.spool, client.post)],
             host_heartbeat,
             apply or self.applied.append,
             self._failed,

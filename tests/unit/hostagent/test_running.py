@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.hostagent.running import MOST_SHOWN, running_flow, running_flows
-from sluice.hostagent.tcp import TcpInfo
+from sluice.hostagent.tcp import MOST_SHOWN, TcpInfo, running_flow, running_flows
 from sluice.policy.wire.agents import RunningFlow
 from tests.unit.hostagent.flows import flow
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.hostagent.schedule import load_schedule, write_schedule
+from sluice.hostagent.traffic import load_schedule, write_schedule
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import write
 from sluice.policy.wire.records import Schedule

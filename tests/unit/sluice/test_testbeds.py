@@ -18,7 +18,7 @@ ONE = topologies.build("single", hosts=2)
 
 def bed(pid: int) -> Running:
     folder = Path(f"/tmp/bed-{pid}")
-    return Running(pid, Settings(folder, folder), ONE)
+    return Running(pid, Settings(run_dir=folder, log_dir=folder), ONE)
 
 
 def answers(*given: str) -> tuple[Callable[[str], str], list[str]]:
@@ -81,7 +81,7 @@ def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
 def test_host_pid__waits_while_the_testbed_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    starting = Running(7, Settings(tmp_path, tmp_path), ONE)
+    starting = Running(7, Settings(run_dir=tmp_path, log_dir=tmp_path), ONE)
     monkeypatch.setattr("sluice.testbeds.translate", lambda pid, inner: {one: 4700 + one for one in inner})
 
     def starts() -> None:

@@ -13,7 +13,7 @@ from sluice.store.flow_columns import OTHER_SCHEME, flow_columns, flow_columns_a
 from sluice.store.flows import (
     Added,
     Conflict,
-    add_batches,
+    add_batch,
     add_flows,
     all_flows,
     count_flows,
@@ -74,34 +74,31 @@ def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine: Engine)
     assert len(flow_columns(engine, now + 100)) == 0
 
 
-def test_add_batches__a_record_that_differs_from_the_stored_one_is_a_conflict(engine: Engine) -> None:
+def test_add_batch__a_record_that_differs_from_the_stored_one_is_a_conflict(engine: Engine) -> None:
     first = flow("a")
     add_flows(engine, [first])
     forged = replace(first, bytes=first.bytes + 1)
     second = flow("b")
     twice = replace(second, retransmissions=7)
-    (one, two, three) = add_batches(engine, [[flow("c"), forged], [second, first], [twice]])
-    assert (one.new, one.conflicts) == (1, (Conflict(forged, "bytes"),))
-    assert (two.new, two.conflicts) == (1, ())
-    assert (three.new, three.conflicts) == (0, (Conflict(twice, "retransmissions"),))
+    assert add_batch(engine, [flow("c"), forged]) == Added(1, (Conflict(forged, "bytes"),))
+    assert add_batch(engine, [second, first, twice]) == Added(1, (Conflict(twice, "retransmissions"),))
+    assert add_batch(engine, [second, twice, first]) == Added(0, (Conflict(twice, "retransmissions"),))
     assert [stored.bytes for stored in all_flows(engine)] == [first.bytes] * 3
 
 
-def test_add_batches__a_watched_flow_may_be_completed_otherwise_when_it_comes_again(engine: Engine) -> None:
+def test_add_batch__a_watched_flow_may_be_completed_otherwise_when_it_comes_again(engine: Engine) -> None:
     first = flow("w", source=WATCHED, src="192.0.2.1", ideal_us=None)
     add_flows(engine, [first])
-    [added] = add_batches(engine, [[replace(first, src="h1", ideal_us=9.0)]])
-    assert added == Added()
-    [added] = add_batches(engine, [[replace(first, status=UNFINISHED, fct_us=None)]])
+    assert add_batch(engine, [replace(first, src="h1", ideal_us=9.0)]) == Added()
+    added = add_batch(engine, [replace(first, status=UNFINISHED, fct_us=None)])
     assert [conflict.field for conflict in added.conflicts] == ["fct_us"]
 
 
-def test_add_batches__how_many_of_each_were_new(engine: Engine) -> None:
+def test_add_batch__how_many_were_new(engine: Engine) -> None:
     add_flows(engine, [flow("a")])
     batches = [[flow("a"), flow("b")], [], [flow("b"), flow("c"), flow("c")], [flow("d")]]
-    assert [added.new for added in add_batches(engine, batches)] == [1, 0, 1, 1]
+    assert [add_batch(engine, each).new for each in batches] == [1, 0, 1, 1]
     assert [f.id for f in all_flows(engine)] == ["a", "b", "c", "d"]
-    assert add_batches(engine, [[], []]) == [Added(), Added()]
 
 
 def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> None:

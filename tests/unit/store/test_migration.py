@@ -11,7 +11,7 @@ import pytest
 from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
-from sluice.store.sanctions import Sanction, all_sanctions, put_sanction
+from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from tests.unit.webui.records import record
 
 OLD_FLOWS = """
@@ -22,6 +22,7 @@ CREATE TABLE flows (
     status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
 );
 CREATE INDEX flows_by_reception ON flows (received_at);
+CREATE TABLE capture_files (id VARCHAR NOT NULL, pcap BLOB NOT NULL, kept_s FLOAT NOT NULL, PRIMARY KEY (id));
 """
 ROW = (
     7,
@@ -74,7 +75,8 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old: P
         indexes = {row[1] for row in connection.execute("PRAGMA index_list(flows)")}
         assert "flows_by_source" in indexes
         assert "flows_by_reception" not in indexes
-        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'flows_before'").fetchone()
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        assert not tables & {"flows_before", "capture_files"}
         assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
 
 

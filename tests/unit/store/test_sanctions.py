@@ -5,8 +5,14 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from sluice.store.observed import forget_processes
-from sluice.store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanctions, put_sanction
+from sluice.store.observed import (
+    Sanction,
+    all_sanctions,
+    forget_processes,
+    lift_all_but,
+    lift_sanctions,
+    put_sanction,
+)
 
 FIRST = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
 SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)

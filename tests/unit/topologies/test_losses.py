@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from sluice.hostagent.port import machine_watch
 from sluice.topologies import losses
 
 SS = """\
@@ -11,7 +12,7 @@ p_raw 0      0      [0]:*       * skmem:(r0,rb33554432,t0,tb134217728,f0,w0,o0,b
 
 
 def test_socket_drops__by_interface() -> None:
-    assert losses.socket_drops(SS) == {
+    assert machine_watch.socket_drops(SS) == {
         "receive buffer of the switch at s1-eth2": 12,
         "receive buffer of the switch at s1-eth1": 0,
         "receive buffer of the switch at *": 3,
@@ -32,7 +33,7 @@ def test_host_counters__missing_ones_are_zero() -> None:
 
 def test_interface_drops__packets_that_the_other_end_dropped() -> None:
     text = """[{"ifname":"lo","stats64":{"tx":{"dropped":9}}},{"ifname":"s1-eth1","stats64":{"tx":{"dropped":5}}}]"""
-    assert losses.interface_drops("switch side", text) == {"switch side of the link at s1-eth1": 5}
+    assert machine_watch.interface_drops("switch side", text) == {"switch side of the link at s1-eth1": 5}
 
 
 def test_qdisc_drops__the_root_counts_for_its_classes_and_clsact_does_not() -> None:
@@ -40,4 +41,4 @@ def test_qdisc_drops__the_root_counts_for_its_classes_and_clsact_does_not() -> N
         '[{"kind":"htb","dev":"s1-eth1","drops":4},{"kind":"pfifo","dev":"s1-eth1","drops":4},'
         '{"kind":"clsact","dev":"s1-eth1","drops":100}]'
     )
-    assert losses.qdisc_drops("queues of", text) == {"queues of s1-eth1": 4}
+    assert machine_watch.qdisc_drops("queues of", text) == {"queues of s1-eth1": 4}

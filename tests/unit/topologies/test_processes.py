@@ -37,9 +37,9 @@ def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:
     assert processes.has_ended(child.pid)
 
 
-@pytest.mark.parametrize("program", ["supervisor", "port_agent"])
+@pytest.mark.parametrize("program", ["sluice.topologies.supervisor", "sluice.hostagent.port.agent"])
 def test_the_processes_of_a_testbed_start_without_numpy(program: str) -> None:
     """It takes a quarter of a second of each start, and no process of a testbed uses it."""
-    loaded = f"import sys, topologies.{program}; print('numpy' in sys.modules)"
+    loaded = f"import sys, {program}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

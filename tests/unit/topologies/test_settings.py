@@ -8,9 +8,11 @@ import pytest
 
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.port import settings as port_agent
+from sluice.hostagent.port.settings import port_settings, read_json, write_json
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import PortBehaviour
-from sluice.topologies.settings import Settings, load_start, port_settings, read_json, write_json
+from sluice.topologies.settings import Settings, load_start
 
 
 def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
@@ -29,9 +31,13 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
         sub_queues=8,
         release_ns=1_000_000,
     )
-    settings = Settings(tmp_path, tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour)
+    settings = Settings(
+        run_dir=tmp_path, log_dir=tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour
+    )
     settings.save(graph)
     assert load_start(settings.start_file) == (settings, graph)
+    of_the_agent = port_agent.PortAgentSettings(run_dir=tmp_path, web=settings.web, behaviour=behaviour)
+    assert port_agent.load_start(settings.start_file) == (of_the_agent, graph)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,7 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
 )
 def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(FieldError) as error:
-        Settings(tmp_path, tmp_path, **{name: value})
+        Settings(run_dir=tmp_path, log_dir=tmp_path, **{name: value})
     assert error.value.field == name
 
 
@@ -63,13 +69,13 @@ def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: A
 def test_settings__refuse_impossible_behaviour(tmp_path: Path, name: str, value: int) -> None:
     fields: dict[str, Any] = {name: value}
     with pytest.raises(FieldError) as error:
-        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(**fields))
+        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(**fields))
     assert error.value.field == name
 
 
 def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FieldError, match="mark_bytes"):
-        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
+        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
 
 
 def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:

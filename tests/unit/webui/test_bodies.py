@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.captures import MAX_RESULT_BYTES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
 from sluice.webui.errors import ApiError
@@ -83,7 +82,6 @@ class Unread(io.RawIOBase):
     ("method", "path", "limit"),
     [
         ("PUT", "/api/v1/policy", MAX_BODY_BYTES),
-        ("POST", f"/api/v1/agents/ports/captures/{16 * '0'}", MAX_RESULT_BYTES),
         ("POST", "/api/v1/agents/h1", MAX_HEARTBEAT_BYTES),
         ("POST", "/api/v1/flows", MAX_FLOWS_BODY_BYTES),
     ],

@@ -11,7 +11,6 @@ import threading
 import pytest
 from flask import Flask
 
-from sluice.policy.captures import MAX_RESULT_BYTES
 from sluice.webui import bridge as bridge_module
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from sluice.webui.bridge import PLAIN, Bridge, kind_of, most_body_bytes
@@ -155,7 +154,7 @@ def test_streams__too_many_are_a_429_and_a_place_is_free_again_after_the_end(
         ("POST", "/api/v1/flows", Channel(is_unix=True), "agents"),
         ("POST", "/api/v1/agents/h1", Channel(is_agents=True, certificate=b"x"), "agents"),
         ("GET", "/api/v1/network", Channel(is_agents=True), "agents"),
-        ("POST", "/api/v1/agents/s/captures/0", Channel(), "local-agents"),
+        ("POST", "/api/v1/agents/s", Channel(), "local-agents"),
         ("POST", "/api/v1/flows", Channel(), "local-agents"),
         ("GET", "/api/v1/health", Channel(), "health"),
         ("GET", "/health", Channel(), "health"),
@@ -170,8 +169,6 @@ def test_kind_of__each_kind_has_threads_of_its_own(
     assert kind_of(method, path, channel) == kind
 
 
-def test_most_body_bytes__flows_and_captures_are_longer_than_others() -> None:
-    capture = most_body_bytes("/api/v1/agents/rack1/captures/0123456789abcdef")
-    assert capture == MAX_RESULT_BYTES > most_body_bytes("/api/v1/agents/rack1") == MAX_BODY_BYTES
+def test_most_body_bytes__flows_are_longer_than_others() -> None:
     assert most_body_bytes("/api/v1/flows") == MAX_FLOWS_BODY_BYTES
-    assert most_body_bytes("/api/v1/agents/rack1/captures/x/more") == MAX_BODY_BYTES
+    assert most_body_bytes("/api/v1/agents/rack1") == MAX_BODY_BYTES

@@ -27,8 +27,7 @@ from sluice.run_manager.manager import RunManager
 from sluice.runtime.local_calls import Listener
 from sluice.store.alerts import put_changes
 from sluice.store.desired import mark_applied, put_policy
-from sluice.store.observed import add_event, put_agent
-from sluice.store.sanctions import Sanction, put_sanction
+from sluice.store.observed import Sanction, add_event, put_agent, put_sanction
 from sluice.webui.app import create_app
 from tests.kit.heartbeats import LIVING, document, port_heartbeat, queue_counters, watching
 from tests.unit.webui.conftest import TOKEN, Client
@@ -113,7 +112,6 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "AlertRulesAnswer": "alerts/rules",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
-    yield "CaptureAnswer", client.post("/api/v1/captures", json={"port": "s1:2"}, headers=bearer).json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     yield "ChangedPolicy", put.json
     yield "PolicyPreview", client.post("/api/v1/policy/preview", json={"scheme": "fish"}).json

@@ -2,13 +2,19 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, heartbeat_document, heartbeat_from
+from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy
+from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import find_agent
 from sluice.webui import heartbeats as module
 from sluice.webui.heartbeats import Heartbeats, Outcome
@@ -74,3 +80,43 @@ def test_settings__are_those_of_the_newest_policy(engine: Engine) -> None:
 def test_add__is_kept(engine: Engine) -> None:
     Heartbeats(engine).add("a", host_heartbeat(flows_started=5))
     assert find_agent(engine, "a") == host_heartbeat(flows_started=5)
+
+
+def _has_waiting(beats: Heartbeats, number: int) -> bool:
+    return len(beats._waiting) == number
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_add__what_came_while_another_was_written_is_written_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    go, written = threading.Event(), list[list[str]]()
+    outcomes: dict[str, Outcome | Exception] = {}
+
+    def slow(engine: Engine, beats: Mapping[str, Heartbeat]) -> Kept:
+        written.append(list(beats))
+        if len(written) == 1:
+            assert go.wait(60)
+        elif fails:
+            raise OperationalError("UPDATE", {}, Exception("the disk is full"))
+        return put_heartbeats(engine, beats)
+
+    def add(name: str) -> None:
+        try:
+            outcomes[name] = beats.add(name, host_heartbeat())
+        except OperationalError as error:
+            outcomes[name] = error
+
+    monkeypatch.setattr(module, "put_heartbeats", slow)
+    beats = Heartbeats(engine)
+    threads = [threading.Thread(target=add, args=[name]) for name in "abc"]
+    for number, thread in enumerate(threads):
+        thread.start()
+        # The first one is being written; each later one waits.
+        wait_until(partial(_has_waiting, beats, number), "the heartbeat waits")
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    assert written == [["a"], ["b", "c"]]
+    assert outcomes["a"] == Outcome(True, 0)
+    assert all(isinstance(outcomes[name], OperationalError) == fails for name in "bc")

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
-from sluice.store import flow_list, host_flows
-from sluice.store.observed import put_agent
-from sluice.store.sanctions import Sanction, put_sanction
+from sluice.store import flow_list
+from sluice.store.observed import Sanction, put_agent, put_sanction
 from sluice.webui import documents
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Client
@@ -105,7 +104,7 @@ def test_figures_are_of_the_flows_that_the_host_sent_lately(client: Client) -> N
 def test_figures_cover_as_many_records_as_a_page_looks_at(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_flows, "MOST_SEARCHED", 3)
+    monkeypatch.setattr(flow_list, "MOST_SEARCHED", 3)
     monkeypatch.setattr(flow_list, "MOST_SEARCHED", 3)
     client.post("/api/v1/agents/h1", json=document(host_heartbeat()))
     client.post("/api/v1/flows", json=[record(f"f{i}") for i in range(9)])

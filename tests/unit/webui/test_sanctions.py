@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.runtime.wait import wait_until
-from sluice.store.sanctions import Sanction, lift_sanctions, put_sanction
+from sluice.store.observed import Sanction, lift_sanctions, put_sanction
 from sluice.webui import live
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.test_metrics import scrape

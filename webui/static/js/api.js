@@ -2,7 +2,7 @@
 // The REST API as functions. A refused request throws ApiError with the server's own words.
 
 /** @import { PolicyPreview } from "./score-types.js" */
-/** @import { CaptureAnswer, ChangedPolicy, ErrorDetail, PolicyVersion } from "./types.js" */
+/** @import { ChangedPolicy, ErrorDetail, PolicyVersion } from "./types.js" */
 
 const APPLY_WAIT_S = 5;
 /** How long the page waits for an answer that it shows. */
@@ -133,33 +133,4 @@ function request(method, token, document) {
     headers: { ...headers, "Content-Type": "application/json" },
     body: JSON.stringify(document),
   };
-}
-
-/**
- * @param {string} port
- * @param {number} seconds
- * @param {string} token
- * @returns {Promise<CaptureAnswer>}
- */
-export async function startCapture(port, seconds, token) {
-  return answer(await fetch("/api/v1/captures", request("POST", token, { port, seconds })));
-}
-
-/**
- * @param {string} id
- * @param {string} token
- * @returns {Promise<CaptureAnswer>}
- */
-export async function readCapture(id, token) {
-  return answer(await fetch(`/api/v1/captures/${id}`, request("GET", token)));
-}
-
-/**
- * The response with the pcap file of a capture.
- * @param {string} id
- * @param {string} token
- */
-export async function captureFile(id, token) {
-  const response = await fetch(`/api/v1/captures/${id}/pcap`, request("GET", token));
-  return response.ok ? response : answer(response);
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The menu of one port: its thresholds and where they come from, its override, and a capture of its packets.
+// The menu of one port: its thresholds and where they come from, and its override.
 
 /** @import { Model } from "./pure/model.js" */
-/** @import { CaptureAnswer } from "./types.js" */
 
-import { ApiError, captureFile, deleteOverride, putOverride, readCapture, startCapture } from "./api.js";
+import { ApiError, deleteOverride, putOverride } from "./api.js";
 import { byId, element, setChildren, setText } from "./dom.js";
-import { captureText, fileName } from "./pure/captures.js";
 import { parse } from "./pure/field-values.js";
 import { percent, rate } from "./pure/format.js";
 import { linkConditions } from "./pure/links.js";
 import { answerText } from "./pure/policy-text.js";
 import { portThresholds } from "./pure/port-thresholds.js";
 import { Token } from "./token.js";
-
-const ASK_MS = 500;
 
 export class PortMenu {
   /** @param {Model} model */
@@ -27,14 +23,11 @@ export class PortMenu {
     this.again = () => {};
     this.dialog = byId("port-menu", HTMLDialogElement);
     this.levels = byId("port-levels", HTMLInputElement);
-    this.seconds = byId("port-seconds", HTMLInputElement);
     this.message = byId("port-message", HTMLElement);
-    this.file = byId("port-file", HTMLElement);
     this.token = new Token("port-token");
     this.buttons = {
       freeze: this.button("port-freeze", () => this.run(() => this.change(putOverride, { freeze: true }))),
       remove: this.button("port-remove", () => this.run(() => this.change(deleteOverride))),
-      capture: this.button("port-capture", () => this.run(() => this.capture())),
     };
     this.button("port-close", () => this.dialog.close());
     this.fix = byId("port-fix", HTMLFormElement);
@@ -74,8 +67,6 @@ export class PortMenu {
     this.opened += 1;
     this.levels.value = "";
     this.say("");
-    this.file.replaceChildren();
-    this.buttons.capture.disabled = false;
     this.show();
     if (!this.dialog.open) this.dialog.showModal();
   }
@@ -145,39 +136,6 @@ export class PortMenu {
       this.levels.value = "";
       this.say(answerText(answer), answer.state === "applied" ? "ok" : "pending");
     });
-  }
-
-  async capture() {
-    const opening = this.opened;
-    this.file.replaceChildren();
-    this.buttons.capture.disabled = true;
-    await this.withToken(async (token) => {
-      let capture = await startCapture(this.port, Number(this.seconds.value), token);
-      while (capture.state === "running") {
-        if (opening === this.opened) this.say(captureText(capture), "pending");
-        await new Promise((resolve) => setTimeout(resolve, ASK_MS));
-        capture = await readCapture(capture.id, token);
-      }
-      if (opening !== this.opened) return;
-      this.say(captureText(capture), capture.state === "done" ? "ok" : "error");
-      if (capture.state === "done") await this.offer(capture, token);
-    });
-    if (opening === this.opened) this.buttons.capture.disabled = false;
-  }
-
-  /**
-   * Shows a link that saves the file.
-   * @param {CaptureAnswer} capture
-   * @param {string} token
-   */
-  async offer({ id }, token) {
-    const response = await captureFile(id, token);
-    const name = fileName(response.headers.get("Content-Disposition"));
-    const href = URL.createObjectURL(await response.blob());
-    this.dialog.addEventListener("close", () => URL.revokeObjectURL(href), { once: true });
-    const link = element("a", { href, download: name, textContent: `Download ${name}` });
-    this.file.replaceChildren(link);
-    link.focus();
   }
 
   /**

@@ -193,30 +193,6 @@ export interface ErrorDetail {
   index: number | null;
 }
 
-// ---- POST /api/v1/captures and GET /api/v1/captures/ID
-
-export interface CaptureAnswer {
-  id: string;
-  port: string;
-  /** The port agent that captures. */
-  agent: string;
-  seconds: number;
-  bytes: number;
-  snap_bytes: number;
-  by: string;
-  address: string;
-  at: number;
-  state: "running" | "done" | "failed";
-  /** Why it failed; empty if it did not. */
-  problem: string;
-  packets: number;
-  /** Packets that the kernel could not give to the capture in time. */
-  lost: number;
-  /** The size ended the capture before its time. */
-  full: boolean;
-  size: number;
-}
-
 // ---- GET /api/v1/classes
 
 export interface ClassesAnswer {

@@ -17,8 +17,7 @@ from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.store.alerts import put_changes
 from sluice.store.desired import put_policy
-from sluice.store.observed import put_agent
-from sluice.store.sanctions import Sanction, put_sanction
+from sluice.store.observed import Sanction, put_agent, put_sanction
 from sluice.webui import documents
 from sluice.webui.alerts.settings import AlertSettings
 from sluice.webui.attention import attention

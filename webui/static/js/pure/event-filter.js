@@ -32,7 +32,6 @@ const PROBLEMS = new Set([
 ]);
 const WARNINGS = new Set([
   "agent-expired",
-  "capture-failed",
   "certificate-revoked",
   "foreign-dscp",
   "idle-override",

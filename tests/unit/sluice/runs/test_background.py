@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from sluice.hostagent.background import Interval, Load, client_argv, parse_report, server_argv
+from sluice.runs.background import Interval, Load, client_argv, parse_report, server_argv
 
 REPORT = """\
 20261121140920,127.0.0.1,37536,127.0.0.1,5001,2,0.0-1.0,1310780,10486240

@@ -13,6 +13,10 @@ import pytest
 
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.port import queues
+from sluice.hostagent.port.agent import PortAgent, last_behaviour
+from sluice.hostagent.port.machine_watch import MachineWatch
+from sluice.hostagent.port.settings import PortAgentSettings, write_json
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
 from sluice.policy.network.graph import Topology
@@ -28,10 +32,6 @@ from sluice.policy.wire.agents import (
 )
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.machine_load import Ticks
-from sluice.topologies.commands import switches as commands
-from sluice.topologies.machine_watch import MachineWatch
-from sluice.topologies.port_agent import PortAgent, last_behaviour
-from sluice.topologies.settings import Settings, write_json
 
 
 @dataclass
@@ -74,14 +74,14 @@ class FakeDatabase:
     """Queue rows that ovs-vsctl lists and sets."""
 
     def __init__(self, graph: Topology) -> None:
-        self.min_rate = {(p.interface, q): commands.MIN_RATE_BPS for p in graph.ports for q in range(8)}
+        self.min_rate = {(p.interface, q): queues.MIN_RATE_BPS for p in graph.ports for q in range(8)}
         self.transactions = 0
         self.away = False
 
     def __call__(self, argv: list[str]) -> str:
         if self.away:
             raise CommandFailed(argv, 1, "database connection failed")
-        if argv == commands.LIST_QUEUES.argv:
+        if argv == queues.LIST_QUEUES:
             return json.dumps({"data": [self._row(*key) for key in self.min_rate]})
         self.transactions += 1
         for clause in "\0".join(argv).split("\0--\0")[1:]:
@@ -116,7 +116,7 @@ def database(graph: Topology) -> FakeDatabase:
 def agent(tmp_path: Path, graph: Topology, program: FakeProgram, database: FakeDatabase) -> PortAgent:
     port_program: Any = program
     behaviour = PortBehaviour(None, 100_000)
-    return PortAgent(Settings(tmp_path, tmp_path), graph, port_program, database, behaviour)
+    return PortAgent(PortAgentSettings(run_dir=tmp_path), graph, port_program, database, behaviour)
 
 
 def test_reconcile__each_port_with_its_own_rate(agent: PortAgent, program: FakeProgram) -> None:

@@ -8,6 +8,7 @@ milliseconds. The agent also checks every port once a second. If the web process
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
@@ -18,31 +19,31 @@ from dataclasses import dataclass, field, replace
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from sluice.policy.captures import CaptureOrder
-from sluice.policy.errors import SluiceError
-from sluice.policy.network.graph import Port, Topology
-from sluice.policy.schema.desired import PortBehaviour
-from sluice.policy.schema.entries import read, write
-from sluice.policy.version import VERSION
-from sluice.policy.wire.agents import AgentSettings, PortHeartbeat
-from sluice.runtime.command import CommandFailed
-from sluice.runtime.http_client import HttpClient
-from sluice.runtime.notify import Notifier
-from sluice.topologies.commands import switches as commands
-from sluice.topologies.machine_watch import MachineWatch, switch_losses
-from sluice.topologies.port_capture import Captures
-from sluice.topologies.port_channel import Channel
-from sluice.topologies.settings import (
-    Settings,
+from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
+from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
+from sluice.hostagent.port.settings import (
+    PortAgentSettings,
     check_behaviour,
     last_report,
     port_settings,
     read_json,
     try_write_json,
 )
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.policy.schema.entries import read, write
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, heartbeat_document
+from sluice.runtime.agent_identity import Identity, identity_for, problem_of
+from sluice.runtime.certificates import Holder
+from sluice.runtime.command import CommandFailed
+from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.notify import Notifier
 
 log = logging.getLogger(__name__)
 
+TIMEOUT_S = 2.0
 LOOK_S = 0.1
 RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
@@ -51,10 +52,58 @@ _RTMGRP_LINK, _RTMGRP_TC = 1, 8
 
 
 @dataclass
+class Channel:
+    """A channel over a Unix socket, or over TLS with the agent's certificate."""
+
+    name: str
+    web: HttpClient
+    identity: Identity | None = None
+    problem: str = ""
+    """Why the last heartbeat had no answer; empty if it had one. It is logged when it changes."""
+
+    @classmethod
+    def open(cls, settings: PortAgentSettings) -> Channel | None:
+        """Return the channel that the settings name; None without one. Raises SluiceError."""
+        if settings.web is None:
+            return None
+        holder = Holder(settings.agent_name, PortHeartbeat.KIND)
+        identity = identity_for(settings.web, settings.identity_dir, holder, settings.enrol)
+        web = HttpClient(settings.web, TIMEOUT_S, tls=identity.context if identity else None)
+        return cls(settings.agent_name, web, identity)
+
+    def ask(self, report: PortHeartbeat) -> AgentSettings | None:
+        """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
+        try:
+            settings = self._ask(report)
+        except ServerAway as away:
+            self._note(f"the web process does not serve this agent: {away}")
+            return None
+        except FieldError as error:
+            self._note(f"the web process is of another version than this agent: {error}")
+            return None
+        self._note("")
+        return settings
+
+    def _ask(self, report: PortHeartbeat) -> AgentSettings:
+        answer = self.web.post(f"/api/v1/agents/{self.name}", json.dumps(heartbeat_document(report)).encode())
+        if not answer.ok:
+            raise ServerAway(f"it answers {answer.status}: {problem_of(answer)}")
+        settings = read(AgentSettings, answer.json())
+        if self.identity is not None and self.identity.renewal_due(wanted=settings.renew):
+            self.identity.renew(self.web)
+        return settings
+
+    def _note(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            log.warning("%s; keeping the last settings", problem)
+        self.problem = problem
+
+
+@dataclass
 class PortAgent:
     """The desired state of the ports and the program that realises it. Times are monotonic seconds."""
 
-    settings: Settings
+    settings: PortAgentSettings
     graph: Topology
     program: PortProgram
     ovs: Callable[[list[str]], str]
@@ -80,8 +129,6 @@ class PortAgent:
     """Judges how well the machine serves the ports; None: no one does."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
-    capture: Callable[[CaptureOrder, Port | None], None] = lambda order, port: None
-    """Called while the web process wants a capture, with its port; None if the agent does not have the port."""
 
     def desired(self, port: Port) -> PortSettings:
         return port_settings(port, self.behaviour)
@@ -111,10 +158,10 @@ class PortAgent:
     def _share_out(self) -> None:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""
         try:
-            rows = commands.queue_rows(self.ovs(commands.LIST_QUEUES.argv))
-            change = commands.share_out(rows, self.graph.ports, self.behaviour.shares)
+            rows = queue_rows(self.ovs(LIST_QUEUES))
+            change = share_out(rows, self.graph.ports, self.behaviour.shares)
             if change:
-                self.ovs(change.argv)
+                self.ovs(change)
         except CommandFailed as error:
             log.warning("shares are not set yet: %s", error)
             return
@@ -160,8 +207,6 @@ class PortAgent:
         self.policy_version = settings.policy_version
         if settings.ports is not None:
             self.set_behaviour(settings.ports)
-        if settings.capture is not None:
-            self.capture(settings.capture, self.graph.port_by_id.get(settings.capture.port))
 
     def state(self) -> PortHeartbeat:
         """Return the heartbeat without counters, which shows when a change is in effect."""
@@ -207,8 +252,6 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = Channel.open(agent.settings)
     agent.watch_machine()
-    if web is not None:
-        agent.capture = Captures(web.deliver).follow
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
@@ -255,7 +298,7 @@ def _wait(changes: socket.socket, timeout_s: float) -> bool:
     return True
 
 
-def last_behaviour(settings: Settings) -> PortBehaviour:
+def last_behaviour(settings: PortAgentSettings) -> PortBehaviour:
     """Return the behaviour that the agent before this one reported last. The first agent gets the testbed's."""
     report = last_report(settings)
     return settings.behaviour if report is None else report.behaviour

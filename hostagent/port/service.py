@@ -61,9 +61,8 @@ class PortAgentOptions:
 def run(options: PortAgentOptions) -> int:
     """Serve until a signal asks for the end. Raises SluiceError."""
     from sluice.dataplane.port import PortProgram
-    from sluice.topologies import ovs
-    from sluice.topologies.port_agent import PortAgent, last_behaviour, serve
-    from sluice.topologies.settings import load_start
+    from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
+    from sluice.hostagent.port.settings import load_start
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     on_end(sys.exit)
@@ -71,23 +70,20 @@ def run(options: PortAgentOptions) -> int:
         if options.testbed is None:
             return _run_on_network(options, program)
         settings, network = load_start(options.testbed)
-        tool = partial(ovs.tool, folder=settings.ovs_dir)
+        tool = partial(_tool, None)  # the testbed has set the environment of its own Open vSwitch
         agent = PortAgent(settings, network, program, tool, last_behaviour(settings), emulated=True)
         serve(agent, Notifier())
     return 0
 
 
 def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
-    from sluice.topologies.network_ports import EMPTY, WATCHING, NetworkPorts
-    from sluice.topologies.own_ports import OwnPorts
-    from sluice.topologies.port_agent import PortAgent, last_behaviour, serve
-    from sluice.topologies.settings import Settings
+    from sluice.hostagent.port.agent import PortAgent, last_behaviour, serve
+    from sluice.hostagent.port.network_ports import EMPTY, WATCHING, NetworkPorts, OwnPorts
+    from sluice.hostagent.port.settings import PortAgentSettings
 
     options.run_dir.mkdir(parents=True, exist_ok=True)
-    settings = Settings(
-        options.run_dir,
-        options.run_dir,
-        controllers=(),
+    settings = PortAgentSettings(
+        run_dir=options.run_dir,
         web=options.web,
         agent_name=options.name,
         enrol=options.enrol,

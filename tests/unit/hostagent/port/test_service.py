@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
+from sluice.hostagent.port.service import sole_agent
 from sluice.policy.errors import EnvironmentLacking
-from sluice.topologies.port_agent_service import sole_agent
 
 
 def test_a_second_agent_of_the_same_switches_is_refused_while_the_first_runs() -> None:

@@ -6,7 +6,9 @@ The port agent reports it, so that the live page can say when its figures show t
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import subprocess
 import threading
 import time
@@ -27,7 +29,6 @@ from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.machine_load import Ticks, machine_ticks
-from sluice.topologies import losses
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ LEAST_WINDOW_S = 4.0
 LOSSES_EVERY_S = 5.0
 """Reading them runs three commands."""
 
+_SOCKET_DROPS = re.compile(r"^\S+\s+\S+\s+\S+\s+\S+?:(\S+).*\bd(\d+)\)", re.MULTILINE)
 Counters = Mapping[str, Sequence[QueueCounters]]
 
 
@@ -136,5 +138,41 @@ def _late(first: _Reading, now: _Reading, port: str) -> float:
 def switch_losses(interfaces: Callable[[], Collection[str]]) -> dict[str, int]:
     """Return the packets that this network namespace lost at these interfaces, outside the emulated queues."""
     chosen = frozenset(interfaces())
-    found = losses.switch_side(run)
+    found = switch_side(run)
     return {place: count for place, count in found.items() if place.rpartition(" ")[2] in chosen}
+
+
+def switch_side(run: Callable[[list[str]], str]) -> dict[str, int]:
+    """Return lost packets by place in the switches' network namespace. `run` runs a command there."""
+    return {
+        **interface_drops("switch side", run(["ip", "-s", "-j", "link", "show"])),
+        **qdisc_drops("queues of", run(["tc", "-s", "-j", "qdisc", "show"])),
+        **socket_drops(run(["ss", "-0", "-H", "-n", "-m", "-O"])),
+    }
+
+
+def interface_drops(side: str, text: str) -> dict[str, int]:
+    """Return drops by interface. A veth counts a send drop if the other end's backlog was full."""
+    return {
+        f"{side} of the link at {link['ifname']}": link["stats64"]["tx"]["dropped"]
+        for link in json.loads(text)
+        if link["ifname"] != "lo"
+    }
+
+
+def qdisc_drops(what: str, text: str) -> dict[str, int]:
+    drops: dict[str, int] = {}
+    for qdisc in json.loads(text):
+        place = f"{what} {qdisc['dev']}"
+        if qdisc["kind"] != "clsact":
+            drops[place] = max(drops.get(place, 0), qdisc.get("drops", 0))
+    return drops
+
+
+def socket_drops(text: str) -> dict[str, int]:
+    """Return drops of packet sockets, from `ss -0 -H -n -m -O`: the switches did not read these packets in time."""
+    drops: dict[str, int] = {}
+    for interface, packets in _SOCKET_DROPS.findall(text):
+        place = f"receive buffer of the switch at {interface}"
+        drops[place] = drops.get(place, 0) + int(packets)
+    return drops

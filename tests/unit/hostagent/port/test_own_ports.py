@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from sluice.hostagent.port.network_ports import OwnPorts
+from sluice.hostagent.port.queues import own_burst_bytes
 from sluice.policy.network.graph import Port, Switch, Topology
 from sluice.runtime.command import run
 from sluice.topologies import ovs
-from sluice.topologies.own_ports import OwnPorts
-from sluice.topologies.real_port import own_burst_bytes
 
 pytestmark = pytest.mark.skipif(shutil.which("ovsdb-server") is None, reason="needs ovsdb-server")
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from sluice import topologies
+from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
 from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.machine_load import Ticks, machine_ticks
-from sluice.topologies.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
 
 RATE_BPS = 10**7
 GRAPH = topologies.build("dumbbell", left=1, right=1, host_rate_bps=RATE_BPS, core_rate_bps=RATE_BPS)
@@ -100,7 +100,7 @@ def test_watch__commands_that_fail_are_no_losses() -> None:
 
 def test_switch_losses__of_the_ports_of_sluice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"queues of s1-eth1": 3, "queues of eth0": 9, "switch side of the link at s1-eth2": 1}
-    monkeypatch.setattr("sluice.topologies.losses.switch_side", lambda run: found)
+    monkeypatch.setattr("sluice.hostagent.port.machine_watch.switch_side", lambda run: found)
     assert switch_losses(lambda: {"s1-eth1"}) == {"queues of s1-eth1": 3}
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from sluice.hostagent.port.agent import Channel
+from sluice.hostagent.port.settings import PortAgentSettings
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import AgentSettings, heartbeat_document
 from sluice.runtime.http_client import Answer, ServerAway
-from sluice.topologies.port_channel import Channel
-from sluice.topologies.settings import Settings
 from tests.kit.heartbeats import port_heartbeat
 
 
@@ -34,7 +34,7 @@ class FakeWeb:
 
 def channel(answer: Answer | None) -> tuple[Channel, FakeWeb]:
     web: Any = FakeWeb(answer)
-    return Channel("rack1", web, "unix:/nowhere"), web
+    return Channel("rack1", web), web
 
 
 def test_ask__sends_the_heartbeat_and_reads_the_settings() -> None:
@@ -63,7 +63,7 @@ def test_ask__says_once_that_the_certificate_was_revoked(caplog: pytest.LogCaptu
 
 
 def test_open__needs_an_identity_over_tls(tmp_path: Path) -> None:
-    assert Channel.open(Settings(tmp_path, tmp_path)) is None
-    assert Channel.open(Settings(tmp_path, tmp_path, web="unix:/run/web.sock")) is not None
+    assert Channel.open(PortAgentSettings(run_dir=tmp_path)) is None
+    assert Channel.open(PortAgentSettings(run_dir=tmp_path, web="unix:/run/web.sock")) is not None
     with pytest.raises(SluiceError, match="run `sluice enrol port-agent --kind port`"):
-        Channel.open(Settings(tmp_path, tmp_path, web="https://192.0.2.1:8443"))
+        Channel.open(PortAgentSettings(run_dir=tmp_path, web="https://192.0.2.1:8443"))

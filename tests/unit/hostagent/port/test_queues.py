@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from sluice import topologies
+from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
+from sluice.hostagent.port import queues as port_queues
+from sluice.hostagent.port.queues import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
+from sluice.policy.network.graph import Port
+
+GBIT = 10**9
+
+
+@pytest.mark.parametrize("rate_bps", [10 * GBIT, 25 * GBIT, 100 * GBIT])
+def test_own_burst_bytes__lasts_for_a_late_timer(rate_bps: int) -> None:
+    assert own_burst_bytes(rate_bps) * 8 * 10**9 // rate_bps == CREDIT_NS
+
+
+def test_own_burst_bytes__a_slow_port_has_room_for_two_long_frames() -> None:
+    assert own_burst_bytes(10**8) == SMALLEST_BYTES
+
+
+def port(gbit: int) -> Port:
+    return Port("rack", 1, "web1", 0, gbit * GBIT, edge=True, name="nic1")
+
+
+def test_classes__the_root_has_the_rate_in_bits_and_the_credit() -> None:
+    assert classes(port(25), None) == (
+        "class change dev nic1 parent 1: classid 1:fffe htb rate 25000000000bit ceil 25000000000bit"
+        " burst 312500b cburst 312500b\n"
+    )
+
+
+def test_classes__of_a_fast_port_all_have_the_rate_that_open_vswitch_cannot_set() -> None:
+    root, first, *others = classes(port(100), (0.5,)).splitlines()
+    assert "classid 1:fffe htb rate 100000000000bit " in root
+    assert " classid 1:1 htb prio 0 rate 50000000000bit ceil 100000000000bit burst 1250000b " in first
+    assert [line.split("prio ")[1].split()[0] for line in others] == list("1234567")
+    assert all("rate 12000bit ceil 100000000000bit burst 375000b cburst 1250000b" in line for line in others)
+
+
+def test_turns__of_every_flow_queue() -> None:
+    lines = turns("nic1", 9_018).splitlines()
+    assert len(lines) == QUEUES * SUB_QUEUES
+    assert lines[0].startswith("class change dev nic1 parent 10: classid 10:1 htb ")
+    assert all(line.endswith("quantum 9018") for line in lines)
+
+
+def test_mtu__of_an_interface() -> None:
+    assert mtu("lo") >= 1500
+    with pytest.raises(OSError, match="No such device"):
+        mtu("no-such-if")
+
+
+def rows(argv: list[str], table: str) -> list[list[str]]:
+    """Return the `create` clauses of a table in an ovs-vsctl transaction."""
+    text = "\0".join(argv).split("\0--\0")
+    clauses = [clause.split("\0") for clause in text]
+    return [clause for clause in clauses if "create" in clause and table in clause]
+
+
+def test_queues__eight_in_strict_priority_up_to_the_link_rate() -> None:
+    port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
+    argv = port_queues.queues(port)
+    (qos,) = rows(argv, "QoS")
+    assert "type=linux-htb" in qos
+    assert "other_config:max-rate=20000000" in qos
+    assert [f"queues:{q}=@s1_1_q{q}" in qos for q in range(8)] == [True] * 8
+    found = rows(argv, "Queue")
+    assert len(found) == port_queues.QUEUES == 8
+    for q, row in enumerate(found):
+        assert row[0] == f"--id=@s1_1_q{q}"
+        assert f"other_config:priority={q}" in row
+        assert "other_config:max-rate=20000000" in row
+
+
+def test_queues__the_least_rates_are_too_small_to_break_strict_priority() -> None:
+    rate_bps = topologies.build("single", host_rate_bps=10_000_000).ports[0].rate_bps
+    assert rate_bps / 100 > port_queues.QUEUES * port_queues.MIN_RATE_BPS
+
+
+def test_min_rates__shares_of_the_link_and_the_least_rate_for_the_rest() -> None:
+    rates = port_queues.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
+    assert rates == [35_000_000, 12_500_000, *[port_queues.MIN_RATE_BPS] * 6]
+    assert port_queues.min_rates_bps(50_000_000, None) == [port_queues.MIN_RATE_BPS] * 8
+
+
+def test_queues__a_row_has_its_interface_number_and_guaranteed_rate() -> None:
+    port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
+    rows_of_queues = rows(port_queues.queues(port, (0.5, 0.5)), "Queue")
+    assert "other_config:min-rate=10000000" in rows_of_queues[1]
+    assert "other_config:min-rate=12000" in rows_of_queues[2]
+    assert {"external_ids:interface=s1-eth1", "external_ids:queue=2"} <= set(rows_of_queues[2])
+
+
+LISTING = """{"data":[
+[["uuid","aa"],["map",[["interface","s1-eth1"],["queue","0"]]],["map",[["min-rate","12000"],["priority","0"]]]],
+[["uuid","bb"],["map",[["interface","s1-eth1"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
+[["uuid","cc"],["map",[["interface","gone"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
+[["uuid","dd"],["map",[]],["map",[["min-rate","5"]]]]],"headings":["_uuid","external_ids","other_config"]}"""
+
+
+def test_share_out__only_what_changes_in_one_transaction() -> None:
+    ports = topologies.build("single", hosts=2, host_rate_bps=20_000_000).ports
+    found = port_queues.queue_rows(LISTING)
+    assert [row.uuid for row in found] == ["aa", "bb", "cc"], "rows without an interface are not Sluice's"
+    change = port_queues.share_out(found, ports, (0.0, 0.25))
+    assert change is not None
+    assert change[2:] == ["--", "set", "Queue", "bb", "other_config:min-rate=5000000"]
+    assert port_queues.share_out(found, ports, None) is None
