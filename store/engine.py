@@ -20,7 +20,7 @@ from sluice.store import ages, lease, partitions, parts
 from sluice.store.connections import connected
 from sluice.store.migration import bring_up_to_date, note_version, refuse_newer
 from sluice.store.order import one_after_another
-from sluice.store.schema import RETIRED_INDEXES, metadata
+from sluice.store.schema import RETIRED_INDEXES, RETIRED_TABLES, metadata
 from sluice.store.sqlite_file import watch
 
 BUSY_TIMEOUT_MS = 10_000
@@ -111,6 +111,8 @@ def _make_tables(engine: Engine) -> None:
         bring_up_to_date(connection)
         for name in RETIRED_INDEXES:
             connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
+        for name in RETIRED_TABLES:
+            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
         for table in metadata.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:

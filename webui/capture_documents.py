@@ -14,9 +14,9 @@ from sluice.store.ages import age_s
 from sluice.store.captures import LATE, Capture
 from sluice.store.desired import current_topology
 from sluice.store.observed import all_agents, simulation
-from sluice.webui.documents import is_alive
+from sluice.webui.bodies import check_port
 from sluice.webui.errors import ApiError
-from sluice.webui.known_ports import check_port
+from sluice.webui.problems import is_alive
 
 
 def capture_document(capture: Capture, now_s: float) -> dict[str, Any]:

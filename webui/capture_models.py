@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from sluice.policy.captures import CaptureOrder
-from sluice.webui.contracts import model_of
+from sluice.policy.captures import CAPTURE_ID, CaptureOrder
+from sluice.webui.bodies import AgentPath, model_of
 
 
 class CaptureOrderModel(model_of(CaptureOrder)):  # type: ignore[misc]
@@ -35,3 +35,11 @@ class CaptureModel(BaseModel):
 
 class CaptureDelivered(BaseModel):
     accepted: bool = Field(description="false if the capture had ended before")
+
+
+class CapturePath(BaseModel):
+    capture: str = Field(pattern=f"^{CAPTURE_ID.pattern}$")
+
+
+class DeliveryPath(AgentPath, CapturePath):
+    """The agent that delivers, and the capture."""

@@ -17,16 +17,12 @@ from sluice.store.ages import age_s
 from sluice.store.audit import Author
 from sluice.store.captures import Capture, CaptureBusy, ask, find_capture, finish, pcap_of
 from sluice.store.observed import add_event
-from sluice.webui.api import blueprint
+from sluice.webui.access import check_agent
 from sluice.webui.auth import require_token
-from sluice.webui.bodies import read_json
+from sluice.webui.bodies import read_json, request_body
 from sluice.webui.capture_documents import capture_document, capturing_agent
-from sluice.webui.capture_models import CaptureDelivered, CaptureModel
-from sluice.webui.error_models import Error
-from sluice.webui.errors import ApiError
-from sluice.webui.identity import check_agent
-from sluice.webui.queries import CapturePath, DeliveryPath
-from sluice.webui.request_schemas import request_body
+from sluice.webui.capture_models import CaptureDelivered, CaptureModel, CapturePath, DeliveryPath
+from sluice.webui.errors import ApiError, Error, blueprint
 from sluice.webui.services import services
 
 api = blueprint("captures", __name__, "Packets of a port as a pcap file")
