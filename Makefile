@@ -31,7 +31,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help tour runnable measurable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster test-go venv simulated bpf fabric frontend gen fmt \
+.PHONY: help tour runnable measurable setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test test-timing test-steady sanitize hooks fuzz fuzz-parsers soak model model-traces pins audit sbom coverage coverage-cpp \
 	bench bench-page screenshots experiment demo doctor clean
 
@@ -152,19 +152,13 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest tests/kernels $(ARGS)
 
-test-go: setup ## the Go module of the socket options, with its gRPC part (fetches Go and the packages that are missing)
-	@tools/install-packages --go
-	cd hostagent/go && go vet ./... && go test ./...
-	cd hostagent/go/grpc && go vet ./... && go build -o /dev/null ./example
-	$(PYTHON) -m pytest -q -m go tests/unit tests/kernel tests/net $(ARGS)
-
 test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
 	@tools/install-packages --cluster
 	$(PIP_HASHED) requirements/cluster.txt
 	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
-	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow and not timing and not go" tests/unit tests/sim $(ARGS)
+	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow and not timing" tests/unit tests/sim $(ARGS)
 
 MINUTES ?= 10
 SEED ?=

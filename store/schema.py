@@ -4,9 +4,8 @@ state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
-          sanctions, alerts, enrolments, certificates, tokens, audit;
+          sanctions, enrolments, certificates, tokens, audit;
           on PostgreSQL flow_ids and detached_flows
-both:     alert_rules (desired), webhook_queue (messages that wait for their receiver)
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -47,7 +46,7 @@ SCHEMA_VERSION = 2
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Indexes of earlier versions; dropped when a store is opened."""
 
-RETIRED_TABLES = ("capture_files", "captures", "unbroken")
+RETIRED_TABLES = ("alert_rules", "alerts", "capture_files", "captures", "unbroken", "webhook_queue")
 """Tables of earlier versions; dropped when a store is opened."""
 
 _SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, bool: Boolean, str: String}
@@ -301,46 +300,6 @@ sanctions = Table(
     Column("rate_bps", BigInteger),
 )
 """A row for each host that is demoted now: see store/observed.py."""
-
-alert_rules = Table(
-    "alert_rules",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("document", JSON, nullable=False),
-    Column("author", String, nullable=False),
-    Column("created_at", Float, nullable=False),
-)
-"""At most one row: the rules that the API has put in place of those of the web process's configuration."""
-
-alerts = Table(
-    "alerts",
-    metadata,
-    Column("rule", String, primary_key=True),
-    Column("subject", String, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("since_s", Float, nullable=False),
-    Column("since", Float, nullable=False),
-    Column("fired_at", Float),
-    Column("turned_s", Float),
-    Column("written_s", Float, nullable=False),
-    Column("value", Float),
-    Column("flows", BigInteger),
-    Column("reason", String, nullable=False),
-    Column("remedy", String, nullable=False),
-)
-"""A row for each alert that is not ok: see policy/alerts.py."""
-
-webhook_queue = Table(
-    "webhook_queue",
-    metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
-    Column("document", JSON, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("due_s", Float, nullable=False),
-    Column("problem", String, nullable=False),
-    sqlite_autoincrement=True,
-)
-"""A row for each message that the receiver of alerts has not accepted yet: see store/alerts.py."""
 
 tokens = Table(
     "tokens",

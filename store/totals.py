@@ -78,12 +78,6 @@ RULES_CHANGED = Metric("sluice_controller_rules_changed", "OpenFlow rules added,
 SWITCH_CONNECTS = Metric("sluice_controller_connects", "Connections that switches opened", ("switch",))
 HOSTS_DEMOTED = Metric("sluice_hosts_demoted", "Hosts demoted because they sent wrong tags", ("host",))
 
-WEBHOOK_MESSAGES = Metric(
-    "sluice_webhook_messages",
-    "Attempts to send a message about an alert: delivered, failed (and tried again), dropped",
-    ("result",),
-)
-
 METRICS = (
     FLOW_SECONDS,
     FLOW_SLOWDOWN,
@@ -99,7 +93,6 @@ METRICS = (
     RULES_CHANGED,
     SWITCH_CONNECTS,
     HOSTS_DEMOTED,
-    WEBHOOK_MESSAGES,
 )
 
 _LABELS = {metric.name: metric.labels for metric in METRICS}

@@ -70,6 +70,8 @@ COMPLETIONS: Mapping[str, str] = {
     "zsh": "usr/share/zsh/vendor-completions/_sluice",
 }
 """Shell → the place where it looks for the script that completes the words of `sluice`."""
+RULES = "usr/share/sluice/prometheus/sluice.rules.yml"
+"""The rules for Prometheus, in the package of the web process."""
 
 _WHEEL_PROJECT = """\
 [build-system]
@@ -187,6 +189,8 @@ def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
     if package == "web":
         static = (ROOT / "webui/static/vendor").rglob("*")
         copy((path.relative_to(ROOT) for path in static if path.is_file()), tree / HERE)
+        (tree / RULES).parent.mkdir(parents=True)
+        shutil.copyfile(ROOT / "packaging/prometheus/sluice.rules.yml", tree / RULES)
     if package == "agent":
         objects = (ROOT / "dataplane/build").glob("*.bpf.o")
         copy((path.relative_to(ROOT) for path in objects), tree / HERE)

@@ -1,50 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application factory."""
+"""The application factory, and the pages: the dashboard, the runs, and Swagger UI for the OpenAPI document.
+
+All data of the pages comes through the API.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
+from functools import cache
 from pathlib import Path
 
-from flask import Response
+import flask_openapi3_swagger
+from flask import Blueprint, Response, render_template
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
-from sluice.webui import __version__
-from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.api import (
+from sluice.webui import (
+    __version__,
     agents,
-    alerts,
-    classes,
-    description,
     enrolment,
-    events,
     flows,
     network,
-    observed,
     one_host,
-    overrides,
     policies,
+    ports,
     runs,
-    sanctions,
     scoreboard,
     tokens,
 )
-from sluice.webui.api_page import api_page
+from sluice.webui.access import allowed_hosts, check_channel, check_host
 from sluice.webui.authority import Authority
-from sluice.webui.error_models import Error
-from sluice.webui.errors import query_error, register_errors
+from sluice.webui.callers import MOST_STREAMS, StreamPlaces
+from sluice.webui.errors import Error, query_error, register_errors
 from sluice.webui.heartbeats import Heartbeats
-from sluice.webui.hosts import allowed_hosts, check_host
-from sluice.webui.identity import Refusals, check_channel, write_refusal
 from sluice.webui.ingestion import Ingestion
 from sluice.webui.live import Live
 from sluice.webui.metrics import metrics
-from sluice.webui.pages import pages
-from sluice.webui.places import MOST_STREAMS, StreamPlaces
+from sluice.webui.problems import Refusals, write_refusal
 from sluice.webui.recent import RecentFlows
 from sluice.webui.services import EXTENSION, Services
+
+# ── Pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# The package flask-openapi3-swagger brings Swagger UI's files. Its own page starts with an inline
+# script, which the application's Content-Security-Policy forbids. So the page here starts Swagger UI
+# from a file.
+
+
+pages = Blueprint("pages", __name__)
+
+_STATIC = Path(__file__).resolve().parent / "static"
+_IMPORTED = re.compile(r'^import\b[^;"]*"(\.[^"]+)"', re.MULTILINE)
+
+
+@pages.get("/", endpoint="dashboard")
+def dashboard_page() -> str:
+    return render_template("dashboard.html", version=__version__, modules=modules("js/main.js"))
+
+
+@pages.get("/runs", endpoint="runs")
+def runs_page() -> str:
+    return render_template("runs.html", version=__version__, modules=modules("js/runs.js"))
+
+
+@cache
+def modules(entry: str) -> tuple[str, ...]:
+    """Return the paths of this module and of all that it imports. A browser that knows them fetches all at once."""
+    found = [_STATIC / entry]
+    for file in found:
+        named = _IMPORTED.findall(file.read_text()) if file.exists() else []  # a library may be missing
+        found += dict.fromkeys(
+            path for name in named if (path := (file.parent / name).resolve()) not in found
+        )
+    return tuple(str(file.relative_to(_STATIC)) for file in found)
+
+
+# ── /openapi/ ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_SWAGGER_UI = Path(flask_openapi3_swagger.__file__).parent / "templates" / "swagger"
+
+api_page = Blueprint(
+    "api_page", __name__, url_prefix="/openapi", static_folder=_SWAGGER_UI, static_url_path="/swagger-ui"
+)
+
+
+@api_page.get("/", endpoint="reference")
+def reference_page() -> str:
+    return render_template("openapi.html")
+
+
+# ── The application ──────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 _HEADERS = {
     # The dashboard loads nothing from other servers. uPlot, the chart library, sets style
@@ -64,7 +113,6 @@ def create_app(
     hosts: frozenset[str] = allowed_hosts((), ()),
     most_streams: int = MOST_STREAMS,
     run_manager: Path | None = None,
-    alert_settings: AlertSettings | None = None,
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
@@ -81,42 +129,39 @@ def create_app(
     )
     stopping = stopping or threading.Event()
     recent = RecentFlows(engine)
-    alert_settings = alert_settings or AlertSettings()
     app.extensions[EXTENSION] = Services(
         engine,
         token,
         recent,
-        Live(engine, recent, stopping, alert_settings),
+        Live(engine, recent, stopping),
         Ingestion(engine),
         Heartbeats(engine),
         stopping,
         Refusals(write_refusal(engine)),
+        StreamPlaces(most_streams),
         authority,
         hosts,
-        StreamPlaces(most_streams),
         run_manager,
-        alert_settings,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    for module in (
-        network,
-        description,
-        policies,
-        overrides,
-        observed,
-        classes,
-        sanctions,
-        flows,
-        one_host,
-        scoreboard,
-        alerts,
-        runs,
-        agents,
-        enrolment,
-        tokens,
-        events,
+    for api in (
+        network.api,
+        network.description_api,
+        policies.api,
+        policies.overrides_api,
+        ports.api,
+        flows.classes_api,
+        ports.sanctions_api,
+        flows.api,
+        one_host.api,
+        scoreboard.api,
+        runs.api,
+        agents.api,
+        enrolment.api,
+        tokens.api,
+        network.events_api,
     ):
-        app.register_api(module.api)
+        app.register_api(api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)
     app.register_blueprint(api_page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate authority of the agents, in a folder of the web process.
+"""The certificate authority of the agents, in a folder of the web process, and TLS of their address.
 
     authority.pem   key and certificate of the authority that signs now (mode 0600)
     retired.pem     certificates of earlier authorities, which are still trusted
@@ -16,6 +16,8 @@ from __future__ import annotations
 import datetime
 import fcntl
 import os
+import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -299,3 +301,47 @@ def _checked_request(request_pem: bytes, holder: Holder) -> x509.CertificateSign
             f"{holder.name!r} of kind {holder.kind!r}",
         )
     return request
+
+
+# ── TLS of the agents' address ───────────────────────────────────────────────────────────────────────────────────────
+
+
+HANDSHAKE_S = 5.0
+CONTEXT_LIFE_S = 3600.0
+"""A context is made anew after this time, so the web process renews its own certificate in time."""
+
+
+class ServerTls:
+    """The context for connections of agents. It follows changes of the authority. One thread uses it."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._made_of: tuple[int, ...] | None = None
+        self._until = 0.0
+        self._context: ssl.SSLContext
+
+    def context(self) -> ssl.SSLContext:
+        state = self._authority.state()
+        if state != self._made_of or time.monotonic() > self._until:
+            self._context = _context(self._authority)
+            self._made_of, self._until = state, time.monotonic() + CONTEXT_LIFE_S
+        return self._context
+
+
+def _context(authority: Authority) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(authority.web_chain())
+    context.load_verify_locations(cadata=pem(*authority.trusted()).decode())
+    # A caller without a certificate may only enrol (webui/access.py). One with a certificate of
+    # another authority ends in the handshake.
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.num_tickets = 0  # every connection verifies the certificate
+    return context
+
+
+def reason(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, for an operator."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    return f"the TLS handshake failed: {error.reason or error}"

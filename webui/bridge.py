@@ -36,12 +36,11 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
-from sluice.webui.agent_tls import HANDSHAKE_S, ServerTls, reason
+from sluice.webui.authority import HANDSHAKE_S, ServerTls, reason
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
+from sluice.webui.callers import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
 from sluice.webui.errors import BUSY, RETRY_AFTER_S, ApiError
-from sluice.webui.event_stream import PLACE, STREAM, EventStream
-from sluice.webui.peers import CHANNEL, Channel, uid_of
-from sluice.webui.places import ConnectionPlaces
+from sluice.webui.live import EventStream
 from sluice.webui.services import EXTENSION, Services
 
 log = logging.getLogger(__name__)

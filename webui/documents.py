@@ -23,11 +23,12 @@ from sluice.policy.wire.agents import (
     SimulatorHeartbeat,
     programmed_ports,
 )
-from sluice.policy.wire.records import TRAFFIC
+from sluice.policy.wire.records import TRAFFIC, WATCHED
 from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from sluice.store.failures import last_failure
 from sluice.store.flow_columns import FlowColumns
+from sluice.store.flows import newest_flows
 from sluice.store.observed import (
     AgentRow,
     ThresholdChange,
@@ -41,12 +42,9 @@ from sluice.store.observed import (
     simulation,
 )
 from sluice.webui import __version__, figures
-from sluice.webui.connections import ended_connections, living_connections, lost_connections
-from sluice.webui.problems import problems
+from sluice.webui.problems import is_alive, problems, validity_document
 from sluice.webui.recent import RecentFlows
 
-AGENT_LATE_S = 5.0
-"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
 CONTROLLER_LATE_S = 5.0
 """A controller that wrote nothing for this long counts as away. It samples the ports about every second."""
 RATE_WINDOW_S = 10.0
@@ -183,11 +181,6 @@ def _fabric_document(rows: Iterable[AgentRow]) -> dict[str, Any]:
     return {"fabric": SIMULATOR, "dilation": beats[0].dilation}
 
 
-def is_alive(row: AgentRow, age_s: float) -> bool:
-    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
-    return age_s - row.seen_s < AGENT_LATE_S
-
-
 def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
     """Describe the controller, which is alive if it wrote a row lately. `age_s` is the reading of the store's clock.
 
@@ -301,6 +294,7 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "connections": connections_document(engine, now),
         "sanctions": sanctions_now(engine),
         "traffic": _traffic_by_choice(flows, now),
+        "validity": validity_document(engine),
     }
 
 
@@ -333,3 +327,27 @@ def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
             "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
         },
     }
+
+
+# ── Other programs' TCP connections, as the agents' flow watch reports them ──────────────────────────────────────────
+
+
+MOST_LIVING, MOST_ENDED = 50, 20
+ENDED_WINDOW_S = 60.0
+
+
+def living_connections(beats: Iterable[HostHeartbeat]) -> list[dict[str, Any]]:
+    """Return the open connections that the living agents report, fastest first."""
+    found = [connection for beat in beats for connection in beat.watch.connections]
+    found.sort(key=lambda connection: (-connection.rate_bps, connection.id))
+    return [write(connection) for connection in found[:MOST_LIVING]]
+
+
+def ended_connections(engine: Engine, now: float) -> list[Mapping[str, Any]]:
+    """Return the watched flows whose record arrived within the last minute, newest first."""
+    return newest_flows(engine, now - ENDED_WINDOW_S, WATCHED, MOST_ENDED)
+
+
+def lost_connections(beats: Iterable[HostHeartbeat]) -> int:
+    """Return how many connections the watches of the living agents missed."""
+    return sum(beat.watch.lost for beat in beats)

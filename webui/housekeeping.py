@@ -4,22 +4,33 @@ the totals, making partitions ahead of need, writing the event log."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
 import logging
+import os
+import sys
 import threading
 import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from sluice.policy.errors import EnvironmentLacking
 from sluice.store import ages
 from sluice.store.failures import probe
+from sluice.store.observed import events_after, newest_events
 from sluice.store.partitions import make_ahead
 from sluice.store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from sluice.store.totals import Tally, flush
-from sluice.webui.event_log import EventLog
 from sluice.webui.ingestion import Ingestion
 
 log = logging.getLogger(__name__)
+
 
 EVERY_S = 0.5
 FORGET_EVERY_S = 10.0
@@ -94,3 +105,120 @@ class Housekeeping(threading.Thread):
             return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
         with self._ingestion.alone():
             return forget_some(self._engine, self._retention, age_s)
+
+
+# ── The event log ────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# Every event of the store as one line of JSON, in a file or on standard error.
+#
+#     {"time": "2026-01-31T12:00:00.000Z", "at": 1769860800.0, "id": 17, "kind": "switch-connected", "document": {…}}
+#
+# `id` counts up within one store; the keys of `document` depend on the kind. A file gets each event
+# once, also across restarts: a process that opens the file continues after its last whole line. If
+# that line is from another store, the process starts at this store's first event. If several
+# processes have the same file, the one with the kernel's lock on it writes. When that process dies,
+# another takes over.
+
+
+STANDARD_ERROR = "-"
+_TAIL_BYTES = 1_000_000
+"""More than the length of the longest line."""
+
+
+class EventLog:
+    """Writes the store's new events. The owner calls `write_new` at intervals."""
+
+    def __init__(self, engine: Engine, target: str) -> None:
+        """`target` is a path, or "-" for standard error. Raises EnvironmentLacking if the file
+        cannot be written."""
+        self._engine = engine
+        self._to_file = target != STANDARD_ERROR
+        self._file: BinaryIO = _opened(Path(target)) if self._to_file else sys.stderr.buffer
+        self._last: int | None = None
+        """Id of the last event written; None while another process writes."""
+
+    def write_new(self) -> None:
+        """Write the events that are new since the last call."""
+        if self._last is None and not self._take_over():
+            return
+        while rows := events_after(self._engine, self._last or 0):
+            self._write(b"".join(map(event_line, rows)))
+            self._last = int(rows[-1]["id"])
+
+    def _write(self, lines: bytes) -> None:
+        """Write the lines. If the disk does not take them all, the next call continues after the last whole one."""
+        try:
+            if self._file.write(lines) != len(lines):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._file.flush()
+        except OSError:
+            self._last = None
+            raise
+
+    def _take_over(self) -> bool:
+        if not self._to_file:
+            newest = newest_events(self._engine, 1)
+            self._last = int(newest[0]["id"]) if newest else 0
+            return True
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        self._last = self._continued(_mended(self._file))
+        return True
+
+    def _continued(self, line: Mapping[str, Any] | None) -> int:
+        """Return the id to continue after; 0 if the file's last line is from another store."""
+        if line is None:
+            return 0
+        found = events_after(self._engine, line["id"] - 1, limit=1)
+        # If that event has been deleted since, the store holds only younger ones.
+        ours = bool(found) and (found[0]["id"] > line["id"] or found[0]["at"] == line["at"])
+        return int(line["id"]) if ours else 0
+
+    def close(self) -> None:
+        if self._to_file:
+            self._file.close()
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab+", buffering=0)
+    except OSError as error:
+        raise EnvironmentLacking(
+            f"cannot write the event log {path}: {error.strerror}; give another --event-log"
+        ) from None
+
+
+def _mended(file: BinaryIO) -> Mapping[str, Any] | None:
+    """Return the last whole line, or None. Cuts off an incomplete line that a killed writer left."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _TAIL_BYTES))
+    tail = file.read()
+    whole = tail[: tail.rfind(b"\n") + 1]
+    if len(whole) < len(tail):
+        file.truncate(size - len(tail) + len(whole))
+    lines = whole.splitlines()
+    if not lines:
+        return None
+    try:
+        last = json.loads(lines[-1])
+        return {"id": int(last["id"]), "at": float(last["at"])}
+    except (ValueError, KeyError, TypeError):
+        raise EnvironmentLacking(
+            f"{file.name} does not end with a line of an event log; give another --event-log, or move the file away"
+        ) from None
+
+
+def event_line(row: Mapping[str, Any]) -> bytes:
+    """Return one event as a line: the keys in this order, without a line break inside."""
+    when = datetime.fromtimestamp(row["at"], UTC).isoformat(timespec="milliseconds")
+    document = {
+        "time": when.replace("+00:00", "Z"),
+        "at": row["at"],
+        "id": row["id"],
+        "kind": row["kind"],
+        "document": row["document"],
+    }
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

@@ -23,7 +23,7 @@ from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.observed import all_agents
-from sluice.webui.documents import is_alive
+from sluice.webui.problems import is_alive
 
 VALID_S = 2.0
 """How long the network and the list of agents are used before they are read again."""

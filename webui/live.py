@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server-sent events: one thread reads the store once a second, and every client gets the same bytes.
 
+The server sends the frames without a thread (webui/bridge.py). A plain WSGI server iterates over the stream.
+
 Lock discipline: `_condition` guards the fields that clients read. The thread reads the store
 without the lock.
 """
@@ -12,20 +14,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.store.observed import Sanction, all_sanctions, events_after, newest_events
-from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.attention import attention
 from sluice.webui.documents import event_document, snapshot
-from sluice.webui.event_stream import EventStream
 from sluice.webui.recent import RecentFlows
 
+if TYPE_CHECKING:
+    pass
+
 log = logging.getLogger(__name__)
+
 
 INTERVAL_S = 1.0
 GLANCE_S = 0.2
@@ -40,15 +43,8 @@ _LINGER_S = 10.0
 class Live:
     """The live picture, shared by all clients. Its thread runs while there are clients."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        recent: RecentFlows,
-        stopping: threading.Event,
-        alert_settings: AlertSettings | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
         self._engine = engine
-        self._alert_settings = alert_settings or AlertSettings()
         self._recent = recent
         self._stopping = stopping
         self._condition = threading.Condition()
@@ -162,7 +158,7 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            picture = snapshot(self._engine, self._recent) | attention(self._engine, self._alert_settings)
+            picture = snapshot(self._engine, self._recent)
             frame = sse_frame("snapshot", picture)
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
@@ -198,3 +194,49 @@ def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:
     """Return one message in the text/event-stream format (WHATWG HTML, section 9.2)."""
     head = f"id: {identity}\n" if identity is not None else ""
     return f"{head}event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+
+
+# ── One client's stream ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class EventStream:
+    """The frames for one client: past events that it lacks, then a snapshot each second and new events.
+
+    It ends after `count` snapshots, or when the process stops.
+    """
+
+    def __init__(
+        self, live: Live, greeting: bytes, seen: int, count: int | None, on_close: Callable[[], None]
+    ):
+        """`seen`: id of the last event that the greeting has."""
+        self.greeting = greeting
+        self._live, self._seen, self._on_close = live, seen, on_close
+        self._tick = 0
+        self._left = count
+        self._is_open = True
+        live.join()
+
+    @property
+    def is_over(self) -> bool:
+        return self._live.is_stopping or self._left == 0
+
+    def fresh(self) -> bytes:
+        """Return what is new since the last call; empty if nothing is."""
+        self._tick, self._seen, frames = self._live.since(self._tick, self._seen)
+        if frames and self._left is not None:
+            self._left -= 1
+        return b"".join(frames)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.greeting
+        while not self.is_over:
+            self._live.wait_for(self._tick)
+            if frames := self.fresh():
+                yield frames
+
+    def close(self) -> None:
+        """Leave. A second time changes nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._live.leave()
+            self._on_close()

@@ -22,10 +22,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
-from sluice.policy.alerts import State
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
 from sluice.store import ages
-from sluice.store.alerts import all_alerts, waiting_messages
 from sluice.store.desired import current_topology, policy_in_force
 from sluice.store.observed import (
     AgentRow,
@@ -37,9 +35,9 @@ from sluice.store.observed import (
 )
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from sluice.webui import __version__
-from sluice.webui.documents import capacities_bps, controller_document, is_alive
+from sluice.webui.documents import capacities_bps, controller_document
+from sluice.webui.problems import is_alive, validity_document
 from sluice.webui.services import services
-from sluice.webui.validity import validity_document
 
 metrics = Blueprint("metrics", __name__)
 
@@ -69,7 +67,7 @@ class StoreCollector(Collector):
         yield from _port_families(self._engine)
         yield from _agent_families(all_agents(self._engine), ages.age_s(self._engine))
         yield _sanction_family(all_sanctions(self._engine))
-        yield from _alert_families(self._engine)
+        yield _validity_family(self._engine)
 
 
 def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
@@ -216,20 +214,8 @@ def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
     return demoted
 
 
-def _alert_families(engine: Engine) -> Iterator[Family]:
-    alerts = all_alerts(engine).values()
-    states = GaugeMetricFamily(
-        "sluice_alert",
-        "1 for an alert that is pending, firing or resolved",
-        labels=["alert", "subject", "state"],
-    )
-    for alert in alerts:
-        states.add_metric([alert.rule, alert.subject, alert.state], 1)
-    yield states
-    firing = sum(alert.state == State.FIRING for alert in alerts)
-    yield _gauge("sluice_alerts_firing", "Alerts that are firing", firing)
-    yield _gauge("sluice_webhook_waiting", "Messages that wait for the webhook", waiting_messages(engine))
-    validity = validity_document(engine, all_agents(engine), ages.age_s(engine))
+def _validity_family(engine: Engine) -> Family:
+    validity = validity_document(engine)
     valid = GaugeMetricFamily(
         "sluice_figures_valid",
         "1 if the figures show the network and not the machine; absent if unknown",
@@ -237,4 +223,4 @@ def _alert_families(engine: Engine) -> Iterator[Family]:
     )
     if validity["valid"] is not None:
         valid.add_metric([], validity["valid"])
-    yield valid
+    return valid

@@ -1,25 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong and needs an operator, as GET /health lists it: the network, refused agents, hosts that fall back."""
+"""What is wrong: what needs an operator, as GET /health lists it, and whether the live figures are valid.
+
+Problems are those of the network, refused agents, and hosts that fall back. The figures are valid if they show the
+network and not the machine, by what the port agents report of their machines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from sluice.policy.errors import FieldError
+from sluice.policy.errors import FieldError, line_of
+from sluice.policy.figures.validity import CLOCK, Flaw, flaws
 from sluice.policy.network.description import Sightings, discovered
 from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import Finding, realise
-from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
-from sluice.store.ages import last_step
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
+from sluice.store import ages
 from sluice.store.desired import current_policy, current_version, policy_in_force
 from sluice.store.failures import last_failure
 from sluice.store.networks import current_network, current_sightings, network_version, sighted_at
-from sluice.store.observed import AgentRow, events_of
-from sluice.webui.identity import EVENT_EVERY_S
+from sluice.store.observed import AgentRow, add_event, all_agents, events_of
+
+log = logging.getLogger(__name__)
+
+EVENT_EVERY_S = 60.0
+MOST_REFUSALS = 200
+"""The most events of refused agents in EVENT_EVERY_S. The log has only these, too."""
 
 MOST_PROBLEMS = 200
 """The most problems in an answer. A last one says how many more there are."""
@@ -28,9 +42,17 @@ MOST_SHOWN = 5
 REFUSED_S = 2 * EVENT_EVERY_S
 """How long a refused agent is a problem. While it tries again, an event follows every EVENT_EVERY_S."""
 
-
 STEPPED_S = 3600.0
 """How long a step of the wall clock is a problem."""
+NOT_VALID_S = 300.0
+"""How long it makes figures over a window wrong: as long as the page's usual window."""
+
+AGENT_LATE_S = 5.0
+"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
+UNJUDGED = (
+    "no port agent reports how busy its machine is, so nothing tells whether the figures show the network or the"
+    " machine; start `sluice port-agent` on the machine of the switches"
+)
 
 
 class Problem(NamedTuple):
@@ -156,7 +178,7 @@ def _store_problem(engine: Engine) -> Iterator[Problem]:
 
 def _clock_problem(engine: Engine) -> Iterator[Problem]:
     """Yield a step of the wall clock, as long as it may confuse the figures of time windows."""
-    step = last_step(engine)
+    step = ages.last_step(engine)
     if step is not None and step.ago_s < STEPPED_S:
         yield Problem(
             "clock-stepped",
@@ -193,3 +215,77 @@ def _same_address(agents: Iterable[AgentRow]) -> Iterator[Problem]:
         if len(those) > 1:
             text = f"these agents report the MAC address {mac}, so none of them names its host; stop the wrong one"
             yield Problem("same-address", ", ".join(those[:MOST_SHOWN]), text)
+
+
+def is_alive(row: AgentRow, age_s: float) -> bool:
+    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
+    return age_s - row.seen_s < AGENT_LATE_S
+
+
+def validity_document(engine: Engine) -> dict[str, Any]:
+    """Return whether the figures are valid now. `valid` is null if nothing judges the network."""
+    agents, age_s = all_agents(engine), ages.age_s(engine)
+    found = [*_stepped_clock(engine), *_machines(agents, age_s)]
+    beats = [row.heartbeat for row in agents if is_alive(row, age_s)]
+    judged = any(
+        isinstance(beat, SimulatorHeartbeat) or (isinstance(beat, PortHeartbeat) and beat.machine is not None)
+        for beat in beats
+    )
+    return {
+        "valid": False if found else (True if judged else None),
+        "reasons": [asdict(flaw) for flaw in found],
+        "note": "" if judged or found else UNJUDGED,
+    }
+
+
+def _machines(agents: Iterable[AgentRow], age_s: float) -> list[Flaw]:
+    return [
+        flaw
+        for row in agents
+        if isinstance(row.heartbeat, PortHeartbeat) and row.heartbeat.machine and is_alive(row, age_s)
+        for flaw in flaws(row.heartbeat.machine, row.name)
+    ]
+
+
+def _stepped_clock(engine: Engine) -> list[Flaw]:
+    step = ages.last_step(engine)
+    if step is None or step.ago_s >= NOT_VALID_S:
+        return []
+    way = "forward" if step.by_s > 0 else "back"
+    text = f"the wall clock went {way} by {abs(step.by_s):.0f} s, so figures over a window mix two times"
+    return [
+        Flaw(CLOCK, "web process", text, "check the machine's time service (timedatectl), and wait 5 min")
+    ]
+
+
+# ── Events of refused agents ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Refusals:
+    """Writes an event for each refused agent, but not for each of its requests."""
+
+    write: Callable[[str, str], None]
+    """Gets who was refused and why, each as one short line."""
+    _told: dict[tuple[str, str], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, who: str, reason: str) -> None:
+        who, reason = line_of(who), line_of(reason)
+        now = time.monotonic()
+        with self._lock:
+            self._told = {key: at for key, at in self._told.items() if now - at < EVENT_EVERY_S}
+            if (who, reason) in self._told or len(self._told) >= MOST_REFUSALS:
+                return
+            self._told[who, reason] = now
+        log.warning("refused %s: %s", who, reason)
+        self.write(who, reason)
+
+
+def write_refusal(engine: Engine) -> Callable[[str, str], None]:
+    """Return the function that stores the event of a refused agent."""
+
+    def write(who: str, reason: str) -> None:
+        add_event(engine, "agent-refused", agent=who, reason=reason)
+
+    return write

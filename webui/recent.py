@@ -51,7 +51,7 @@ class RecentFlows:
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from
-            # The store would not give more either. And 500,000 flows in every turn of the alerts would cost seconds.
+            # The store would not give more either, and reading 500,000 flows for each picture would cost seconds.
             covered |= self._held >= MOST_COLUMNS and until + LATEST_RECORD_S >= time.time()
             chunks = [chunk.columns for chunk in self._chunks if chunk.newest > at]
         if not covered:

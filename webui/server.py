@@ -32,20 +32,16 @@ from sluice.runtime.wait import patient
 from sluice.runtime.watchdog import LIMIT_S
 from sluice.store.engine import engine_of
 from sluice.store.retention import Retention
-from sluice.webui.agent_tls import ServerTls
-from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.alerts.watch import AlertWatch
+from sluice.webui.access import allowed_hosts
 from sluice.webui.app import create_app
-from sluice.webui.authority import Authority
+from sluice.webui.authority import Authority, ServerTls
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
-from sluice.webui.event_log import EventLog
-from sluice.webui.hosts import allowed_hosts
-from sluice.webui.housekeeping import Housekeeping
+from sluice.webui.housekeeping import EventLog, Housekeeping
 from sluice.webui.services import EXTENSION, Services
 from sluice.webui.stuck_copies import StuckCopies
 
 if TYPE_CHECKING:
-    from sluice.webui.service import WebOptions
+    from sluice.webui.options import WebOptions
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +74,6 @@ class ServerSettings:
     authority: Path
     """Folder of the agents' certificate authority; needed with an address for agents."""
     retention: Retention
-    alerts: AlertSettings
     run_manager: Path | None = None
     """The socket of the process of runs."""
 
@@ -280,12 +275,10 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
         hosts=allowed_hosts(settings.listen, options.allowed_hosts),
         most_streams=options.most_streams,
         run_manager=settings.run_manager,
-        alert_settings=settings.alerts,
     )
     found: Services = app.extensions[EXTENSION]
     event_log = EventLog(engine, str(options.event_log)) if options.event_log else None
     Housekeeping(engine, found.tally, found.ingestion, found.stopping, settings.retention, event_log).start()
-    AlertWatch(engine, found.recent, found.ingestion, found.tally, found.stopping, found.alerts).start()
     if engine.dialect.name == "postgresql":
         StuckCopies(engine, found.stopping).start()
     _forget_garbage_so_far()

@@ -12,15 +12,14 @@ from flask import current_app
 from sqlalchemy import Engine
 
 from sluice.store.totals import Tally
-from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.places import StreamPlaces
 
 if TYPE_CHECKING:
     from sluice.webui.authority import Authority
+    from sluice.webui.callers import StreamPlaces
     from sluice.webui.heartbeats import Heartbeats
-    from sluice.webui.identity import Refusals
     from sluice.webui.ingestion import Ingestion
     from sluice.webui.live import Live
+    from sluice.webui.problems import Refusals
     from sluice.webui.recent import RecentFlows
 
 EXTENSION = "sluice"
@@ -37,14 +36,13 @@ class Services:
     stopping: threading.Event
     """Set when the process must end. Every waiting thread then stops waiting."""
     refusals: Refusals
+    streams: StreamPlaces
     authority: Authority | None = None
     """None: no agents of other machines."""
     hosts: frozenset[str] = frozenset()
     """The names under which this process answers."""
-    streams: StreamPlaces = field(default_factory=StreamPlaces)
     run_manager: Path | None = None
     """The socket of the process that starts and lists runs. None: this web process has no folder of runs."""
-    alerts: AlertSettings = field(default_factory=AlertSettings)
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

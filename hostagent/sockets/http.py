@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from sluice.hostagent.sockets.options import declare, undeclare
-from sluice.hostagent.sockets.tls import tls_bytes
 from sluice.policy.errors import SluiceError
 
 __all__ = ["MessageSizes", "Piece", "declaring", "start_server"]
@@ -34,6 +33,14 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNOR
 _CODED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 _END = b"\r\n\r\n"
 _BODILESS = (b"204", b"304")
+
+_RECORD_PAYLOAD_BYTES = 16_384
+_RECORD_BYTES = {"TLSv1.3": 22}
+"""Of a record of TLS 1.3: a header of 5 bytes, a type of 1, and an authentication tag of 16."""
+_MOST_RECORD_BYTES = 29
+"""Of a record of TLS 1.2: header, explicit nonce of 8, tag."""
+_MORE_RECORDS = 2
+"""A program that writes a head and a body apart makes a record more, and a layer between may cut one."""
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -201,3 +208,12 @@ class _Transport:
     def _wire_bytes(self, size_bytes: int) -> int:
         secured = self._inner.get_extra_info("ssl_object")
         return size_bytes if secured is None else tls_bytes(secured.version(), size_bytes)
+
+
+def tls_bytes(version: str | None, size_bytes: int) -> int:
+    """Return how many bytes of TCP this many bytes of a program take under a version of TLS (None: unknown), about.
+
+    `version` is that of ssl.SSLSocket.version(). The result is rather too large than too small.
+    """
+    records = -(-size_bytes // _RECORD_PAYLOAD_BYTES) + _MORE_RECORDS
+    return size_bytes + records * _RECORD_BYTES.get(version or "", _MOST_RECORD_BYTES)

@@ -207,12 +207,6 @@ class TableOf(Kind):
     def allowed(self) -> str:
         return f"a table with {', '.join(_in_order(self.cls))}"
 
-    def show(self, value: Any) -> str:
-        """An inline table of TOML, without the keys that have their default."""
-        given = [(one, getattr(value, one.name)) for one in entries(self.cls)]
-        pairs = [f"{one.key} = {one.kind.show(found)}" for one, found in given if found != one.default]
-        return f"{{ {', '.join(pairs)} }}"
-
     def schema(self) -> Schema:
         return schema(self.cls)
 

@@ -398,10 +398,6 @@ class ListOf(Kind):
                     raise FieldError(where, f"must increase, but {upper} follows {lower}")
         return read
 
-    @property
-    def is_list_of_tables(self) -> bool:
-        return self.item.is_table
-
     def _place(self, where: str, index: int) -> str:
         return f"{where}[{index}]" if self.item.is_table else where
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import textwrap
 
 from sluice.policy.schema.entries import Entry, entries
-from sluice.policy.schema.kinds import ListOf
 from sluice.runtime.settings.service import Service
 
 _WIDTH = 98
@@ -37,7 +36,4 @@ def _comment(text: str) -> str:
 def _line(one: Entry) -> str:
     if one.default in (None, ()) or one.is_required:
         return f"## {one.key} must be {one.kind.allowed}.\n# {one.key} =\n"
-    if isinstance(one.kind, ListOf) and one.kind.is_list_of_tables:
-        rows = "".join(f"#   {one.kind.item.show(table)},\n" for table in one.default)
-        return f"# {one.key} = [\n{rows}# ]\n"
     return f"# {one.key} = {one.shown_default}\n"

@@ -10,14 +10,12 @@ from typing import Any
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import Entry, entries
 from sluice.policy.schema.kinds import Choice, Flag, Kind, ListOf
-from sluice.runtime.settings.layers import flag_of, only_in_file, typed
+from sluice.runtime.settings.layers import flag_of, typed
 
 
 def add_flags(parser: argparse._ActionsContainer, table: type) -> None:
     """Add a flag for each entry. Their values are texts, and None if the user gave none."""
     for one in entries(table):
-        if only_in_file(one):
-            continue
         if isinstance(one.kind, Flag):
             parser.add_argument(
                 flag_of(one), dest=one.name, action=argparse.BooleanOptionalAction, help=help_of(one)

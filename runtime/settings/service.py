@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +32,6 @@ from sluice.runtime.settings.layers import (
     from_file,
     from_flags,
     merge,
-    only_in_file,
 )
 
 FOLDER = Path("/etc/sluice")
@@ -60,6 +59,8 @@ class Service(Generic[SettingsT]):
     examples: str
     problems: Callable[[SettingsT], Iterable[FieldError]] = no_problems
     """What is wrong with several settings together."""
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Key of an earlier version → what replaces it."""
 
     @property
     def prefix(self) -> str:
@@ -77,17 +78,11 @@ class Service(Generic[SettingsT]):
         first = entries(self.table)[0]
         return f"{self.prefix}{first.key.upper()} for {flag_of(first)}"
 
-    @property
-    def _file_only(self) -> str:
-        """The settings without a flag, for the help."""
-        keys = ", ".join(one.key for one in entries(self.table) if only_in_file(one))
-        return f"\nOnly the file can have: {keys}." if keys else ""
-
     def parser(self) -> argparse.ArgumentParser:
         made = argparse.ArgumentParser(
             prog=f"sluice {self.name}",
             description=f"{self.what}\n\nA setting comes from, in rising priority: its default, the file "
-            f"{self.file},\nan environment variable ({self._first_variable}), a flag.{self._file_only}",
+            f"{self.file},\nan environment variable ({self._first_variable}), a flag.",
             epilog=f"examples:\n{self.examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -125,9 +120,9 @@ class Service(Generic[SettingsT]):
         document, unknown = (
             ({}, [])
             if config is None and not _exists(self.file)
-            else from_file(self.table, config or self.file)
+            else from_file(self.table, config or self.file, self.removed)
         )
-        variables, unknown_variables = from_environment(self.table, self.prefix, environ)
+        variables, unknown_variables = from_environment(self.table, self.prefix, environ, self.removed)
         wrong: list[object] = [*unknown, *unknown_variables]
         layers = (from_credentials(self.table, environ), document, variables, from_flags(self.table, flags))
         try:

@@ -49,8 +49,7 @@ from sluice.simulator.limits import check_scenario
 from sluice.store.flows import flow_pages
 from sluice.terminal import console, print_summary, print_validity
 from sluice.topologies import build_topology
-from sluice.webui.options import add_retention, retention
-from sluice.webui.service import PLAINTEXT
+from sluice.webui.options import PLAINTEXT, add_retention, retention
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}

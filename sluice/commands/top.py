@@ -119,7 +119,6 @@ def picture(snapshot: Snapshot) -> Group:
         _head(snapshot),
         *map(_problem, snapshot["health"]["problems"]),
         *_not_valid(snapshot["validity"]),
-        *_alerts(snapshot["alerts"]["alerts"]),
         *map(_demoted, snapshot["sanctions"]),
         _fct_table(traffic["fct"]),
         _misses(traffic["deadlines"]),
@@ -151,14 +150,6 @@ def _problem(found: Mapping[str, Any]) -> Text:
 def _not_valid(validity: Mapping[str, Any]) -> Iterator[Text]:
     for flaw in validity["reasons"]:
         yield Text(f"the figures are not valid: {flaw['problem']}; {flaw['remedy']}", style="bold yellow")
-
-
-def _alerts(alerts: list[Mapping[str, Any]]) -> Iterator[Text]:
-    """Yield the alerts that are firing. Those about validity have their reasons already."""
-    for alert in alerts:
-        if alert["state"] == "firing" and alert["figure"] != "not-valid":
-            name = f"{alert['alert']} {alert['subject']}".strip()
-            yield Text(f"alert {name}: {alert['reason']}; {alert['remedy']}", style="bold red")
 
 
 def _fct_table(fct: Mapping[str, Any]) -> Table:

@@ -30,8 +30,7 @@ RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
 
 def configuration() -> schemathesis.Config:
     """Return all checks, with the rules that JSON Schema cannot express: thresholds increase, one
-    fewer than the queues; the limit of an alert's rule has the form of its figure; names in a description of the
-    network are unique, and links name each other.
+    fewer than the queues; names in a description of the network are unique, and links name each other.
 
     So only there a document that the schema allows may be refused with a 422. This application has no address for
     agents and no folder of runs, and no agent is enrolled. A made-up name is of no port.
@@ -39,7 +38,6 @@ def configuration() -> schemathesis.Config:
     refusals = {
         ("PUT", "policy"): "422",
         ("POST", "policy/preview"): "422",
-        ("PUT", "alerts/rules"): "422",
         ("PUT", "network"): "422",
         ("POST", "network/check"): "422",
         ("POST", "runs"): "404",

@@ -17,7 +17,6 @@ from sluice.policy.tags import known_size_tag
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
-from tests.kit import go
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 PORT = 8080
@@ -25,13 +24,10 @@ SIZES = (20_000, 3_000_000, 300_000, 12_000_000, 20_000)
 """Of the responses on one connection: every class, and not in order."""
 
 
-@pytest.fixture(params=["python", pytest.param("go", marks=pytest.mark.go)])
-def server(request: pytest.FixtureRequest, hook: Attachment, pair: Pair, tmp_path: Path) -> Iterator[None]:
+@pytest.fixture
+def server(hook: Attachment, pair: Pair) -> Iterator[None]:
     """The example server on host a, whose tagger shows sizes."""
-    if request.param == "python":
-        argv = [sys.executable, str(EXAMPLES / "http_sizes.py"), V4["a"], str(PORT)]
-    else:
-        argv = [str(go.program("./examples/http", tmp_path / "http_sizes")), f"{V4['a']}:{PORT}"]
+    argv = [sys.executable, str(EXAMPLES / "http_sizes.py"), V4["a"], str(PORT)]
     with pair.a, Tagger(TagSettings(60_000_000_000, sizes=True)) as tagger:
         tagger.attach("eth0")
         process = subprocess.Popen(argv)

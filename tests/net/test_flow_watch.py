@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -265,13 +263,3 @@ def test_rpc__curl_on_one_connection(stack: Stack, rpc_server: None) -> None:
     with closing(HttpClient(f"unix:{stack.web_socket}", 20)) as web:
         metrics = web.request("GET", "/metrics", None, None).body.decode()
     assert 'sluice_deadline_flows_total{met="false",scheme="pias",source="watched"} 1.0' in metrics
-
-
-@pytest.mark.go
-def test_rpc__a_client_in_go(stack: Stack, rpc_server: None, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("no Go compiler: apt-get install golang-go")
-    client = tmp_path / "client"
-    subprocess.run(["go", "build", "-o", client, HERE / "rpc_client.go"], check=True, cwd=tmp_path)
-    stack.testbed.exec("h3", [str(client), f"{server_address(stack)}:{PORT}", *ANSWERS])
-    check_answers(answers(stack, "h3"))

@@ -23,7 +23,7 @@ from sluice.store.desired import mark_applied, put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.schema import applied, policies
 from sluice.topologies import build_topology
-from sluice.webui.scores import scoreboard_document
+from sluice.webui.scoreboard import scoreboard_document
 from tests.sim.test_live_network import DOCUMENT, STEP_S, Direct
 
 STAGE_S = 2.5

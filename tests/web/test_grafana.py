@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 import requests
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
@@ -28,6 +30,7 @@ from tests.web.conftest import PATIENCE_S, Server
 from tests.web.synthetic import Network
 
 DOCKER = Path(__file__).parents[2] / "docker"
+RULES = DOCKER.parent / "packaging/prometheus/sluice.rules.yml"
 DASHBOARD = json.loads((DOCKER / "grafana/dashboards/sluice.json").read_text())
 RATE_INTERVAL_S = 10
 
@@ -40,7 +43,9 @@ def queries() -> list[str]:
 
 
 def alerts() -> list[str]:
-    return re.findall(r"^ +expr: (.*)$", (DOCKER / "prometheus/rules.yml").read_text(), re.MULTILINE)
+    """Return the condition of each rule."""
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule["expr"] for group in groups for rule in group["rules"]]
 
 
 @pytest.fixture
@@ -66,7 +71,7 @@ def second(network: Network, server: Server) -> Callable[[], None]:
         for body in bodies:
             requests.post(f"{server.url}/api/v1/flows", json=body, timeout=PATIENCE_S)
         counters = queue_counters(marked=next(number), dropped=next(number))
-        beat = document(port_heartbeat(ports={"s1:1": (counters,)}))
+        beat = document(port_heartbeat(ports={"s1:1": (counters,)}, machine=MachineStatus(10.0, 0.2)))
         requests.post(f"{server.url}/api/v1/agents/port-agent", json=beat, timeout=PATIENCE_S)
 
     return live
@@ -87,7 +92,7 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics(
 ) -> None:
     second()
     samples = exposed(server)
-    assert len(alerts()) == 3
+    assert len(alerts()) == 6
     for query in (*queries(), *alerts()):
         names = set(re.findall(r"sluice_\w+", query))
         assert names, query
@@ -123,7 +128,7 @@ def prometheus(tmp_path: Path, server: Server) -> Iterator[str]:
     changed = text.replace("webui:8080", f"127.0.0.1:{server.port}").replace("5s", "1s")
     assert changed.count("127.0.0.1") == changed.count("1s") == 1
     (tmp_path / "prometheus.yml").write_text(changed)
-    shutil.copy(DOCKER / "prometheus/rules.yml", tmp_path)
+    shutil.copy(RULES, tmp_path)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -174,3 +174,22 @@ def test_the_card_shows_what_a_scheme_would_change_before_it_is_applied(
     until(page, "document.querySelector('#preview').textContent === ''")
     stored = wait_until(lambda: server.get("policy")["current"], "the policy is stored", timeout_s=PATIENCE_S)
     assert (stored["policy"]["mark_at"], stored["policy"]["buffer"]) == (18_000, 90_000)
+
+
+def test_page__names_a_port_that_the_network_lacks_or_that_has_left(
+    page: Page, server: Server, network: Network, engine: Engine
+) -> None:
+    open_dashboard(page, server, f"#token={TOKEN}")
+    choose(page, "tcp")
+    page.click("#control summary")
+    page.fill('#parameters [name="acts_at"]', "s1:1, s9:1")
+    page.click("#apply")
+    until(page, "document.querySelector('#control-message').textContent.includes('has no port \"s9:1\"')")
+    assert page.locator('label.wrong [name="acts_at"]').count() == 1
+    put_policy(engine, Policy.from_document({"scheme": "tcp", "acts_at": ["s9:1"]}), "before it left")
+    page.click("#apply")
+    page.wait_for_selector("#control-warnings:not([hidden])")
+    assert "acts_at: the network has no port " in page.inner_text("#control-warnings")
+    page.fill('#parameters [name="acts_at"]', "s1:1")
+    page.click("#apply")
+    page.wait_for_selector("#control-warnings", state="hidden")

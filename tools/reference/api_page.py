@@ -74,9 +74,6 @@ _QUERIES: Mapping[tuple[str, str], str] = {
 _BODIES: Mapping[tuple[str, str], Any] = {
     ("put", "/api/v1/policy"): {"scheme": "pias"},
     ("post", "/api/v1/policy/preview"): {"scheme": "pias"},
-    ("put", "/api/v1/alerts/rules"): {
-        "rules": [{"name": "agent-down", "figure": "agent-down", "for": "1min"}]
-    },
     ("post", "/api/v1/flows"): [_EXAMPLE_RECORD],
     ("post", "/api/v1/agents/{name}"): _EXAMPLE_HEARTBEAT,
 }
@@ -85,8 +82,6 @@ _BODY_HELP: Mapping[tuple[str, str], str] = {
     ("put", "/api/v1/policy"): "The body is a policy: [its fields](policy.md). What it leaves out is"
     " [fair in the network](../how-to/change-the-policy.md#what-a-document-leaves-out).",
     ("post", "/api/v1/policy/preview"): "The body is a policy, as for `PUT /policy`.",
-    ("put", "/api/v1/alerts/rules"): "The body has a list of rules:"
-    " [the keys of each](settings.md#each-of-alerts). An empty list turns all alerts off.",
     ("post", "/api/v1/flows"): "The body is a list of flow records, all of them or none is taken:"
     " [the fields of a record](#flowmodel), without `sequence` and `received_at`.",
     (

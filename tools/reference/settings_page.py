@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from sluice.cli import SERVICES, service
-from sluice.policy.schema.entries import Entry, TableOf, entries
-from sluice.policy.schema.kinds import Kind, ListOf
+from sluice.policy.schema.entries import Entry, entries
+from sluice.policy.schema.kinds import Kind
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.example import example
 from sluice.runtime.settings.flags import metavar
 from sluice.runtime.settings.kinds import SecretFile
-from sluice.runtime.settings.layers import flag_of, only_in_file
+from sluice.runtime.settings.layers import flag_of
 from tools.reference import documents
 from tools.reference.markdown import code, fence, page, sentence, table
 
@@ -70,10 +70,6 @@ def _section(one: Service[object]) -> Iterator[str]:
     headings = ("key", "flag", "allowed", "default", "meaning")
     yield table(headings, [_row(each) for each in entries(one.table)])
     yield fence(one.examples)
-    for each in entries(one.table):
-        if isinstance(each.kind, ListOf) and isinstance(each.kind.item, TableOf):
-            yield f"### Each of `{each.key}`"
-            yield documents.keys_of(each.kind.item.cls)
 
 
 def _row(one: Entry) -> tuple[str, ...]:
@@ -83,20 +79,14 @@ def _row(one: Entry) -> tuple[str, ...]:
         help += f" systemd credential: `{one.kind.credential}`."
     return (
         code(one.key),
-        "–" if only_in_file(one) else code(flag_of(one) + value),
+        code(flag_of(one) + value),
         _allowed(one.kind),
-        "in the example" if _is_list_of_tables(one.kind) and one.default else documents.default(one),
+        documents.default(one),
         help,
     )
 
 
-def _is_list_of_tables(kind: Kind) -> bool:
-    return isinstance(kind, ListOf) and kind.is_list_of_tables
-
-
 def _allowed(kind: Kind) -> str:
     """What is allowed; a code span where Markdown would read an address or a pattern as its own signs."""
-    if _is_list_of_tables(kind):
-        return "tables, see below"
     text = documents.allowed(kind)
     return code(text) if any(sign in text for sign in ("://", "*", "[", " _ ")) else text

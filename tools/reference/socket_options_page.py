@@ -15,8 +15,8 @@ A program declares a flow by one `setsockopt()` and asks for its state by one `g
 number, layout and error. Numbers and layouts do not change; a new feature gets a new option. A tutorial is
 [deadlines for your program](../tutorials/deadlines.md).
 
-`hostagent/examples/README.md` has the same layouts as tables of offsets, and programs in C and Python.
-`hostagent/go` is a Go module."""
+`hostagent/examples/README.md` has the same layouts as tables of offsets, and programs in C, Go
+and Python."""
 
 
 def text() -> str:

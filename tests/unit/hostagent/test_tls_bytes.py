@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.hostagent.sockets.tls import tls_bytes
+from sluice.hostagent.sockets.http import tls_bytes
 from tests.fakes.certificates import Authority
 
 

@@ -15,9 +15,9 @@ from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import all_agents, put_agent
 from sluice.store.retention import Retention
 from sluice.store.totals import Tally
-from sluice.webui.documents import is_alive
 from sluice.webui.housekeeping import Housekeeping
 from sluice.webui.ingestion import Ingestion
+from sluice.webui.problems import is_alive
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.hostagent.flows import record
 

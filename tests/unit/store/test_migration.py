@@ -12,6 +12,7 @@ from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
+from sluice.store.schema import RETIRED_TABLES
 from tests.unit.webui.records import record
 
 OLD_FLOWS = """
@@ -103,3 +104,13 @@ def test_several_processes_may_open_it_at_once(old: Path) -> None:
     assert [len(all_flows(engine)) for engine in engines] == [1] * 8
     for engine in engines:
         engine.dispose()
+
+
+def test_tables_of_earlier_versions_go(old: Path) -> None:
+    with sqlite3.connect(old) as connection:
+        connection.execute("CREATE TABLE alerts (rule VARCHAR NOT NULL, PRIMARY KEY (rule))")
+        connection.execute("INSERT INTO alerts VALUES ('agent-down')")
+    open_store(f"sqlite:///{old}").dispose()
+    with sqlite3.connect(old) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    assert not names & set(RETIRED_TABLES)

@@ -13,8 +13,7 @@ from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_columns import OTHER_SCHEME
-from sluice.webui.identity import MOST_REFUSALS, Refusals
-from sluice.webui.problems import MOST_PROBLEMS
+from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record

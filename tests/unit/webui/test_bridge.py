@@ -14,8 +14,7 @@ from flask import Flask
 from sluice.webui import bridge as bridge_module
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from sluice.webui.bridge import PLAIN, Bridge, kind_of, most_body_bytes
-from sluice.webui.peers import Channel
-from sluice.webui.places import StreamPlaces
+from sluice.webui.callers import Channel, StreamPlaces
 from sluice.webui.services import EXTENSION, Services
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record

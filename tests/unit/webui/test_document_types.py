@@ -17,7 +17,6 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from sluice.policy.alerts import Alert, Change, State
 from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
@@ -25,7 +24,6 @@ from sluice.policy.wire.agents import LinkCounters, LinkQueue
 from sluice.run_manager.__main__ import answerer
 from sluice.run_manager.manager import RunManager
 from sluice.runtime.local_calls import Listener
-from sluice.store.alerts import put_changes
 from sluice.store.desired import mark_applied, put_policy
 from sluice.store.observed import Sanction, add_event, put_agent, put_sanction
 from sluice.webui.app import create_app
@@ -39,11 +37,9 @@ WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
 SCORE_TYPES = WEBUI / "static/js/score-types.js"
-ALERT_TYPES = WEBUI / "static/js/alert-types.js"
 SCORES = {"PolicyPreview", "ScoreboardAnswer"}
 HOST_TYPES = WEBUI / "static/js/host-types.js"
 HOSTS = {"ActiveFlowsAnswer", "FlowsAnswer", "HostAnswer"}
-ALERTS = {"AlertsAnswer", "AlertRulesAnswer"}
 RUN_TYPES = WEBUI / "static/js/run-types.js"
 RUNS = {"RunsAnswer", "RunPlan", "StartedRun"}
 pytestmark = [
@@ -74,10 +70,6 @@ def network(engine: Engine, client: Client) -> Network:
         "ports",
         port_heartbeat(ports=ports, version=VERSION, machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)),
     )
-    firing = Alert(
-        "agent-down", "h9", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
-    )
-    put_changes(engine, [Change(None, firing)], [], 1.0)
     add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
     flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
     put_sanction(
@@ -108,8 +100,6 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
         "FlowsAnswer": "flows?limit=3",
         "ActiveFlowsAnswer": "flows/active",
         "HostAnswer": "hosts/h3",
-        "AlertsAnswer": "alerts",
-        "AlertRulesAnswer": "alerts/rules",
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
@@ -156,10 +146,9 @@ def source(documents: list[tuple[str, Any]], beat: Any) -> str:
     """Return a TypeScript file in which each document is a constant of its type."""
     names = {name for name, _ in documents}
     files = {
-        TYPES: names - SCORES - HOSTS - ALERTS - RUNS,
+        TYPES: names - SCORES - HOSTS - RUNS,
         SCORE_TYPES: SCORES,
         HOST_TYPES: HOSTS,
-        ALERT_TYPES: ALERTS,
         RUN_TYPES: RUNS,
     }
     lines = [
@@ -197,7 +186,6 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
     assert snapshot["validity"]["reasons"]
-    assert {row["state"] for row in snapshot["alerts"]["alerts"]} == {"firing", "ok"}
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
     found = next(sent for name, sent in documents if name == "HostAnswer")
     assert all(found[key] for key in ("place", "agent", "link", "active", "ended"))

@@ -12,7 +12,7 @@ from sluice.policy.errors import EnvironmentLacking
 from sluice.store.engine import open_store
 from sluice.store.observed import add_event
 from sluice.store.schema import events
-from sluice.webui.event_log import EventLog, event_line
+from sluice.webui.housekeeping import EventLog, event_line
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from sqlalchemy import Engine
 
+from sluice.webui.access import allowed_hosts, host_of
 from sluice.webui.app import create_app
-from sluice.webui.hosts import allowed_hosts, host_of
 from tests.unit.webui.conftest import TOKEN, Client
 
 ENDPOINTS = ("/", "/metrics", "/api/v1/health", "/api/v1/policy", "/openapi/openapi.json", "/nothing")

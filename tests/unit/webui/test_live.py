@@ -56,7 +56,6 @@ def test_events__a_snapshot_has_every_part(client: Client) -> None:
         "connections",
         "sanctions",
         "traffic",
-        "alerts",
         "validity",
     }
 

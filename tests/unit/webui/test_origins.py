@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.wire.records import FlowRecord
-from sluice.webui.origins import foreign_record
+from sluice.webui.access import foreign_record
 from tests.unit.webui.records import record
 
 RECEIVED = {"source": "watched", "retransmissions": None, "ideal_us": None}

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from sluice.policy.schema.desired import Policy
 from sluice.store.audit import policy_changes
 from sluice.store.desired import current_policy, current_version, put_policy, put_topology
-from sluice.webui.api import overrides
+from sluice.webui import policies
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine
@@ -107,7 +107,7 @@ def test_put_override__a_change_at_the_same_moment_is_not_undone(
         put_policy(store, Policy.from_document({"scheme": "pias"}), "someone else")
         return found
 
-    monkeypatch.setattr(overrides, "policy_in_force", read_then_change)
+    monkeypatch.setattr(policies, "policy_in_force", read_then_change)
     answer = client.put(PATH, json=FIXED, headers=bearer)
     assert (answer.status_code, answer.json["error"]["code"]) == (409, "policy-changed")
     assert in_force(engine).scheme == "pias"
@@ -116,5 +116,5 @@ def test_put_override__a_change_at_the_same_moment_is_not_undone(
 def test_put_override__before_the_first_policy(
     client: Client, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overrides, "policy_in_force", lambda _engine: None)
+    monkeypatch.setattr(policies, "policy_in_force", lambda _engine: None)
     assert client.put(PATH, json=FIXED, headers=bearer).json["error"]["code"] == "no-policy"

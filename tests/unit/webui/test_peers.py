@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.store.observed import newest_events
-from sluice.webui.peers import CHANNEL, Channel, uid_of
+from sluice.webui.callers import CHANNEL, Channel, uid_of
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.conftest import Client
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.webui.places import ConnectionPlaces, StreamPlaces
+from sluice.webui.callers import ConnectionPlaces, StreamPlaces
 
 FAR, OTHER = "192.0.2.1", "192.0.2.2"
 

@@ -9,7 +9,7 @@ from sluice.cli import main
 from sluice.commands.demo import check_plaintext
 from sluice.policy.errors import FieldError
 from sluice.runtime.settings.kinds import is_loopback
-from sluice.webui.service import WebOptions, problems
+from sluice.webui.options import WebOptions, problems
 
 BEYOND = ["0.0.0.0:8080", "192.0.2.1:8080", "[::]:8080", "[2001:db8::1]:8080", "hub:8080", "localhost.evil:1"]
 

@@ -17,7 +17,7 @@ from sluice.store.flows import add_flows
 from sluice.store.observed import newest_events
 from sluice.store.schema import policies
 from sluice.topologies import build
-from sluice.webui.api.policies import wait_applied
+from sluice.webui.policies import wait_applied
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 

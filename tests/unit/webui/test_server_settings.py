@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from sluice.webui.service import WebOptions, _server_settings
+from sluice.webui.options import WebOptions
+from sluice.webui.service import _server_settings
 
 
 def test_what_a_log_or_a_traceback_shows_has_no_secret() -> None:

@@ -7,7 +7,6 @@
 /** @import { Snapshot, Source } from "./types.js" */
 
 import { Address } from "./address.js";
-import { showAlerts } from "./alerts.js";
 import { Chart } from "./chart.js";
 import { startClasses } from "./classes.js";
 import { Control } from "./control.js";
@@ -35,6 +34,7 @@ import { colour, onThemeChange, startTheme } from "./theme.js";
 import { TimeControls } from "./time-controls.js";
 import { TopologyView } from "./topology.js";
 import { follow, report, showTrouble } from "./trouble.js";
+import { showValidity } from "./validity.js";
 import { showWatched } from "./watched.js";
 
 const model = new Model();
@@ -168,10 +168,10 @@ const handlers = {
     fillPorts();
     showFigures(model, snapshot);
     showFabric(snapshot.health);
-    showComponents(snapshot.health);
+    showComponents(snapshot);
     showWatched(snapshot);
     showSanctions(snapshot);
-    showAlerts(snapshot);
+    showValidity(snapshot.validity);
     control.follow();
     control.notice(snapshot.policy);
     if (portMenu.dialog.open) portMenu.show();

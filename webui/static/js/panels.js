@@ -14,6 +14,7 @@ import { fabricNote } from "./pure/fabric.js";
 import { figures, missesNote, policyNote } from "./pure/figures.js";
 import { age, clock } from "./pure/format.js";
 import { naturally } from "./pure/order.js";
+import { sentence } from "./pure/validity.js";
 
 /** @param {string} name */
 const tile = (name) => inside(document, `[data-kpi="${name}"]`);
@@ -46,8 +47,9 @@ function showPolicy(model, policy) {
   shown.dataset.version = String(policy.version);
 }
 
-/** @param {Health} health */
-export function showComponents({ status, store, controller, agents, problems }) {
+/** @param {Snapshot} snapshot */
+export function showComponents({ health, validity }) {
+  const { status, store, controller, agents, problems } = health;
   const expected = Math.max(controller.expected, controller.switches.length);
   setChildren(
     byId("components", HTMLElement),
@@ -56,6 +58,7 @@ export function showComponents({ status, store, controller, agents, problems }) 
     agentGroup("Host agents", agents, "host"),
     agentGroup("Port agents", agents, "port"),
     ...(problems.length ? [group("Problems", problems.map(problemPill))] : []),
+    ...(validity.note ? [group("Figures", [note(validity.note)])] : []),
   );
   const summary = byId("components-summary", HTMLElement);
   setText(summary, status === "ok" ? "All up" : "Degraded");
@@ -71,6 +74,9 @@ export function showFabric(health) {
   setText(shown, text);
   shown.title = title;
 }
+
+/** @param {string} text */
+const note = (text) => element("span", { className: "none", textContent: sentence(text) });
 
 /** @param {Problem} found */
 function problemPill({ where, problem }) {

@@ -4,8 +4,6 @@
 //
 // Times are seconds since the epoch unless the name ends in a unit; a port is named "s1:2".
 
-import type { AlertsAnswer, Validity } from "./alert-types.js";
-
 // ---- GET /api/v1/schemes
 
 export interface SchemesAnswer {
@@ -312,9 +310,24 @@ export interface Snapshot {
   ports: Record<string, PortState>;
   connections: Connections;
   sanctions: Sanction[];
-  alerts: AlertsAnswer;
   validity: Validity;
   traffic: Record<Source, Traffic>;
+}
+
+export interface Validity {
+  /** Null if nothing judges the network. */
+  valid: boolean | null;
+  reasons: Flaw[];
+  /** Why nothing judges it; empty if something does. */
+  note: string;
+}
+
+/** Why the figures show the machine and not the network. */
+export interface Flaw {
+  kind: "forwarded" | "late" | "lost" | "clock";
+  where: string;
+  problem: string;
+  remedy: string;
 }
 
 /** Whose flows figures count: a run's schedule, other programs, or both. */

@@ -13,7 +13,7 @@ from sluice.policy.errors import SluiceError
 from sluice.runs.files import read_document
 from sluice.runs.settings import setting
 from sluice.runtime.settings.layers import from_file
-from sluice.webui.service import WebOptions
+from sluice.webui.options import WebOptions
 
 DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,23 +11,15 @@ from sqlalchemy import Engine
 
 from sluice import cli
 from sluice.commands.top import picture, snapshots
-from sluice.policy.alerts import Alert, Change, State
 from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
-from sluice.store.alerts import put_changes
 from sluice.store.desired import put_policy
 from sluice.store.observed import Sanction, put_agent, put_sanction
-from sluice.webui import documents
-from sluice.webui.alerts.settings import AlertSettings
-from sluice.webui.attention import attention
+from sluice.webui.documents import snapshot
 from sluice.webui.recent import RecentFlows
 from tests.kit.clock import slow_clock
 from tests.kit.heartbeats import port_heartbeat
 from tests.web.synthetic import Network
-
-
-def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
-    return documents.snapshot(engine, recent) | attention(engine, AlertSettings())
 
 
 def drawn(document: Mapping[str, Any]) -> str:
@@ -101,20 +92,11 @@ def test_picture__a_demoted_host_and_why(engine: Engine) -> None:
     )
 
 
-def test_picture__what_is_not_valid_and_which_alerts_fire(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_picture__what_is_not_valid(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_clock(monkeypatch)
     put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)))
-    firing = Alert(
-        "agent-down", "h3", State.FIRING, 1.0, 1e9, 1e9, None, 1.0, 9.0, None, "silent", "restart it"
-    )
-    pending = replace(firing, subject="h4", state=State.PENDING)
-    put_changes(engine, [Change(None, firing), Change(None, pending)], [], 1.0)
     text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
     assert "the figures are not valid: the switch forwarded 30.0% of the packets in the last 10 s" in text
-    assert "alert agent-down h3: silent; restart it" in text
-    assert "h4" not in text
 
 
 def test_top_once__prints_and_ends(engine: Engine, url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,7 +229,6 @@ export function snapshot(different = {}) {
     ports: {},
     connections: { living: [], ended: [], lost: 0 },
     sanctions: [],
-    alerts: { rules_from: "configuration", alerts: [], webhook: { host: null, waiting: 0, problem: "" } },
     validity: { valid: true, reasons: [], note: "" },
     traffic: { scheduled: traffic(), watched: traffic(), all: traffic() },
     ...different,

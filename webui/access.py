@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sends a request, and whether it may send this document.
+
+| came in | agents' documents | everything else |
+| --- | --- | --- |
+| Unix socket, from root or the web process's user | any name | yes |
+| plain address, the same on this machine | any name | yes |
+| either, from other users of this machine | 403 | yes |
+| plain address, from another machine or through a proxy | 403 | yes |
+| agents' address, with a certificate | its own name and kind | the topology; otherwise 403 |
+| agents' address, without one | only enrolment | 403 |
+
+And the names under which the web process answers, and which records a host can have made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import request
+
+from sluice.policy.wire.access import KINDS
+from sluice.policy.wire.agents import LivingConnection
+from sluice.policy.wire.records import UNKNOWN_TO_A_RECEIVER, FlowRecord
+from sluice.runtime.certificates import Holder, holder_of
+from sluice.runtime.settings.kinds import split_address
+from sluice.store.certificates import find_certificate
+from sluice.store.flows import Conflict
+from sluice.webui.authority import serial_of
+from sluice.webui.callers import channel_of, is_agents_address, peer_certificate
+from sluice.webui.errors import ApiError
+from sluice.webui.services import services
+
+_HOST = KINDS[0]
+
+ENROLS = frozenset({"enrolment.read_authority", "enrolment.enrol"})
+"""The endpoints that need no certificate; they are served at the agents' address only."""
+AGENT_DOCUMENTS = frozenset({"agents.heartbeat", "flows.deliver_flows"})
+"""The endpoints that only agents use."""
+AGENTS_READ = frozenset({"network.topology"})
+"""What agents read besides the answers to their heartbeats."""
+RENEWS = "enrolment.renew"
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip")
+
+
+def check_channel() -> None:
+    """Refuse a request at the wrong address. Runs before every request. Raises ApiError 403."""
+    endpoint = request.endpoint or ""
+    if is_agents_address(request.environ):
+        if endpoint not in (AGENT_DOCUMENTS | AGENTS_READ | ENROLS | {RENEWS}):
+            raise ApiError(
+                403, "agents-only", "this address serves agents only; the dashboard has another one"
+            )
+    elif endpoint in ENROLS or endpoint == RENEWS:
+        raise ApiError(403, "agents-only", "agents enrol at the address of --agents, over TLS")
+    elif endpoint in AGENT_DOCUMENTS and not _from_this_machine():
+        raise _refused(
+            request.remote_addr or "?",
+            "agents-only",
+            "agents of other machines use the address of --agents, with a certificate: `sluice enrol NAME`",
+        )
+    elif endpoint in AGENT_DOCUMENTS:
+        _check_user()
+
+
+def _check_user() -> None:
+    """Refuse agents' documents of other users. Only root and the web process's own user may speak for agents here."""
+    uid_of = channel_of(request.environ).uid
+    uid = uid_of() if uid_of else os.geteuid()
+    if uid is None:  # nobody waits for the answer, and nobody is to blame
+        raise ApiError(403, "agents-only", "the connection ended before its user was known")
+    if uid not in (0, os.geteuid()):
+        raise _refused(
+            f"user-{uid}",
+            "agents-only",
+            f"the user with the id {uid} may not send agents' documents; root and the user of the web process may",
+        )
+
+
+def _from_this_machine() -> bool:
+    if any(name in request.headers for name in _FORWARDED):
+        return False
+    address = request.remote_addr
+    if not address:
+        return True  # a Unix socket
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True  # the name of a Unix socket
+
+
+def holder() -> Holder | None:
+    """Return the agent whose certificate came with the request; None at an address without TLS.
+
+    Raises ApiError 401 without a certificate, and 403 for one that is revoked or unknown.
+    """
+    if not is_agents_address(request.environ):
+        return None
+    certificate = peer_certificate(request.environ)
+    if certificate is None:
+        raise ApiError(401, "no-certificate", "this agent has no certificate: enrol it with `sluice enrol`")
+    found = holder_of(certificate)
+    row = find_certificate(services().engine, serial_of(certificate))
+    if row is None:
+        raise _refused(
+            found.name,
+            "certificate-unknown",
+            "the store does not know this agent's certificate; enrol it again",
+        )
+    if row.revoked_at is not None:
+        raise _refused(
+            found.name, "certificate-revoked", "this agent's certificate was revoked; enrol it again"
+        )
+    return found
+
+
+def must_renew() -> bool:
+    """Return whether the caller's certificate is of an earlier authority."""
+    certificate, authority = peer_certificate(request.environ), services().authority
+    return bool(certificate and authority and not authority.signed_by_present(certificate))
+
+
+def check_agent(name: str, kind: str) -> None:
+    """Refuse a heartbeat under another name or of another kind than the certificate's. Raises ApiError 403."""
+    found = holder()
+    if found is not None and found != Holder(name, kind):
+        raise _refused(
+            found.name,
+            "other-agent",
+            f"the certificate is of the agent {found.name} of kind {found.kind}, not of {name} of kind {kind}",
+        )
+
+
+def check_connections(name: str, connections: Iterable[LivingConnection]) -> None:
+    """Refuse a heartbeat with connections that have no end at the certificate's host. Raises ApiError 403."""
+    if not is_agents_address(request.environ):
+        return
+    for index, connection in enumerate(connections):
+        if name not in (connection.src, connection.dst):
+            raise _refused(name, "other-agent", no_end(name, connection.src, connection.dst), index)
+
+
+def own_records(records: Sequence[FlowRecord]) -> Sequence[FlowRecord]:
+    """Return the records under the ids with which the store keeps them.
+
+    The id of a record that came with a certificate begins with its host's name, so no host can take another's
+    id. Raises ApiError 403 for records that this host cannot have made.
+    """
+    found = holder()
+    if found is None:
+        return records
+    if found.kind != _HOST:
+        raise _refused(found.name, "other-agent", f"agents of kind {found.kind} deliver no flow records")
+    for index, record in enumerate(records):
+        if problem := foreign_record(found.name, record):
+            raise _refused(found.name, "other-agent", problem, index)
+    return [replace(record, id=f"{found.name}@{record.id}") for record in records]
+
+
+def refuse_conflict(records: Sequence[FlowRecord], conflicts: Sequence[Conflict]) -> ApiError:
+    """Report records that contradict the store, and return the error for their sender."""
+    first = conflicts[0]
+    record = first.record
+    places = (index for index, one in enumerate(records) if one.id == record.id)
+    problem = f"another record with the id {record.id} is in the store, and its {first.field} differs"
+    who = found.name if (found := holder()) else record.src
+    services().refusals.note(who, f"{problem}; {len(conflicts)} such records in one delivery")
+    return ApiError(409, "record-conflict", problem, first.field, next(places, None))
+
+
+def _refused(who: str, code: str, problem: str, index: int | None = None) -> ApiError:
+    services().refusals.note(who, problem)
+    return ApiError(403, code, problem, index=index)
+
+
+# ── Which records a host can have made. Pure. ────────────────────────────────────────────────────────────────────────
+#
+# A sender's agent records what the host sent. Only of a watched flow from a host without an agent, the receiver's agent
+# makes the record. It lacks what only a sender can know (docs/explanation/flow-watch.md).
+
+
+def foreign_record(host: str, record: FlowRecord) -> str:
+    """Return why the host's agent cannot have made this record; empty if it can."""
+    if record.src == host:
+        return ""
+    if record.dst != host:
+        return no_end(host, record.src, record.dst)
+    if not record.is_a_receivers:
+        return f"{host} is only the receiver of the flow {record.src} > {record.dst}: its sender records it"
+    known = [name for name in UNKNOWN_TO_A_RECEIVER if getattr(record, name) is not None]
+    return f"{host} is only the receiver of the flow, so its record cannot have {known[0]}" if known else ""
+
+
+def no_end(host: str, src: str, dst: str) -> str:
+    """Return the reason why a flow does not concern a host."""
+    return f"the certificate is of {host}, which is no end of the flow {src} > {dst}"
+
+
+# ── The names under which the web process answers ────────────────────────────────────────────────────────────────────
+#
+# A page of another site can make its own name point at this machine (DNS rebinding). The browser then lets that page
+# read the answers. It sends the page's name in the header Host, so a request with a foreign name gets 421.
+
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def allowed_hosts(listen: Iterable[str], more: Iterable[str]) -> frozenset[str]:
+    """Return the names for these addresses to listen on (HOST:PORT) and for these other names, in small letters."""
+    listening = (split_address(address)[0] for address in listen)
+    return _LOOPBACK | {name.lower().rstrip(".") for name in (*listening, *more)}
+
+
+def host_of(header: str) -> str | None:
+    """Return the name in a header Host, in small letters and without the port; None if it is no name."""
+    try:
+        found = urlsplit(f"//{header}")
+        found.port  # noqa: B018 - it raises ValueError for a port that is no number
+    except ValueError:
+        return None
+    if found.path or found.query or found.fragment or found.username is not None:
+        return None
+    return (found.hostname or "").rstrip(".") or None
+
+
+def check_host() -> None:
+    """Refuse a request for a foreign name. Runs before every request. Raises ApiError 421, 400 without a name.
+
+    No browser can reach a Unix socket. At the agents' address, a certificate says who calls.
+    """
+    environ = request.environ
+    header = environ.get("HTTP_HOST")
+    if not environ.get("REMOTE_ADDR") or is_agents_address(environ):
+        return
+    if header is None:
+        if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+            return  # no browser sends it
+        raise ApiError(400, "no-host", "send the header Host", "Host")
+    name = host_of(header)
+    if name is None or not (name in services().hosts or _is_own_address(name, environ)):
+        raise ApiError(
+            421,
+            "foreign-host",
+            f"this server does not answer for the host {header[:80]!r}; add its name to the setting allowed_hosts"
+            " (--allowed-hosts)",
+            "Host",
+        )
+
+
+def _is_own_address(name: str, environ: Mapping[str, Any]) -> bool:
+    """Return whether the name is the address at which this very connection came in."""
+    try:
+        own = ipaddress.ip_address(str(environ.get("SERVER_NAME", "")).partition("%")[0])
+        return ipaddress.ip_address(name) == own
+    except ValueError:
+        return False

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents of other machines: tokens, certificates and their revocation."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from flask import Response, jsonify
+from pydantic import BaseModel, Field
+
+from sluice.policy.schema import entries
+from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.kinds import Choice, Text, Whole
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Token
+from sluice.runtime.certificates import Holder, pem
+from sluice.store.certificates import (
+    Certificate,
+    find_enrolment,
+    newest_certificates,
+    put_certificate,
+    put_enrolment,
+    revoke,
+    use_enrolment,
+)
+from sluice.store.observed import add_event
+from sluice.webui.access import check_agent, holder
+from sluice.webui.auth import require_token
+from sluice.webui.authority import Authority
+from sluice.webui.bodies import AgentPath, read_json, request_body
+from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.services import services
+
+# ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
+
+
+_PEM = Text(longest=10_000)
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """What a new token allows."""
+
+    name: str = entry(entries.AGENT, "Name of the agent.")
+    kind: str = entry(Choice(KINDS), "Kind of the agent.", default="host")
+    valid_s: int = entry(
+        Whole(1, ENROLMENT_LIFE_MAX_S, "s"), "The token expires after this time.", default=3600
+    )
+
+
+@dataclass(frozen=True)
+class EnrolmentRequest:
+    """A token and a key to certify."""
+
+    secret: str = entry(Text(longest=200), "Secret of the token.")
+    request: str = entry(_PEM, "Signing request in PEM.")
+
+
+@dataclass(frozen=True)
+class RenewalRequest:
+    """A key to certify anew."""
+
+    request: str = entry(_PEM, "Signing request in PEM.")
+
+
+class TokenAnswer(BaseModel):
+    token: str = Field(
+        description="write it into a file and give its path to the agent with --enrol; it works once"
+    )
+    expires_at: int = Field(description="epoch seconds")
+
+
+class AgentCertificate(BaseModel):
+    serial: str
+    name: str
+    kind: str
+    issued_at: float
+    ends_at: float
+    revoked_at: float | None
+    state: Literal["valid", "ended", "revoked"]
+
+
+class AgentCertificates(BaseModel):
+    certificates: list[AgentCertificate]
+
+
+class RevokedAnswer(BaseModel):
+    revoked: int = Field(description="number of certificates and unused tokens that ended")
+
+
+class AuthorityAnswer(BaseModel):
+    authority: str = Field(description="certificate in PEM")
+
+
+class CertificateAnswer(BaseModel):
+    certificate: str = Field(description="the agent's certificate in PEM")
+    authorities: str = Field(description="certificates in PEM of all authorities that the agent must trust")
+
+
+# ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+api = blueprint("enrolment", __name__, "Certificates of the agents on other machines")
+
+MAX_BODY_BYTES = 20_000
+_REFUSED: dict[str | int, Any] = {400: Error, 403: Error, 413: Error, 415: Error}
+
+
+@api.post(
+    "/enrolments",
+    responses={200: TokenAnswer, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(schema(NewToken)),
+)
+def make_token() -> Response:
+    """Make a token with which one agent can enrol once. Earlier unused tokens of this name end."""
+    require_token(services().token)
+    asked = read(NewToken, read_json(MAX_BODY_BYTES))
+    authority = _authority()
+    expires_at = int(time.time() + asked.valid_s)
+    secret = secrets.token_urlsafe(24)
+    put_enrolment(services().engine, secret, asked.name, asked.kind, expires_at)
+    add_event(services().engine, "enrolment-token-made", agent=asked.name, agent_kind=asked.kind)
+    token = Token(asked.name, asked.kind, secret, expires_at, authority.fingerprint())
+    return jsonify(token=token.text(), expires_at=expires_at)
+
+
+@api.get("/certificates", responses={200: AgentCertificates})
+def list_certificates() -> Response:
+    """The newest certificate of each agent."""
+    now = time.time()
+    found = newest_certificates(services().engine)
+    return jsonify(certificates=[{**asdict(one), "state": _state(one, now)} for one in found])
+
+
+@api.post(
+    "/agents/<name>/revocation",
+    responses={200: RevokedAnswer, 401: Error, 403: Error, 404: Error},
+    security=[{"bearer": []}],
+)
+def revoke_agent(path: AgentPath) -> Response:
+    """Refuse this agent from its next request on. Its unused token ends too."""
+    require_token(services().token)
+    count = revoke(services().engine, path.name)
+    if not count:
+        raise ApiError(404, "not-found", f"the agent {path.name} has no certificate or token in force")
+    add_event(services().engine, "certificate-revoked", agent=path.name)
+    return jsonify(revoked=count)
+
+
+@api.get("/authority", responses={200: AuthorityAnswer, 403: Error})
+def read_authority() -> Response:
+    """The authority's certificate in PEM. An agent compares it with its token's fingerprint."""
+    return jsonify(authority=pem(_authority().signer.certificate).decode())
+
+
+@api.post(
+    "/enrolment",
+    responses={200: CertificateAnswer, **_REFUSED},
+    openapi_extensions=request_body(schema(EnrolmentRequest)),
+)
+def enrol() -> Response:
+    """Exchange a token for a certificate."""
+    asked = read(EnrolmentRequest, read_json(MAX_BODY_BYTES))
+    engine = services().engine
+    found = find_enrolment(engine, asked.secret)
+    if found is None:
+        raise _no_token("is not known here; make one with `sluice enrol`")
+    if found.used_at is not None:
+        raise _no_token("was used already; make another one with `sluice enrol`", found.name)
+    if found.expires_at <= time.time():
+        raise _no_token("has expired; make another one with `sluice enrol`", found.name)
+    made, row = _authority().certify(asked.request.encode(), Holder(found.name, found.kind))
+    if not use_enrolment(engine, asked.secret, row):
+        raise _no_token("was used already; make another one with `sluice enrol`", found.name)
+    add_event(engine, "agent-enrolled", agent=row.name, agent_kind=row.kind, ends_at=row.ends_at)
+    return _certificate(made)
+
+
+@api.post(
+    "/agents/<name>/certificate",
+    responses={200: CertificateAnswer, 401: Error, **_REFUSED},
+    openapi_extensions=request_body(schema(RenewalRequest)),
+)
+def renew(path: AgentPath) -> Response:
+    """Give an agent a new certificate for its present one."""
+    asked = read(RenewalRequest, read_json(MAX_BODY_BYTES))
+    found = holder()
+    if found is None:
+        raise ApiError(403, "agents-only", "agents renew at the address of --agents, over TLS")
+    check_agent(path.name, found.kind)
+    made, row = _authority().certify(asked.request.encode(), found)
+    put_certificate(services().engine, row)
+    return _certificate(made)
+
+
+def _certificate(made: Any) -> Response:
+    trusted = pem(*_authority().trusted())
+    return jsonify(certificate=pem(made).decode(), authorities=trusted.decode())
+
+
+def _authority() -> Authority:
+    found = services().authority
+    if found is None:
+        raise ApiError(
+            409, "no-agents-address", "start the web process with --agents HOST:PORT to enrol agents"
+        )
+    return found
+
+
+def _no_token(problem: str, name: str = "?") -> ApiError:
+    services().refusals.note(name, f"the enrolment token {problem}")
+    return ApiError(403, "enrolment-refused", f"the enrolment token {problem}")
+
+
+def _state(certificate: Certificate, now: float) -> str:
+    if certificate.revoked_at is not None:
+        return "revoked"
+    return "valid" if certificate.ends_at > now else "ended"

@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows: records taken from agents and listed, flows under way, completion times, missed deadlines, size classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import product
+from typing import Any, Literal
+
+from flask import Response, jsonify
+from pydantic import BaseModel, Field
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from sluice.policy.errors import FieldError
+from sluice.policy.schema import entries
+from sluice.policy.schema.entries import schema, write
+from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
+from sluice.policy.wire.records import (
+    BACKGROUND,
+    FINISHED,
+    MAX_LABEL,
+    MEDIUM_LIMIT_BYTES,
+    NEEDED_IF_SCHEDULED,
+    SCHEDULED,
+    SIZE_CLASSES,
+    SMALL_LIMIT_BYTES,
+    UNFINISHED,
+    WATCHED,
+    FlowRecord,
+)
+from sluice.store import ages
+from sluice.store.flow_columns import MOST_COLUMNS, FlowColumns
+from sluice.store.flow_list import FILTERS, class_sizes, find_flows
+from sluice.store.observed import all_agents
+from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
+from sluice.webui import figures
+from sluice.webui.access import own_records, refuse_conflict
+from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, Since, model_of, read_json, request_body
+from sluice.webui.documents import connections_document, living_hosts
+from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.services import services
+
+# ── Models of flows, and of the delivery of their records ────────────────────────────────────────────────────────────
+
+
+class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
+    """A flow record, its place in the order of reception, and the time of reception."""
+
+    sequence: int
+    received_at: float
+
+
+class FlowsAnswer(BaseModel):
+    flows: list[FlowModel]
+    next: int | None = Field(description="`before` of the following page; null if there are no older records")
+    searched_to: float | None = Field(
+        description="when the oldest record that this page looked at arrived; null if it looked at none"
+    )
+
+
+class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
+    """An open TCP connection of any program."""
+
+
+class ConnectionsAnswer(BaseModel):
+    living: list[LivingConnectionModel] = Field(description="open connections, fastest first")
+    ended: list[FlowModel] = Field(
+        description="connections whose record arrived within the last minute, newest first"
+    )
+    lost: int = Field(description="connections that the hosts' watches missed")
+
+
+class FlowsAccepted(BaseModel):
+    accepted: int = Field(ge=0, description="number of new records")
+    known: int = Field(ge=0, description="number of records that had been delivered before")
+
+
+class WindowQuery(BaseModel):
+    window_s: float = Field(
+        60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
+    )
+    until: Since | None = Field(
+        None, description="end of the window, in seconds since the epoch; by default now"
+    )
+    bin_s: float | None = Field(
+        None,
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="also return a time series with bins of this many seconds",
+    )
+
+
+class FiguresQuery(WindowQuery):
+    source: Literal["scheduled", "watched", "all"] = Field(
+        "scheduled", description="flows of a run's schedule, connections of other programs, or both"
+    )
+
+
+class FlowQuery(BaseModel):
+    limit: int = Field(100, ge=1, le=1000)
+    before: int | None = Field(None, ge=0, le=2**53, description="the value of `next` in the previous page")
+    scheme: str | None = Field(None, pattern=f"^{entries.SCHEME.pattern}$")
+    size_class: Literal["small", "medium", "large"] | None = None
+    status: Literal["finished", "unfinished"] | None = None
+    src: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
+    dst: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
+    host: str | None = Field(
+        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
+    label: str | None = Field(
+        None,
+        max_length=MAX_LABEL,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="only flows with this label in their scenario",
+    )
+    source: Literal["scheduled", "watched", "background"] | None = Field(
+        None,
+        description="only flows of a run's schedule, its endless flows, or connections of other programs",
+    )
+    met: Literal["true", "false"] | None = Field(
+        None, description="only flows that met their deadline, or that missed it"
+    )
+
+
+class ActiveFlowsQuery(BaseModel):
+    host: str | None = Field(
+        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
+    )
+
+
+def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
+    """Return the schema of one kind of flow record. Its types express what
+    FlowRecord.from_document checks between fields."""
+    document = schema(FlowRecord)
+    properties, required = document["properties"], set(document["required"])
+    properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
+    properties["source"] = {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]}
+    there = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
+    there |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
+    for name, is_there in there.items():
+        properties[name] = properties[name]["anyOf"][0] if is_there else {"type": "null"}
+        required |= {name} if is_there else set()
+    required |= {"source"} if watched else set()
+    title = f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}"
+    return {
+        **document,
+        "title": f"{title}, {'with' if deadline else 'without'} deadline",
+        "required": sorted(required),
+    }
+
+
+def flows_schema() -> dict[str, Any]:
+    """Return the schema of a batch of flow records."""
+    kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
+    return {"type": "array", "items": {"anyOf": kinds}}
+
+
+# ── Models of completion times and deadlines ─────────────────────────────────────────────────────────────────────────
+
+
+class DistributionModel(BaseModel):
+    n: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class SeriesModel(BaseModel):
+    n: list[int]
+    mean: list[float | None]
+    p50: list[float | None]
+    p95: list[float | None]
+    p99: list[float | None]
+
+
+class FctSeriesModel(BaseModel):
+    at: list[float]
+    all: SeriesModel
+    small: SeriesModel
+    medium: SeriesModel
+    large: SeriesModel
+
+
+_WINDOW = (
+    "length of the window in seconds; shorter than requested if it held more flows than the server evaluates"
+)
+
+
+Source = Literal["scheduled", "watched", "all"]
+
+
+class FctAnswer(BaseModel):
+    window_s: float = Field(description=_WINDOW)
+    source: Source
+    flows_per_s: float
+    classes: dict[str, DistributionModel]
+    slowdown: dict[str, DistributionModel] = Field(
+        description="FCT over ideal FCT, of the flows whose path is known"
+    )
+    schemes: dict[str, dict[str, DistributionModel]]
+    bin_s: float | None
+    series: FctSeriesModel | None
+
+
+class DeadlineSeriesModel(BaseModel):
+    at: list[float]
+    n: list[int]
+    missed: list[int]
+    miss_ratio: list[float | None]
+
+
+class DeadlinesAnswer(BaseModel):
+    window_s: float = Field(description=_WINDOW)
+    source: Source
+    n: int
+    missed: int
+    miss_ratio: float | None
+    bin_s: float | None
+    series: DeadlineSeriesModel | None
+
+
+# ── Models of flows under way ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
+    """A flow of a schedule or of another program that is under way."""
+
+    source: Literal["scheduled", "watched"]
+    src: str
+    src_port: int | None = Field(description="null for a scheduled flow")
+    dst_port: int | None = Field(description="null for a scheduled flow")
+    bytes: int | None = Field(
+        description="of a scheduled flow its size, null if it is endless; of another one what it has sent so far"
+    )
+    rate_bps: int | None = Field(description="over about the last second; null for a scheduled flow")
+
+
+class ActiveFlowsAnswer(BaseModel):
+    flows: list[ActiveFlowModel] = Field(description="the newest first")
+
+
+# ── Flows under way: those of a schedule and those of other programs, in one form ────────────────────────────────────
+
+
+MOST_ACTIVE = 200
+"""The most flows of an answer."""
+
+
+def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) -> list[dict[str, Any]]:
+    """Return the flows that these agents report, the newest first; with `host`, those from or to it.
+
+    `beats` are the heartbeats of living agents by their host.
+    """
+    found = [flow for name, beat in beats.items() for flow in _flows_of(name, beat)]
+    chosen = [flow for flow in found if host is None or host in (flow["src"], flow["dst"])]
+    chosen.sort(key=lambda flow: (-flow["started_at"], flow["id"]))
+    return chosen[:MOST_ACTIVE]
+
+
+def _flows_of(name: str, beat: HostHeartbeat) -> Iterator[dict[str, Any]]:
+    for flow in beat.running:
+        yield _running(name, flow)
+    for connection in beat.watch.connections:
+        yield _connection(connection)
+
+
+def _running(src: str, flow: RunningFlow) -> dict[str, Any]:
+    """Return a flow of a schedule. Its heartbeat names no ports and no rate."""
+    ports = {"src_port": None, "dst_port": None}
+    return {"source": SCHEDULED, "src": src, **ports, **write(flow), "rate_bps": None}
+
+
+def _connection(connection: LivingConnection) -> dict[str, Any]:
+    """Return a program's connection. What it will send is unknown, and so is what has been acknowledged."""
+    return {"source": WATCHED, **write(connection), "acked_bytes": None, "label": ""}
+
+
+# ── Records, and what follows from them ──────────────────────────────────────────────────────────────────────────────
+
+
+api = blueprint("flows", __name__, "Flow records and what follows from them")
+
+MAX_BINS = 5000
+
+
+@api.post(
+    "/flows",
+    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
+    openapi_extensions=request_body(flows_schema()),
+)
+def deliver_flows() -> Response:
+    """Store a batch of records: all of them, or none if one is invalid.
+
+    A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
+    the others of its batch are stored.
+    """
+    began, found = time.monotonic(), services()
+    try:
+        records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
+    except (ApiError, RequestEntityTooLarge) as refused:
+        status = refused.status if isinstance(refused, ApiError) else 413
+        found.tally.count(REQUESTS_REFUSED, status=str(status))
+        raise
+    added = found.ingestion.add(records)
+    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
+    if added.conflicts:
+        found.tally.count(REQUESTS_REFUSED, status="409")
+        raise refuse_conflict(records, added.conflicts)
+    return jsonify(accepted=added.new, known=len(records) - added.new)
+
+
+def _records(body: object) -> list[FlowRecord]:
+    if not isinstance(body, list):
+        raise ApiError(422, "invalid-field", "the body must be a list of flow records")
+    records = []
+    for index, document in enumerate(body):
+        try:
+            records.append(FlowRecord.from_document(document))
+        except FieldError as error:
+            raise ApiError(422, "invalid-field", error.problem, error.field, index) from None
+    return records
+
+
+@api.get("/flows", responses={200: FlowsAnswer})
+def list_flows(query: FlowQuery) -> Response:
+    """Records, newest first. `next` is the `before` of the following page.
+
+    A page looks at a limited number of records, so it may have fewer rows than `limit` although older ones match.
+    `next` is null only if there are no older records.
+    """
+    asked = query.model_dump(exclude_none=True)
+    matching = {name: asked[name] for name in FILTERS if name in asked}
+    if query.met is not None:
+        matching["met"] = query.met == "true"
+    page = find_flows(services().engine, matching, query.before, query.limit)
+    return jsonify(flows=page.rows, next=page.next, searched_to=page.searched_to)
+
+
+@api.get("/flows/active", responses={200: ActiveFlowsAnswer})
+def list_active_flows(query: ActiveFlowsQuery) -> Response:
+    """Flows under way, of schedules and of other programs, as the agents report them each second.
+
+    A heartbeat holds some twenty flows of each kind, so a busy host has more flows than it names.
+    """
+    engine = services().engine
+    beats = living_hosts(all_agents(engine), ages.age_s(engine))
+    return jsonify(flows=active_flows(beats, query.host))
+
+
+@api.get("/connections", responses={200: ConnectionsAnswer})
+def list_connections() -> Response:
+    """TCP connections that are not part of a schedule: the open ones, and those that ended in the last minute.
+
+    `/flows?source=watched` lists all that have ended.
+    """
+    return jsonify(connections_document(services().engine, time.time()))
+
+
+@api.get("/fct", responses={200: FctAnswer})
+def fct(query: FiguresQuery) -> Response:
+    """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
+    return jsonify(
+        window_s=round(until - since, 3),
+        source=query.source,
+        flows_per_s=len(flows) / (until - since) if until > since else 0.0,
+        classes=figures.fct_by_class(flows),
+        slowdown=figures.slowdown_by_class(flows),
+        schemes=figures.fct_by_scheme(flows),
+        bin_s=bin_s,
+        series=figures.fct_series(flows, since, until, bin_s) if bin_s else None,
+    )
+
+
+@api.get("/deadlines", responses={200: DeadlinesAnswer})
+def deadlines(query: FiguresQuery) -> Response:
+    """How many flows with a deadline missed it, in total and over time."""
+    bin_s = _checked_bin_s(query)
+    since, until, flows = _covered(query)
+    return jsonify(
+        window_s=round(until - since, 3),
+        source=query.source,
+        **figures.deadline_totals(flows),
+        bin_s=bin_s,
+        series=figures.deadline_series(flows, since, until, bin_s) if bin_s else None,
+    )
+
+
+def _covered(query: FiguresQuery) -> tuple[float, float, FlowColumns]:
+    """Return (start, end, flows): the source's flows that finished in the window.
+
+    It starts later than requested if more than MOST_COLUMNS flows finished after its start.
+    """
+    now = time.time()
+    until = now if query.until is None else min(query.until, now)
+    since = until - query.window_s
+    flows = services().recent.since(since, until)
+    start = float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since
+    return start, until, flows.of_traffic(query.source)
+
+
+def _checked_bin_s(query: WindowQuery) -> float | None:
+    """Return the width of a bin: the requested one, or wider if the answer would exceed MAX_BINS."""
+    return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
+
+
+# ── Size classes: their limits, and the sizes that the records have ──────────────────────────────────────────────────
+
+
+classes_api = blueprint("classes", __name__, "What small, medium and large mean")
+
+
+class ClassesQuery(BaseModel):
+    source: Source = Field("all", description="whose flows `seen` is about")
+
+
+class ClassSeenModel(BaseModel):
+    n: int = Field(description="number of flows")
+    least_bytes: int
+    most_bytes: int
+
+
+class ClassesAnswer(BaseModel):
+    limits_bytes: list[int] = Field(
+        description="largest small flow and largest medium flow; the `scale` of a workload scales both"
+    )
+    seen: dict[str, ClassSeenModel | None] = Field(
+        description="the sizes of the newest 10,000 flows by class; null if there is none"
+    )
+
+
+@classes_api.get("/classes", responses={200: ClassesAnswer})
+def classes(query: ClassesQuery) -> Response:
+    """What small, medium and large mean: the limits, and the sizes of the flows that have the class."""
+    seen = class_sizes(services().engine, query.source)
+    return jsonify(
+        limits_bytes=[SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES],
+        seen={name: asdict(seen[name]) if name in seen else None for name in SIZE_CLASSES},
+    )

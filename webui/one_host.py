@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host: what its agent reports, its flows, and its link."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from flask import Response, jsonify
+from pydantic import BaseModel, Field
+from sqlalchemy import Engine
+
+from sluice.policy.figures.metrics import distribution
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import write
+from sluice.policy.wire.agents import HostHeartbeat, LinkCounters
+from sluice.store import ages
+from sluice.store.desired import current_topology
+from sluice.store.flow_list import SentFlows, find_flows, sent_flows
+from sluice.store.observed import all_agents
+from sluice.webui import figures
+from sluice.webui.bodies import AgentPath, model_of
+from sluice.webui.documents import agent_document, living_hosts, sanctions_now
+from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.flows import ActiveFlowModel, DistributionModel, FlowModel, active_flows
+from sluice.webui.network import AgentModel
+from sluice.webui.ports import SanctionModel
+from sluice.webui.services import services
+
+# ── Models of the request and the answer ─────────────────────────────────────────────────────────────────────────────
+
+
+class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
+    """Counters of the host's own link."""
+
+
+class PlaceModel(BaseModel):
+    """Where a host is in the network."""
+
+    ipv4: str = Field(description="empty if unknown")
+    ipv6: str = Field(description="empty if unknown")
+    mac: str
+    port: str | None = Field(description="the switch port of the host; null if unknown")
+    rate_bps: int | None = Field(description="of that port")
+
+
+class DeadlineTotalsModel(BaseModel):
+    n: int
+    missed: int
+    miss_ratio: float | None
+
+
+class SentModel(BaseModel):
+    """The scheduled and watched flows that the host has sent and that have ended."""
+
+    window_s: float = Field(
+        description="the records arrived within this time; shorter than requested if more records arrived"
+        " than the server evaluates"
+    )
+    flows: int
+    unfinished: int
+    fct: dict[str, DistributionModel] = Field(description="microseconds, by size class")
+    slowdown: dict[str, DistributionModel]
+    srtt_us: DistributionModel = Field(description="smoothed round-trip times at the ends of watched flows")
+    deadlines: DeadlineTotalsModel
+    controls: dict[str, int] = Field(description="number of flows by congestion control")
+
+
+class HostAnswer(BaseModel):
+    name: str
+    at: float = Field(description="when the server made the answer")
+    place: PlaceModel | None = Field(description="null if the network does not name the host")
+    agent: AgentModel | None = Field(description="null if no agent of this host reports")
+    link: LinkModel | None = Field(description="null if the agent is away or reports no counters")
+    active: list[ActiveFlowModel] = Field(description="flows under way from or to the host, the newest first")
+    sent: SentModel
+    ended: list[FlowModel] = Field(description="the last flows from and to the host, newest first")
+    sanctions: list[SanctionModel]
+
+
+class HostQuery(BaseModel):
+    window_s: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="count the flows whose records arrived within this many seconds",
+    )
+
+
+# ── The document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+MOST_FLOWS = 20
+"""The most ended flows in the document."""
+
+
+def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] | None:
+    """Return the host's document; None if neither the network nor an agent knows the host."""
+    now, age_s = time.time(), ages.age_s(engine)
+    place, rows = _place(current_topology(engine), name), all_agents(engine)
+    agent = next((row for row in rows if row.name == name and row.kind == HostHeartbeat.KIND), None)
+    beats = living_hosts(rows, age_s)
+    if agent is None and place is None:
+        return None
+    return {
+        "name": name,
+        "at": now,
+        "place": place,
+        "agent": agent_document(agent, age_s) if agent else None,
+        "link": write(beats[name].link) if name in beats and beats[name].link else None,
+        "active": active_flows(beats, name),
+        "sent": _sent(sent_flows(engine, name, now - window_s), now),
+        "ended": find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
+        "sanctions": [one for one in sanctions_now(engine) if one["host"] == name],
+    }
+
+
+def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
+    """Return the host's addresses and the switch port to which it is connected; None outside the network."""
+    host = topology.host_by_name.get(name) if topology else None
+    if topology is None or host is None:
+        return None
+    leads_there = (
+        port for port in topology.ports if port.edge and (port.id == host.port or port.peer == name)
+    )
+    port = next(leads_there, None)
+    return {
+        "ipv4": host.ipv4,
+        "ipv6": host.ipv6,
+        "mac": host.mac,
+        "port": port.id if port else None,
+        "rate_bps": port.rate_bps if port else None,
+    }
+
+
+def _sent(sent: SentFlows, now: float) -> dict[str, Any]:
+    return {
+        "window_s": round(now - sent.since, 3),
+        "flows": len(sent.flows),
+        "unfinished": int(np.isnan(sent.flows.fct_us).sum()),
+        "fct": figures.fct_by_class(sent.flows),
+        "slowdown": figures.slowdown_by_class(sent.flows),
+        "srtt_us": distribution(sent.srtt_us),
+        "deadlines": figures.deadline_totals(sent.flows),
+        "controls": dict(sent.controls),
+    }
+
+
+# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+api = blueprint("hosts", __name__, "One host: its agent, its flows, its link")
+
+
+@api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})
+def host(path: AgentPath, query: HostQuery) -> Response:
+    """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
+    found = host_document(services().engine, path.name, query.window_s)
+    if found is None:
+        raise ApiError(
+            404, "unknown-host", f"neither the network nor an agent knows a host {path.name}", "name"
+        )
+    return jsonify(found)

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy: its history, changes, previews, and the overrides of single ports."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any, Literal
+
+from flask import Response, jsonify, make_response
+from pydantic import BaseModel, Field
+from sqlalchemy import Engine
+
+from sluice.policy.errors import FieldError, unknown_key
+from sluice.policy.fabrics import check_fabric
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, check_ports, port_warnings
+from sluice.policy.schema.field_kinds import MAX_QUEUES
+from sluice.policy.schema.fields import PolicyFields, scheme_schema
+from sluice.policy.schema.fitting import (
+    Fitted,
+    Surroundings,
+    differences,
+    fitted,
+    not_overridden,
+    overridden,
+    path_of,
+)
+from sluice.policy.schema.kinds import ListOf, Size
+from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
+from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, SOLVERS, measured_traffic
+from sluice.policy.wire.access import READ
+from sluice.store.audit import Author, policy_changes
+from sluice.store.desired import (
+    PolicyVersion,
+    Superseded,
+    current_topology,
+    current_version,
+    policy_history,
+    policy_in_force,
+    policy_version,
+    put_policy,
+)
+from sluice.store.flow_list import newest_traffic
+from sluice.store.observed import add_event
+from sluice.webui.auth import Caller, require_token
+from sluice.webui.bodies import PortPath, check_port, model_of, read_json, request_body
+from sluice.webui.documents import fabric_of, policy_document
+from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.services import services
+
+# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
+
+
+class OverrideModel(BaseModel):
+    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
+    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
+    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
+
+
+class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
+    """A policy with all its fields."""
+
+
+class PolicyVersionModel(BaseModel):
+    version: int
+    policy: PolicyModel
+    author: str
+    created_at: float
+    applied_at: float | None
+    state: Literal["applied", "pending", "superseded"]
+
+
+class ChangedPolicyModel(PolicyVersionModel):
+    """The policy after a change."""
+
+    warnings: list[str] = Field(description="names of ports that the network does not have")
+
+
+class PolicyAnswer(BaseModel):
+    current: PolicyVersionModel | None
+    history: list[PolicyVersionModel]
+
+
+class PolicyChange(BaseModel):
+    """A field whose value a document changes."""
+
+    field: str
+    title: str = Field(description="label of the field")
+    before: Any = Field(description="the value in force; null also before the first policy")
+    after: Any
+    because: str = Field(description="where the new value comes from")
+
+
+class PolicyPreview(BaseModel):
+    policy: PolicyModel
+    against: int | None = Field(description="the version in force; null before the first policy")
+    changes: list[PolicyChange]
+
+
+class AuditedChange(BaseModel):
+    version: int
+    at: float = Field(description="epoch seconds")
+    by: str = Field(description="name of the token; `owner` is the token of the web process's start")
+    address: str = Field(description="where the request came from")
+    before: int | None = Field(description="the version that this one replaced")
+    changed: list[str] = Field(description="the keys of the policy whose values differ")
+
+
+class AuditAnswer(BaseModel):
+    changes: list[AuditedChange]
+
+
+class HistoryQuery(BaseModel):
+    limit: int = Field(50, ge=1, le=1000, description="how many versions to return")
+
+
+class PutPolicyQuery(BaseModel):
+    wait_s: float = Field(
+        3,
+        ge=0,
+        le=30,
+        allow_inf_nan=False,
+        description="how many seconds to wait for the controller to apply the policy",
+    )
+
+
+def policy_schema() -> dict[str, Any]:
+    """Return the schema of a policy: one alternative for each scheme that switches can carry out."""
+    schemes = [scheme for scheme in SCHEMES.values() if not scheme.simulator_only]
+    return {
+        "oneOf": [_policy_of(scheme) for scheme in schemes],
+        "discriminator": {"propertyName": "scheme"},
+    }
+
+
+def _policy_of(scheme: Scheme) -> dict[str, Any]:
+    document = {"title": scheme.name, **scheme_schema(scheme)}
+    if scheme.threshold_rule is not ThresholdRule.NONE:
+        words = {"description": "Computed for the measured traffic.", "type": "string", "enum": [*SOLVERS]}
+        document["properties"]["thresholds"]["anyOf"].insert(1, words)
+    return document
+
+
+# ── What fills the gaps of a policy's document in a running network: its links, its policies so far, its traffic ─────
+
+
+VERSIONS = 50
+"""How many policies are searched for the network's K."""
+_LACKING = f"the records of at least {LEAST_FLOWS} flows over {LEAST_S:.0f} s"
+
+
+def fitted_here(engine: Engine, document: object) -> Fitted:
+    """Return the policy of a document in the network of this store. Raises FieldError, also for an unknown port."""
+    if not isinstance(document, Mapping):
+        raise FieldError("policy", "must be an object with at least a scheme")
+    topology = current_topology(engine)
+    around = _surroundings(engine, topology)
+    change = fitted(document, around)
+    check_ports(
+        change.policy,
+        topology.port_by_id if topology else (),
+        around.before[0] if around.before else None,
+    )
+    return change
+
+
+def _surroundings(engine: Engine, topology: Topology | None) -> Surroundings:
+    return Surroundings(
+        path_of(topology) if topology else None,
+        tuple(version.policy for version in policy_history(engine, VERSIONS)),
+        measured_traffic(newest_traffic(engine), _rates_bps(topology)) if topology else None,
+        _LACKING,
+        fits_thresholds=True,
+    )
+
+
+def _rates_bps(topology: Topology) -> dict[str, int]:
+    return {host.name: topology.edge_port(host.name).rate_bps for host in topology.hosts}
+
+
+def preview_document(engine: Engine, change: Fitted) -> dict[str, Any]:
+    """Return the whole policy of a document, and what it changes of the policy in force."""
+    in_force = policy_in_force(engine)
+    found = differences(in_force.policy if in_force else None, change)
+    return {
+        "policy": change.policy.to_document(),
+        "against": in_force.version if in_force else None,
+        "changes": [asdict(one) for one in found],
+    }
+
+
+# ── The policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+api = blueprint("policy", __name__, "The scheme that the network carries out, and its parameters")
+
+_POLL_S = 0.05
+
+
+@api.get("/policy", responses={200: PolicyAnswer})
+def read_policy(query: HistoryQuery) -> Response:
+    """The current policy and the earlier ones, newest first."""
+    history = policy_history(services().engine, query.limit)
+    newest = history[0].version if history else 0
+    documents = [policy_document(version, newest) for version in history]
+    return jsonify(current=documents[0] if documents else None, history=documents)
+
+
+@api.get("/audit", responses={200: AuditAnswer, 401: Error, 403: Error}, security=[{"bearer": []}])
+def read_audit(query: HistoryQuery) -> Response:
+    """Who changed the policy, newest first.
+
+    Needs a token of any role, because it shows names and addresses.
+    """
+    require_token(services().token, READ)
+    changes = policy_changes(services().engine, query.limit)
+    return jsonify(changes=[asdict(change) for change in changes])
+
+
+@api.put(
+    "/policy",
+    responses={
+        200: ChangedPolicyModel,
+        202: ChangedPolicyModel,
+        400: Error,
+        401: Error,
+        403: Error,
+        413: Error,
+        415: Error,
+    },
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(policy_schema()),
+)
+def change_policy(query: PutPolicyQuery) -> Response:
+    """Make this document the policy. What it leaves out follows from the network, its traffic and the scheme.
+
+    Answers 200 once the controller has applied it. Answers 202 if that takes longer than `wait_s`;
+    the policy remains in the store, and the controller applies it later. Answers 422 for a name of
+    a port that the network does not have. If the policy in force has the name already, the change
+    is accepted, and `warnings` has a line: the port may have left.
+    """
+    caller = require_token(services().token)
+    engine = services().engine
+    policy = fitted_here(engine, read_json()).policy
+    check_fabric(policy, fabric_of(engine))
+    return put_and_wait(policy, caller, query.wait_s)
+
+
+def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | None = None) -> Response:
+    """Store a policy, and answer as `PUT /policy` does. Raises Superseded (store.desired)."""
+    engine = services().engine
+    version = put_policy(engine, policy, Author(caller.name, caller.address), replaces)
+    add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
+    reached = wait_applied(engine, version, wait_s, services().stopping)
+    network = current_topology(engine)
+    warnings = port_warnings(policy, network.port_by_id if network else ())
+    document = policy_document(reached, current_version(engine)) | {"warnings": warnings}
+    return make_response(jsonify(document), 202 if reached.applied_at is None else 200)
+
+
+@api.post(
+    "/policy/preview",
+    responses={200: PolicyPreview, 400: Error, 413: Error, 415: Error},
+    openapi_extensions=request_body(policy_schema()),
+)
+def preview_policy() -> Response:
+    """Return the whole policy that `PUT /policy` would make of this document, and what it changes. Nothing changes."""
+    engine = services().engine
+    change = fitted_here(engine, read_json())
+    check_fabric(change.policy, fabric_of(engine))
+    return jsonify(preview_document(engine, change))
+
+
+def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:
+    """Return the version once it is applied or replaced, or after `wait_s`, or when the process stops."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        reached = policy_version(engine, version)
+        if reached is None:
+            raise LookupError(f"policy version {version} is no longer in the store")
+        late = time.monotonic() >= deadline
+        if reached.applied_at is not None or late or current_version(engine) != version:
+            return reached
+        if stopping.wait(_POLL_S):
+            return reached
+
+
+# ── The override of one port. Each change makes a new policy version. ────────────────────────────────────────────────
+
+
+overrides_api = blueprint("overrides", __name__, "The override of one port")
+
+MOST_OVERRIDE_BYTES = 4000
+_OVERRIDE_KEYS = ("thresholds", "freeze")
+_OVERRIDE_ANSWERS: dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None] = {
+    200: ChangedPolicyModel,
+    202: ChangedPolicyModel,
+    400: Error,
+    401: Error,
+    403: Error,
+    404: Error,
+    409: Error,
+    413: Error,
+    415: Error,
+}
+_SIZES = ListOf(Size(1, 10**12), shortest=1, longest=MAX_QUEUES - 1)
+_OVERRIDE = {
+    "anyOf": [
+        {"type": "object", "properties": {key: kind}, "required": [key], "additionalProperties": False}
+        for key, kind in {
+            "thresholds": _SIZES.schema()
+            | {"description": "Bytes, one fewer than the queues; they increase."},
+            "freeze": {"const": True, "type": "boolean", "description": "Keep the thresholds in force."},
+        }.items()
+    ]
+}
+
+
+@overrides_api.put(
+    "/ports/<port>/override",
+    responses=_OVERRIDE_ANSWERS,
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(_OVERRIDE),
+)
+def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
+    """Fix or freeze the thresholds of one port. This replaces the port's own override. Answers as `PUT /policy`."""
+    caller = require_token(services().token)
+    rule = _rule(read_json(MOST_OVERRIDE_BYTES))
+    return _change(caller, path.port, query.wait_s, lambda policy: overridden(policy, path.port, rule))
+
+
+@overrides_api.delete("/ports/<port>/override", responses=_OVERRIDE_ANSWERS, security=[{"bearer": []}])
+def delete_override(path: PortPath, query: PutPolicyQuery) -> Response:
+    """Remove the override that names this port, so that it follows the policy again. Answers as `PUT /policy`.
+
+    An override of several ports, such as "s1:*", stays.
+    """
+    caller = require_token(services().token)
+    return _change(caller, path.port, query.wait_s, lambda policy: not_overridden(policy, path.port))
+
+
+def _rule(document: Any) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise FieldError("override", "must be an object with thresholds, or with freeze = true")
+    for key in document:
+        if key not in _OVERRIDE_KEYS:
+            raise unknown_key(key, key, _OVERRIDE_KEYS)
+    return document
+
+
+def _change(
+    caller: Caller, port: str, wait_s: float, settings: Callable[[Policy], Mapping[str, Any]]
+) -> Response:
+    engine = services().engine
+    check_port(current_topology(engine), port)
+    current = policy_in_force(engine)
+    if current is None:
+        raise ApiError(409, "no-policy", "there is no policy yet; choose a scheme first")
+    try:
+        made = Policy.from_document({**current.policy.to_document(), **settings(current.policy)})
+    except FieldError as error:
+        raise FieldError(_own_key(error.field), error.problem) from None
+    try:
+        return put_and_wait(made, caller, wait_s, replaces=current.version)
+    except Superseded:
+        raise ApiError(
+            409, "policy-changed", "someone changed the policy at the same moment; try again"
+        ) from None
+
+
+def _own_key(field: str | None) -> str:
+    """Return the key as this request wrote it: "thresholds" of "overrides[3].thresholds"."""
+    return re.sub(r"^overrides(\[\d+\]\.?)?", "", field or "") or "override"

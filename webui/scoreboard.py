@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scoreboard: what each version of the policy did to the flows that lived wholly under it."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any, Literal
+
+from flask import Response, jsonify
+from pydantic import BaseModel, Field
+from sqlalchemy import Engine
+
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
+from sluice.policy.wire.records import TRAFFIC
+from sluice.store.observed import simulation
+from sluice.store.scored import LATE_S, applied_versions, scored_flows
+from sluice.webui.errors import blueprint
+from sluice.webui.services import services
+
+# ── Models of the request and the answer ─────────────────────────────────────────────────────────────────────────────
+
+
+class ComparedModel(BaseModel):
+    ratio: float | None = Field(description="this figure over that of the base; null if that is 0")
+    low: float | None = Field(description="lower end of the ratio's interval")
+    high: float | None
+    verdict: Literal["better", "worse", "not sure"] = Field(description="smaller is better")
+
+
+class EstimateModel(BaseModel):
+    value: float | None = Field(description="null if no flow has the figure")
+    low: float | None = Field(description="lower end of the confidence interval")
+    high: float | None
+    against: ComparedModel | None = Field(description="null for the base itself")
+
+
+class CdfModel(BaseModel):
+    us: list[float] = Field(description="FCTs in microseconds, increasing")
+    share: list[float] = Field(description="share of the flows with at most this FCT")
+
+
+class ClassScoreModel(BaseModel):
+    n: int = Field(description="finished flows")
+    mean_us: EstimateModel
+    p99_us: EstimateModel
+    slowdown: EstimateModel = Field(description="mean slowdown")
+    cdf: CdfModel
+
+
+class ScoresByClassModel(BaseModel):
+    small: ClassScoreModel
+    medium: ClassScoreModel
+    large: ClassScoreModel
+    all: ClassScoreModel
+
+
+class VersionScoreModel(BaseModel):
+    version: int
+    scheme: str
+    since: float = Field(description="flows that began later count; epoch seconds")
+    until: float | None = Field(description="flows that ended before count; null for the version in force")
+    flows: int = Field(description="flows that lived wholly under the version, at most the newest 10,000")
+    unfinished: int
+    deadlines: int
+    missed: int
+    retransmissions: int
+    classes: ScoresByClassModel
+    miss_ratio: EstimateModel
+    retransmissions_per_flow: EstimateModel
+
+
+class ScoreboardAnswer(BaseModel):
+    source: str
+    against: int | None = Field(description="the version with which the others are compared")
+    confidence_percent: int
+    versions: list[VersionScoreModel] = Field(description="in the order of their numbers")
+
+
+class ScoreboardQuery(BaseModel):
+    against: int | None = Field(
+        None,
+        ge=1,
+        le=2**53,
+        description="version with which the others are compared; by default the first in the answer",
+    )
+    source: Literal["scheduled", "watched", "all"] = Field(
+        "scheduled", description="flows of a run's schedule, connections of other programs, or both"
+    )
+
+
+# ── The scores. Those of versions that are over are kept, because no flow joins them. ────────────────────────────────
+
+
+VERSIONS = 8
+"""How many versions of the policy the scoreboard has: the newest."""
+
+
+def scoreboard_document(engine: Engine, source: str, against: int | None) -> dict[str, Any]:
+    """Return the scores of the newest versions that have flows. Without `against`, the first of them is the base."""
+    beat = simulation(engine)
+    dilation = round(max(1.0, beat.dilation), 1) if beat else 1.0
+    now = time.time()
+    found = [_score(engine, source, period, dilation, now) for period in _periods(engine)]
+    scores = [score for score in found if score is not None]
+    base = against if against is not None else (scores[0].period.version if scores else None)
+    return {
+        "source": source,
+        "against": base,
+        "confidence_percent": CONFIDENCE_PERCENT,
+        "versions": scoreboard(scores, base),
+    }
+
+
+def _periods(engine: Engine) -> list[Period]:
+    return periods(applied_versions(engine, VERSIONS))
+
+
+def _score(engine: Engine, source: str, period: Period, dilation: float, now: float) -> Score | None:
+    if now > period.until_s + LATE_S:
+        return _finished(engine, source, period, dilation)
+    return _read(engine, source, period, dilation)
+
+
+def _read(engine: Engine, source: str, period: Period, dilation: float) -> Score | None:
+    flows = scored_flows(engine, TRAFFIC[source], period, dilation)
+    return next(iter(scored(flows, [period])), None)
+
+
+_finished = lru_cache(maxsize=4 * VERSIONS)(_read)
+
+
+# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+api = blueprint(
+    "scoreboard", __name__, "The figures of each version of the policy, and whether one is better"
+)
+
+
+@api.get("/scoreboard", responses={200: ScoreboardAnswer})
+def read_scoreboard(query: ScoreboardQuery) -> Response:
+    """The newest versions of the policy that have flows, each compared with one of them.
+
+    A flow counts for a version only if it began two seconds or more after the version was applied, and ended before
+    the next one was requested. A flow that lived through a change counts for no version. So long flows are missing if
+    versions follow each other quickly.
+
+    Intervals are from a block bootstrap with a fixed seed. A figure is better or worse only if the interval of the
+    difference leaves out 0 and both versions have enough flows (30, and 300 for a 99th percentile).
+    """
+    return jsonify(scoreboard_document(services().engine, query.source, query.against))
