@@ -18,7 +18,7 @@ JOBS ?= 4
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 CORE_SOURCES := $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp)
-C_SOURCES := $(wildcard topologies/*.c dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c tools/guests/*.c) \
+C_SOURCES := $(wildcard topologies/*.c dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
 	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(CORE_SOURCES) \
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp tests/sim/*.cpp)
 
@@ -145,9 +145,8 @@ test-steady: ## `make test` N=10 times in fresh clones, the odd ones beside a bu
 	@tools/steady $(N)
 
 # Without QEMU or the kernels, the tests that need them are skipped with the reason.
-guests: venv ## QEMU and Debian's kernels, for tests under these kernels
-	@tools/setup guests || true
-	@$(PYTHON) -m tools.guests --fetch
+guests: ## QEMU and Debian's kernels, for tests under these kernels
+	@tools/setup guests && tools/guest fetch || echo "tests under other kernels will be skipped" >&2
 
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest tests/kernels $(ARGS)
@@ -219,8 +218,8 @@ measurable:
 doctor: runnable ## what this machine can do, measured
 	.venv/bin/sluice doctor
 
-bench: measurable ## cost of the data plane and the control loop, ratios side by side
-	.venv/bin/sluice bench
+bench: measurable ## cost of data plane, control loop, store and simulator, ratios side by side; ARGS="--only control" for one
+	$(PYTHON) -m experiments.bench $(ARGS)
 
 bench-page: setup ## weight, smoothness and memory of the dashboard on 200 and on 1,000 ports, in some minutes (Chromium)
 	$(PYTHON) -m tools.page_speed $(ARGS)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S
 from sluice.simulator import _fabric
 from sluice.simulator.division import Division
+from sluice.simulator.paths import Paths
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
@@ -48,24 +48,20 @@ def lay_out(
 
     `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not for each edge switch.
     """
-    layout = Layout(
-        host={host.name: i for i, host in enumerate(topology.hosts)},
-        switch={switch.name: i for i, switch in enumerate(topology.switches)},
-        port={port.id: len(topology.hosts) + i for i, port in enumerate(topology.ports)},
-    )
-    edge = {port.peer: port for port in topology.ports if port.edge}
+    paths = Paths(topology)
+    switches = {switch.name: i for i, switch in enumerate(topology.switches)}
+    layout = Layout(host=paths.host_of, switch=switches, port=paths.link_of)
     groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
-    for host in topology.hosts:
-        uplink = edge[host.name]
-        number, switch = layout.host[host.name], layout.switch[uplink.switch]
+    for number, uplink in enumerate(paths.links[: len(topology.hosts)]):
+        switch = layout.switch[uplink.switch]
         parts = division.host[number], division.far[number]
         _add(fabric, uplink, switch, to_host=False, made=make_port(uplink, True), parts=parts)
-        fabric.set_ingress_group(layout.host[host.name], groups[uplink.switch][uplink.number])
+        fabric.set_ingress_group(number, groups[uplink.switch][uplink.number])
     for port, part in zip(topology.ports, division.port, strict=True):
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
         parts = part, division.far[layout.port[port.id]]
         _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False), parts=parts)
-    _route(fabric, topology, layout, edge, turn_by_host=turn_by_host)
+    _route(fabric, paths, layout, turn_by_host=turn_by_host)
     return layout
 
 
@@ -90,21 +86,14 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
     return settings
 
 
-def _route(
-    fabric: _fabric.Fabric,
-    topology: Topology,
-    layout: Layout,
-    edge: Mapping[str, Port],
-    *,
-    turn_by_host: bool,
-) -> None:
+def _route(fabric: _fabric.Fabric, paths: Paths, layout: Layout, *, turn_by_host: bool) -> None:
     """The groups of a switch follow each other, so that no two threads write the same cache line."""
-    routes = sorted(_routes(topology, layout, edge), key=lambda route: layout.switch[route.switch])
+    routes = sorted(_routes(paths), key=lambda route: layout.switch[route.switch])
     for route in routes:
-        group = fabric.add_group(route.ports)
+        group = fabric.add_group(list(route.ports))
         for name in route.hosts:
             if turn_by_host and len(route.hosts) > 1:
-                group = fabric.add_group(route.ports)
+                group = fabric.add_group(list(route.ports))
             fabric.set_route(layout.switch[route.switch], layout.host[name], group)
 
 
@@ -112,27 +101,16 @@ class _Route(NamedTuple):
     """The numbers of equal-cost ports from a switch to some hosts."""
 
     switch: str
-    ports: list[int]
-    hosts: list[str]
+    ports: Sequence[int]
+    hosts: Sequence[str]
 
 
-def _routes(topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> Iterator[_Route]:
-    """Other switches reach all hosts of one edge switch by the same ports, so these are searched once for all."""
-    hosts_of: dict[str, list[str]] = defaultdict(list)
-    for name, port in edge.items():
-        hosts_of[port.switch].append(name)
-    for edge_switch, names in hosts_of.items():
-        for name in names:
-            yield _Route(edge_switch, [layout.port[edge[name].id]], [name])
-        distance = topology.distances_to(names[0])
-        for switch in topology.switches:
-            if switch.name == edge_switch or switch.name not in distance:
-                continue
-            nearer = [
-                layout.port[port.id]
-                for port in topology.ports_of[switch.name]
-                if port.up
-                and not port.edge
-                and distance.get(port.peer, len(distance) + 1) == distance[switch.name] - 1
-            ]
-            yield _Route(switch.name, nearer, names)
+def _routes(paths: Paths) -> Iterator[_Route]:
+    """Other switches reach all hosts of one edge switch by the same ports."""
+    for edge_switch, towards in paths.next_hops.items():
+        ports = [port for port in paths.topology.ports_of[edge_switch] if port.edge]
+        for port in ports:
+            yield _Route(edge_switch, [paths.link_of[port.id]], [port.peer])
+        for switch, numbers in towards.items():
+            if switch != edge_switch:
+                yield _Route(switch, numbers, [port.peer for port in ports])

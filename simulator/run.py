@@ -8,7 +8,7 @@ seed give the same results.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
 from sluice.simulator.columns import fabric_columns
-from sluice.simulator.division import divide
+from sluice.simulator.division import Division, divide
 from sluice.simulator.ledger import Ledger
 from sluice.simulator.network import make_fabric
 from sluice.simulator.policy_loop import PolicyLoop
@@ -40,13 +40,15 @@ class Simulation:
     taps: Taps
     labels: dict[int, str] = field(default_factory=dict)
     """The labels of flows that the scenario lists one by one, by flow number."""
+    known_division: InitVar[Division | None] = None
+    """None: it is not known yet, and `divide` returns it."""
     _ledger: Ledger = field(default_factory=Ledger)
     _scheduled: int = 0
     _ended: int = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known_division: Division | None) -> None:
         scenario, policy = self.scenario, self.scenario.policy
-        self.division = divide(scenario, self.topology)
+        self.division = known_division or divide(scenario, self.topology)
         ports = port_maker(policy, scenario.simulator)
         self.fabric, layout = make_fabric(scenario, self.topology, ports, self.division)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)

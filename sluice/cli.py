@@ -37,7 +37,6 @@ COMMANDS: Mapping[str, str] = {
     "authority": "show or rotate the authority that certifies agents",
     "completion": "print the script that completes the words of sluice in bash or zsh",
     "doctor": "check this machine: BPF, queues, marking, shaping",
-    "bench": "measure the cost of data plane, control loop and simulator",
 }
 """Name → its help. Each command is a module in sluice/commands that is imported only when it is called."""
 
@@ -66,6 +65,12 @@ _WHERE = {
 }
 """Room → the remedy if an installation lacks it."""
 
+REMOVED: Mapping[str, str] = {
+    "bench": "run `make bench` in a clone of the repository",
+    "sweep --staged": "give --out a folder on a file system that all nodes share",
+}
+"""Command, or command and option, of an earlier version → what replaces it."""
+
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 _DESCRIPTION = (
@@ -93,7 +98,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     and exit code 2."""
     if completion.is_asked():
         completion.answer(_parser(), {**COMMANDS, **SERVICE_HELP})
-    given = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    for removed in _removed(words):
+        print(f"sluice: {removed} was removed: {REMOVED[removed]}", file=sys.stderr)
+        return 2
+    given = _parser().parse_args(words)
     try:
         plugins.load()
         return _run(given)
@@ -106,6 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"sluice {given.command}: this installation lacks {room}; {_WHERE[room]}", file=sys.stderr)
         return 2
+
+
+def _removed(words: Sequence[str]) -> list[str]:
+    """Return what these words of a command line name that no longer exists."""
+    command, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
+    names = [command, *(f"{command} {option.partition('=')[0]}" for option in options)]
+    return [name for name in names if name in REMOVED]
 
 
 def service(name: str) -> Service[Any]:

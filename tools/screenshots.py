@@ -55,7 +55,7 @@ def take_pictures(folder: Path, seconds: float) -> list[Path]:
 
     build()
     with tempfile.TemporaryDirectory(prefix="sluice-pictures-") as out, sync_playwright() as playwright:
-        scenario, document = scenario_from_file(SCENARIO)
+        scenario, document, _ = scenario_from_file(SCENARIO)
         listen = f"127.0.0.1:{_free_port()}"
         topology = build_topology(scenario)
         with SimulatedStack.of_document(scenario, document, topology, Path(out), listen=listen) as stack:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from experiments.kit.runs import ATTEMPTS, attempts
 from sluice.runs.fabrics import runner
-from sluice.runs.files import scenario_with
-from sluice.sweep.points import Point
-from sluice.sweep.run import is_finished
+from sluice.runs.files import resolve
+from sluice.sweep.points import Point, is_finished
 from sluice.terminal import progress_bar
 
 
@@ -33,9 +32,9 @@ def _is_enough(out: Path, point: Point, most: int) -> bool:
 def _run(point: Point, out: Path, on: str) -> None:
     bundle = out / point.name
     attempt = attempts(bundle) + 1 if is_finished(out, point) else 1
-    scenario, document = scenario_with(point.document)
+    resolved = resolve(point.document)
     with progress_bar(point.name) as report:
-        summary = runner(on)(scenario, document, bundle, report)
+        summary = runner(on)(resolved, bundle, report)
     (bundle / ATTEMPTS).write_text(str(attempt))
     if not summary["valid"]["ok"]:
         reasons = "; ".join(summary["valid"]["reasons"])

@@ -82,7 +82,7 @@ def axes(
 def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -> NamedPoint:
     """Return a run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
     folder = f"{variant}-seed{seed}".replace(" ", "-")
-    _, resolved = scenario_with(document, name=folder, seed=seed, **tables)
+    _, resolved, _ = scenario_with(document, name=folder, seed=seed, **tables)
     return NamedPoint(variant, None, seed, resolved, folder)
 
 

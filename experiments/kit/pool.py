@@ -20,12 +20,11 @@ from typing import Any
 from rich.progress import track
 
 from sluice.policy.errors import SluiceError
-from sluice.runs.files import scenario_with
+from sluice.runs.files import resolve
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runtime.process import die_with_parent
 from sluice.simulator import build
-from sluice.sweep.points import Point
-from sluice.sweep.run import is_finished
+from sluice.sweep.points import Point, is_finished
 from sluice.terminal import console
 
 
@@ -78,7 +77,7 @@ def _run(document: dict[str, Any], out: Path) -> str | None:
     process.
     """
     try:
-        run_on_simulator(scenario_with(document)[0], document, out)
+        run_on_simulator(resolve(document), out)
     except SluiceError as error:
         return str(error)
     except Exception:

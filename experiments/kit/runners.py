@@ -15,8 +15,7 @@ from experiments.kit.runs import Columns, Results, no_columns, read_results
 from sluice.commands.arguments import at_least_one
 from sluice.policy.errors import SluiceError
 from sluice.sweep import run_points
-from sluice.sweep.display import print_outcome, sweep_display
-from sluice.sweep.table import rows
+from sluice.sweep.table import print_outcome, rows, sweep_display
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
 ATTEMPTS = option(

@@ -7,7 +7,7 @@ import argparse
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ from sluice.runs import fit
 from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
-from sluice.runs.files import scenario_from_file, scenario_with
+from sluice.runs.files import Resolved, scenario_from_file, scenario_with
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
@@ -48,7 +48,6 @@ from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import flow_pages
 from sluice.terminal import console, print_summary, print_validity
-from sluice.topologies import build_topology
 from sluice.webui.options import PLAINTEXT, add_retention, retention
 
 AUTO = "auto"
@@ -131,8 +130,7 @@ def parser() -> argparse.ArgumentParser:
 class Demo:
     """A demonstration that can start."""
 
-    scenario: Scenario
-    document: Mapping[str, Any]
+    resolved: Resolved
     on: str
     """TESTBED or SIMULATOR."""
     out: Path
@@ -153,19 +151,18 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
     if arguments.tour and arguments.duration is not None:
         raise SluiceError("--tour ends by itself: omit --duration, and set --tour-seconds for each scheme")
-    scenario, document, on = chosen(arguments.on, arguments.scenario)
+    resolved, on = chosen(arguments.on, arguments.scenario)
     rate = None
     if on == TESTBED and arguments.scenario is None:
         rate = arguments.rate or fitting_rate()
-        scenario, document = scenario_with(document, **fit.at_rate(document, rate))
+        resolved = scenario_with(resolved.document, **fit.at_rate(resolved.document, rate))
     elif arguments.rate is not None:
         raise FieldError(
             "--rate", "is for the default demonstration on the testbed: set host_rate in the scenario"
         )
     return run_demo(
         Demo(
-            scenario,
-            document,
+            resolved,
             on,
             arguments.out,
             listen=arguments.listen,
@@ -204,8 +201,8 @@ def fitting_rate() -> int:
     return found.rate_bps()
 
 
-def chosen(on: str, path: Path | None) -> tuple[Scenario, dict[str, Any], str]:
-    """Return the scenario, its document and the fabric. `on` may be AUTO: then one line says why it is the simulator.
+def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
+    """Return the scenario and the fabric. `on` may be AUTO: then one line says why it is the simulator.
 
     Raises SluiceError if the testbed is demanded and cannot run here.
     """
@@ -221,7 +218,7 @@ def chosen(on: str, path: Path | None) -> tuple[Scenario, dict[str, Any], str]:
         on = SIMULATOR if found else TESTBED
         if found:
             console.print(f"simulated network, because: {found}", highlight=False, soft_wrap=True)
-    return *scenario_from_file(path or Path(SCENARIOS[on])), on
+    return scenario_from_file(path or Path(SCENARIOS[on])), on
 
 
 def _lacking(policy: Policy) -> str | None:
@@ -232,11 +229,11 @@ def _lacking(policy: Policy) -> str | None:
 
 def run_demo(demo: Demo) -> int:
     """Run for `duration_s` or until Ctrl-C, and print the summary. The exit code is 0 either way."""
-    topology = build_topology(demo.scenario)
+    topology = demo.resolved.topology
     if demo.external is None:
         check_free(demo.listen)
     if demo.on == SIMULATOR:
-        _prepare_simulator(demo.scenario)
+        _prepare_simulator(demo.resolved.scenario)
     kind = "simulated " if demo.on == SIMULATOR else ""
     console.print(
         f"[bold]Sluice[/] starts {len(topology.switches)} {kind}switches and {len(topology.hosts)} {kind}hosts …"
@@ -276,7 +273,7 @@ def _started(demo: Demo, topology: Topology) -> Stack:
     folder = demo.out / f"run-{int(time.time())}"
     if demo.on == TESTBED:
         return Stack.start(
-            demo.scenario,
+            demo.resolved.scenario,
             topology,
             folder,
             listen=demo.listen,
@@ -285,8 +282,8 @@ def _started(demo: Demo, topology: Topology) -> Stack:
             web=demo.web,
         )
     return SimulatedStack.of_document(
-        demo.scenario,
-        demo.document,
+        demo.resolved.scenario,
+        demo.resolved.document,
         topology,
         folder,
         listen=demo.listen,
@@ -300,19 +297,19 @@ def _started(demo: Demo, topology: Topology) -> Stack:
 def _traffic(demo: Demo, stack: Stack, topology: Topology, stages: list[Stage]) -> None:
     """Run the traffic. Adds each finished stage of a tour to `stages`."""
     if demo.tour_s is not None:
-        for stage in run_tour(stack, tour_policies(demo.scenario, topology), demo.tour_s):
+        for stage in run_tour(stack, tour_policies(demo.resolved.scenario, topology), demo.tour_s):
             stages.append(stage)
     elif isinstance(stack, SimulatedStack):
         simulated_traffic(stack, demo.duration_s)
     else:
-        testbed_traffic(stack, demo.scenario, topology, demo.duration_s)
+        testbed_traffic(stack, demo.resolved.scenario, topology, demo.duration_s)
 
 
 def _write_bundle(
     demo: Demo, stack: Stack, watch: RunWatch | None, stages: Sequence[Stage]
 ) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
-    meta = machine_meta(demo.scenario.seed) | {"on": demo.on, COMMAND: _command(demo)}
+    meta = machine_meta(demo.resolved.scenario.seed) | {"on": demo.on, COMMAND: _command(demo)}
     dilation = 1.0
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
@@ -321,7 +318,9 @@ def _write_bundle(
     versions = stack.policies()
     lived = by_stage(stages, versions) if stages else by_time(versions, dilation)
     policies = policy_rows(versions)
-    with BundleWriter(demo.out, scenario=demo.document, policies=policies, version_of=lived) as bundle:
+    with BundleWriter(
+        demo.out, scenario=demo.resolved.document, policies=policies, version_of=lived
+    ) as bundle:
         for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
             bundle.add_records(records)
         bundle.add_thresholds(map(vars, stack.thresholds()))

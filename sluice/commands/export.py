@@ -96,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
         _check_follow(arguments)
     if arguments.running:
         return _export_running(arguments)
-    scenario, _ = scenario_from_file(arguments.scenario)
+    scenario, *_ = scenario_from_file(arguments.scenario)
     made = planned(scenario.policy, arguments.traffic or _own_traffic(scenario))
     ports = [SonicPort(name, made.thresholds_bytes) for name in arguments.interfaces]
     tables = (adapted_tables if arguments.only_maps else config_tables)(made.plan, ports)

@@ -20,16 +20,14 @@ from sluice.commands.arguments import (
 from sluice.completion import completed, scenarios
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.policy.workload.scenario import Scenario
 from sluice.runs.fabrics import FABRICS, check_on, runner
-from sluice.runs.files import scenario_from_file
+from sluice.runs.files import Resolved, scenario_from_file
 from sluice.runs.prediction import check_length, predicted_s
 from sluice.runs.progress import Progress
 from sluice.runs.progress_file import progress_file
 from sluice.runs.settings import setting
-from sluice.simulator.division import divide, gains_by_parts
+from sluice.simulator.division import Division, divide, gains_by_parts
 from sluice.terminal import print_summary, progress_bar
-from sluice.topologies import build_topology
 
 
 def parser() -> argparse.ArgumentParser:
@@ -57,16 +55,15 @@ def execute(arguments: argparse.Namespace) -> int:
         settings["workload.flows"] = arguments.flows
     if arguments.threads is not None:
         settings["simulator.threads"] = arguments.threads
-    scenario, document = scenario_from_file(arguments.scenario, settings)
+    resolved = scenario_from_file(arguments.scenario, settings)
+    scenario = resolved.scenario
     check_on(scenario, arguments.on)
     run_scenario = runner(arguments.on)
     keeping = {"store": arguments.store, "event_log": arguments.event_log}
     if arguments.on == SIMULATOR and any(keeping.values()):
         raise SluiceError("a simulated run has no store and no events: omit --store and --event-log")
-    more = keeping if arguments.on == TESTBED else {}
-    check_length(predicted_s(document, arguments.on), arguments.yes)
-    if arguments.on == SIMULATOR:
-        _say_how_it_runs(scenario)
+    check_length(predicted_s(resolved, arguments.on), arguments.yes)
+    more = keeping if arguments.on == TESTBED else {"division": _division(resolved)}
     names = {"name": scenario.name, "scheme": scenario.policy.scheme, "on": arguments.on}
     with progress_file(arguments.out, **names) as file, progress_bar(scenario.name) as show:
 
@@ -74,24 +71,25 @@ def execute(arguments: argparse.Namespace) -> int:
             show(progress)
             file.report(progress)
 
-        summary = run_scenario(scenario, document, arguments.out, report, **more)
+        summary = run_scenario(resolved, arguments.out, report, **more)
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
     return 0
 
 
-def _say_how_it_runs(scenario: Scenario) -> None:
-    """Say why one thread runs the scenario although it asks for several, or that parts would make it faster."""
-    topology = build_topology(scenario)
-    obstacle = divide(scenario, topology).obstacle
-    if obstacle:
-        print(f"threads: {obstacle}, so one thread runs the whole network", file=sys.stderr)
+def _division(resolved: Resolved) -> Division:
+    """Divide the network. Say why one thread runs it although several are asked for, or that parts would be faster."""
+    scenario, _, topology = resolved
+    division = divide(scenario, topology)
+    if division.obstacle:
+        print(f"threads: {division.obstacle}, so one thread runs the whole network", file=sys.stderr)
     elif scenario.simulator.threads is None and gains_by_parts(scenario, topology):
         print(
             f"threads: with {len(topology.hosts):,} hosts, --threads 1 takes about a fifth less CPU time, "
             "with events of one time in another order",
             file=sys.stderr,
         )
+    return division
 
 
 def _check_free(out: Path, replace: bool) -> None:

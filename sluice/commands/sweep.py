@@ -27,9 +27,9 @@ from sluice.runs.prediction import check_length, predicted_total_s
 from sluice.runs.settings import setting
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
-from sluice.sweep.display import print_outcome, sweep_display
-from sluice.sweep.points import check_point, points
-from sluice.sweep.run import check_start, is_finished, run_points
+from sluice.sweep.points import check_point, is_finished, points, predicted_works
+from sluice.sweep.run import check_start, run_points
+from sluice.sweep.table import print_outcome, sweep_display
 
 _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and settings of one scheme or load:
   [sweep.scheme.pias.0.8]
@@ -37,8 +37,8 @@ _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and se
 
 A sweep skips every bundle that a call has already finished for the same scenario. After Ctrl-C, call it again.
 With --cluster slurm, the points run as jobs of some minutes. Sluice must be installed on all nodes under the same
-path. DIR must be on a file system that they share; with --staged, they share none, and bundles come back over Slurm.
-A job that is lost starts again. docs/how-to/clusters.md has more.
+path, and DIR must be on a file system that they share. A job that is lost starts again. docs/how-to/clusters.md has
+more.
 """
 
 
@@ -63,11 +63,6 @@ def parser() -> argparse.ArgumentParser:
         help="points at a time (default: one per core; one on the testbed); on a cluster jobs, 100 by default",
     )
     made.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
-    made.add_argument(
-        "--staged",
-        action="store_true",
-        help="with --cluster slurm: the nodes share no folder with this machine, so Slurm carries points and bundles",
-    )
     made.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
     made.add_argument(
         "--job-minutes",
@@ -97,10 +92,11 @@ def execute(arguments: argparse.Namespace) -> int:
     cluster = _cluster(arguments)
     jobs = check_start(arguments.out, arguments.on, arguments.jobs, cluster)
     if cluster is None:  # how many nodes of a cluster are free is unknown
-        waiting = [point.document for point in wanted if not is_finished(arguments.out, point)]
+        waiting = [point for point in wanted if not is_finished(arguments.out, point)]
         if waiting and arguments.on == TESTBED:
             need_root()
-        check_length(predicted_total_s(waiting, arguments.on, min(jobs, len(waiting) or 1)), arguments.yes)
+        works = list(predicted_works(waiting, arguments.on).values())
+        check_length(predicted_total_s(works, arguments.on, min(jobs, len(works) or 1)), arguments.yes)
     with sweep_display() as report:
         outcome = run_points(
             wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, cluster=cluster, report=report
@@ -112,11 +108,9 @@ def execute(arguments: argparse.Namespace) -> int:
 def _cluster(arguments: argparse.Namespace) -> Cluster | None:
     if arguments.cluster and arguments.profile:
         raise SluiceError("give either --cluster or --profile")
-    if arguments.staged and not arguments.cluster:
-        raise SluiceError("--staged needs --cluster slurm")
     if arguments.profile and not Path(arguments.profile).is_dir():
         raise SluiceError(f"--profile: {arguments.profile} is no folder; give one with a config.yaml")
     if not (arguments.cluster or arguments.profile):
         return None
     profile = arguments.profile and str(Path(arguments.profile).resolve())
-    return Cluster(profile, arguments.job_minutes, arguments.staged)
+    return Cluster(profile, arguments.job_minutes)

@@ -15,17 +15,16 @@ from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.schema.entries import read
 from sluice.policy.wire.access import RunRequest
-from sluice.policy.workload.scenario import Scenario, scenario_from_document
+from sluice.policy.workload.scenario import Scenario, no_traces
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.fabrics import check_on
-from sluice.runs.files import SCENARIOS, find_path, known_workloads, load_cdf, read_document
+from sluice.runs.files import SCENARIOS, Resolved, known_workloads, load_cdf, read_document, resolve
 from sluice.runs.folder import MOST_COMPARED
 from sluice.runs.obstacle import obstacle
 from sluice.runs.prediction import predicted_s, predicted_total_s
 from sluice.runs.settings import changed, setting
 from sluice.runtime.toml import NotToml, parse_toml
-from sluice.sweep.points import AXES, Point, points
-from sluice.topologies import build_topology
+from sluice.sweep.points import AXES, Point, points, predicted_works
 
 SWEEP_KEYS = ("schemes", "loads", "seeds")
 MOST_POINTS = MOST_COMPARED
@@ -79,8 +78,8 @@ def plan(document: Any, simulations: int = 1) -> Plan:
         if getattr(request, key) is not None:
             raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
     scenario_document = changed({key: value for key, value in given.items() if key != "sweep"}, changes)
-    scenario = _checked(scenario_document, request.on)
-    return Plan(request, scenario, settings, predicted_s(scenario_document, request.on))
+    resolved = _checked(scenario_document, request.on)
+    return Plan(request, resolved.scenario, settings, predicted_s(resolved, request.on))
 
 
 def _plan_sweep(
@@ -103,17 +102,17 @@ def _plan_sweep(
         most=MOST_POINTS,
         check=partial(_checked, on=request.on),
     )
-    documents = [point.document for point in found]
-    predicted = predicted_total_s(documents, request.on, min(places, len(found)))
-    return Plan(request, _checked(documents[0], request.on), settings, predicted, tuple(found))
+    works = list(predicted_works(found, request.on).values())
+    predicted = predicted_total_s(works, request.on, min(places, len(found)))
+    first = _checked(found[0].document, request.on).scenario
+    return Plan(request, first, settings, predicted, tuple(found))
 
 
-def _checked(document: Mapping[str, Any], on: str) -> Scenario:
+def _checked(document: dict[str, Any], on: str) -> Resolved:
     """Return a scenario that this fabric can run. Raises FieldError."""
-    scenario = scenario_from_document(document, _included_cdf, find_path=find_path)
-    build_topology(scenario)
-    check_on(scenario, on)
-    return scenario
+    resolved = resolve(document, _included_cdf, no_traces)
+    check_on(resolved.scenario, on)
+    return resolved
 
 
 def scenario_names() -> list[str]:

@@ -16,7 +16,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +118,8 @@ SAMPLE_COLUMNS = (
 
 SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLUMNS])
 
+
+_FIGURE_COLUMNS = ("source", "fct_us", "slowdown", "size_class", "deadline_us", "met", "retransmissions")
 
 POLICIES = "policies.json"
 VERSIONS = "versions"
@@ -232,11 +234,12 @@ class BundleWriter:
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
         valid = {"ok": not validity_reasons, "reasons": list(validity_reasons), "remarks": list(remarks)}
-        figures = summarise(read_figures(self._out))
+        rows = _figure_rows(self._out)
+        figures = summarise(row_figures(rows))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
         if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
             found = sorted(self._versions - {0})
-            summary[VERSIONS] = {str(one): summarise(read_figures(self._out, one)) for one in found}
+            summary[VERSIONS] = {str(one): summarise(row_figures(_under(rows, one))) for one in found}
         _write_json(self._out / "summary.json", summary)
         return summary
 
@@ -270,21 +273,27 @@ def write_bundle(
 
 def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:
     """Return the figures of the scheduled flows, one array for each column; with `version`, of those under it."""
-    path = bundle / "flows.parquet"
-    scheduled = _column(path, "source") == SCHEDULED
-    if version is not None:
-        scheduled &= np.equal(_column(path, POLICY_VERSION.name), version)
-    return _figures(lambda name: _column(path, name)[scheduled])
+    rows = _figure_rows(bundle)
+    return row_figures(rows if version is None else _under(rows, version))
+
+
+def _figure_rows(bundle: Path) -> pa.Table:
+    """Return the columns of flows.parquet from which figures follow."""
+    return pq.read_table(bundle / "flows.parquet", columns=[*_FIGURE_COLUMNS, POLICY_VERSION.name])
+
+
+def _under(rows: pa.Table, version: int) -> pa.Table:
+    return rows.filter(pc.equal(rows.column(POLICY_VERSION.name), version))
 
 
 def row_figures(rows: pa.Table) -> FlowFigures:
     """Return the figures of the scheduled flows among rows of FLOWS_SCHEMA."""
     scheduled = rows.filter(pc.equal(rows.column("source"), SCHEDULED))
-    return _figures(lambda name: scheduled.column(name).to_numpy())
 
+    def of(name: str) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = scheduled.column(name).to_numpy()
+        return values
 
-def _figures(of: Callable[[str], npt.NDArray[Any]]) -> FlowFigures:
-    """Return figures from columns by name."""
     classes = of("size_class")
     return FlowFigures(
         fct_us=of("fct_us"),
@@ -294,11 +303,6 @@ def _figures(of: Callable[[str], npt.NDArray[Any]]) -> FlowFigures:
         met=of("met") == True,  # noqa: E712 - null where there is no deadline
         retransmissions=int(np.nansum(of("retransmissions").astype(np.float64))),
     )
-
-
-def _column(path: Path, name: str) -> npt.NDArray[Any]:
-    values: npt.NDArray[Any] = pq.read_table(path, columns=[name]).column(name).to_numpy()
-    return values
 
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from sluice.simulator.limits import check_scenario
 FABRICS = (TESTBED, SIMULATOR)
 
 RunScenario = Callable[..., dict[str, Any]]
-"""(scenario, document, out, report) -> summary, as `run_on_testbed`."""
+"""(resolved scenario, out, report) -> summary, as `run_on_testbed`."""
 
 
 def check_on(scenario: Scenario, on: str) -> None:

@@ -7,20 +7,22 @@ import csv
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sluice.policy.errors import FieldError, SluiceError, guess
+from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
 from sluice.policy.workload.flows import Trace, parse_trace
 from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable
-from sluice.policy.workload.scenario import Fabric, Scenario, scenario_from_document
+from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
+from sluice.policy.workload.tables import LoadCdf, LoadTrace
 from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
 from sluice.runtime import plugins
 from sluice.runtime.paths import exists, is_file
 from sluice.runtime.toml import NotToml, read_toml
-from sluice.topologies import build_fabric, build_topology
+from sluice.topologies import build_fabric
 
 _DATA = Path(__file__).parents[1] / "data"
 WORKLOADS = _DATA / "workloads"
@@ -75,11 +77,29 @@ def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Pars
         raise FieldError(field, f"cannot read {path} ({error}); give a text file") from None
 
 
-def find_path(fabric: Fabric) -> NetworkPath:
-    """Return the path of a scenario's network. FieldError names a bad key of [fabric]."""
-    found = path_of(build_fabric(fabric))
-    assert found is not None, "the links of a scenario have rates"
-    return found
+class Resolved(NamedTuple):
+    """A checked scenario: its values, its document with all changes, and its network."""
+
+    scenario: Scenario
+    document: dict[str, Any]
+    topology: Topology
+
+
+def resolve(document: dict[str, Any], cdf: LoadCdf = load_cdf, trace: LoadTrace = load_trace) -> Resolved:
+    """Return a checked scenario. It is also checked against its network: named hosts must exist, and no link may have
+    more load than it can carry. FieldError names the key.
+
+    `cdf` and `trace` read the distribution and the trace that it names.
+    """
+    networks: list[Topology] = []
+
+    def path(fabric: Fabric) -> NetworkPath | None:
+        networks.append(build_fabric(fabric))
+        return path_of(networks[0])
+
+    scenario = scenario_from_document(document, cdf, trace, path)
+    check_topology(scenario, networks[0])
+    return Resolved(scenario, document, networks[0])
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -114,27 +134,20 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def scenario_from_file(
-    path: Path, settings: Mapping[str, Any] | None = None
-) -> tuple[Scenario, dict[str, Any]]:
-    """Return a checked scenario and its document without the plan for sweeps. Errors name the file and the key.
+def scenario_from_file(path: Path, settings: Mapping[str, Any] | None = None) -> Resolved:
+    """Return the checked scenario of a file, without the plan for sweeps. Errors name the file and the key.
 
     `settings` change keys of the file ("workload.flows").
-
-    It is also checked against its topology: named hosts must exist, and no link may have more load
-    than it can carry.
     """
     given = {key: value for key, value in read_document(path).items() if key != "sweep"}
     document = changed(given, settings or {})
     try:
-        scenario = scenario_from_document(document, load_cdf, load_trace, find_path)
-        build_topology(scenario)
+        return resolve(document)
     except FieldError as error:
         raise SluiceError(f"{path}: {error}") from None
-    return scenario, document
 
 
-def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario, dict[str, Any]]:
+def scenario_with(document: Mapping[str, Any], **tables: Any) -> Resolved:
     """Return the same scenario with changed keys: tables merge key by key, plain values replace.
 
     A new scheme name replaces the whole table, because settings of one scheme do not apply to
@@ -146,4 +159,4 @@ def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario,
             merged[key] = {**merged.get(key, {}), **value}
         else:
             merged[key] = value
-    return scenario_from_document(merged, load_cdf, load_trace, find_path), merged
+    return resolve(merged)

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.units import FRAME_BYTES
-from sluice.policy.workload.scenario import Scenario
-from sluice.runs.files import scenario_with
-from sluice.runs.work import predicted_work
+from sluice.runs.files import Resolved, scenario_with
+from sluice.runs.work import Work, predicted_work
 from sluice.simulator import build
 from sluice.simulator.taps import SimulationProgress, Taps
 from sluice.terminal import about, confirmed
-from sluice.topologies import build_topology
 
 HOPS_PER_PACKET = 2.7
 """Packet hops for each data packet and switch port: ACKs and the links of hosts count, too. Between 2.3 and 2.9 in six
@@ -41,18 +39,19 @@ class _ProbeOver(Exception):
     pass
 
 
-def predicted_s(document: Mapping[str, Any], on: str) -> float | None:
+def predicted_s(resolved: Resolved, on: str) -> float | None:
     """Return the seconds that a run of this scenario takes; None if they are unknown.
 
-    `document` is a valid scenario. A simulation that may be long is tried for two seconds, if the core is compiled.
+    A simulation that may be long is tried for two seconds, if the core is compiled.
     """
-    return predicted_total_s([document], on)
+    return predicted_total_s([Work("", predicted_work(resolved, on), resolved.document)], on)
 
 
-def predicted_total_s(documents: Iterable[Mapping[str, Any]], on: str, jobs: int = 1) -> float | None:
+def predicted_total_s(works: Sequence[Work], on: str, jobs: int = 1) -> float | None:
     """Return the seconds of several runs, `jobs` at a time. Each scheme is measured once, at its first scenario."""
-    works = [(_scheme(document), document, predicted_work("", document, on).amount) for document in documents]
-    known = [(scheme, document, amount) for scheme, document, amount in works if amount is not None]
+    known = [
+        (_scheme(work.document), work.document, work.amount) for work in works if work.amount is not None
+    ]
     if not known:
         return None
     total = sum(amount for _, _, amount in known) * len(works) / len(known)
@@ -62,7 +61,7 @@ def predicted_total_s(documents: Iterable[Mapping[str, Any]], on: str, jobs: int
     if rough_s < PROBE_FROM_S or not build.is_fresh():
         return rough_s
     firsts = {scheme: document for scheme, document, _ in reversed(known)}
-    paces = {scheme: hops_per_s(scenario_with(document)[0]) for scheme, document in firsts.items()}
+    paces = {scheme: hops_per_s(scenario_with(document)) for scheme, document in firsts.items()}
     return sum(_hops(amount) / paces[scheme] for scheme, _, amount in known) * len(works) / len(known) / jobs
 
 
@@ -75,7 +74,7 @@ def _hops(work_bytes: float) -> float:
     return work_bytes / FRAME_BYTES * HOPS_PER_PACKET
 
 
-def hops_per_s(scenario: Scenario, probe_s: float = PROBE_S) -> float:
+def hops_per_s(resolved: Resolved, probe_s: float = PROBE_S) -> float:
     """Return the packet hops that this machine simulates in a second, from the scenario's first seconds.
 
     Raises FieldError if the simulator cannot run the scenario.
@@ -86,9 +85,8 @@ def hops_per_s(scenario: Scenario, probe_s: float = PROBE_S) -> float:
         if time.monotonic() - began_s >= probe_s:
             raise _ProbeOver
 
-    simulation = Simulation(
-        scenario, build_topology(scenario), Taps(flows=lambda columns: None, report=report)
-    )
+    taps = Taps(flows=lambda columns: None, report=report)
+    simulation = Simulation(resolved.scenario, resolved.topology, taps)
     began_s = time.monotonic()
     with suppress(_ProbeOver):
         simulation.run()

@@ -14,29 +14,31 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta, row_figures
+from sluice.runs.files import Resolved
 from sluice.runs.partial import RunningFigures
 from sluice.runs.progress import Progress, Report, flow_count
 from sluice.runs.simulated_flows import flow_rows
 from sluice.runs.versions import policy_row
-from sluice.simulator import build as extension
+from sluice.simulator.division import Division
 from sluice.simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
-from sluice.topologies import build_topology
 
 UNIT_Q20 = 1 << 20
 UNIT_Q16 = 1 << 16
 
 
 def run_on_simulator(
-    scenario: Scenario,
-    document: Mapping[str, Any],
+    resolved: Resolved,
     out: Path,
     report: Report = lambda progress: None,
+    division: Division | None = None,
 ) -> dict[str, Any]:
-    """Run a scenario on the simulated fabric and write its bundle. Returns the summary."""
-    extension.build()
+    """Run a scenario on the simulated fabric and write its bundle. Returns the summary.
+
+    `division`: that of `divide`, if it is known already. The core must be compiled (`sluice.simulator.build`).
+    """
     from sluice.simulator.run import Simulation
 
-    topology = build_topology(scenario)
+    scenario, document, topology = resolved
     run_id = f"{scenario.name}-{scenario.seed}"
     with BundleWriter(out, scenario=document, policies=[policy_row(1, scenario.policy)]) as bundle:
         labels: dict[int, str] = {}
@@ -63,7 +65,7 @@ def run_on_simulator(
             senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
             report=lambda progress: report(_in_flows(progress, flow_count(scenario), figures)),
         )
-        simulation = Simulation(scenario, topology, taps, labels)
+        simulation = Simulation(scenario, topology, taps, labels, division)
         interruption = ""
         try:
             simulation.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sluice.policy.figures.metrics import FlowFigures
 from sluice.policy.wire.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
+from sluice.runs.files import Resolved
 from sluice.runs.partial import RunningFigures
 from sluice.runs.process_input import WebSettings
 from sluice.runs.progress import Progress, Report
@@ -28,7 +29,6 @@ from sluice.runs.validity import RunWatch
 from sluice.runs.versions import by_time, policy_rows
 from sluice.store import observed
 from sluice.store.flows import numbered_pages
-from sluice.topologies import build_topology
 
 CHECK_S = 0.2
 FIGURES_S = 2.0
@@ -36,8 +36,7 @@ UNREPORTED = "no record was delivered"
 
 
 def run_on_testbed(
-    scenario: Scenario,
-    document: Mapping[str, Any],
+    resolved: Resolved,
     out: Path,
     report: Report = lambda progress: None,
     store: str | None = None,
@@ -50,8 +49,8 @@ def run_on_testbed(
     as a line of JSON. `beside` is open while flows run: an experiment can disturb the run there.
     An interrupted run writes a bundle that says so, and raises Interrupted.
     """
+    scenario, document, topology = resolved
     check_fabric(scenario.policy, TESTBED)
-    topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)

@@ -7,12 +7,11 @@ On the simulator, the work is the number of bytes that cross ports. On the testb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import BITS_PER_BYTE
@@ -21,8 +20,7 @@ from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.random_flows import arrival_rate_per_s
 from sluice.policy.workload.scenario import Scenario
 from sluice.policy.workload.sizes import Mix, SizeCdf, mean_wire_bytes
-from sluice.runs.files import scenario_with
-from sluice.topologies import build_topology
+from sluice.runs.files import Resolved
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,16 @@ class Work:
     """Points of one scheme take a similar time for the same work."""
     amount: float | None
     """In any unit that all points of a sweep share; None if it is unknown."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved scenario."""
 
 
-def predicted_work(scheme: str, document: Mapping[str, Any], on: str) -> Work:
-    """Return the work of a scenario. It is unknown if the document is no valid scenario, which then fails."""
-    try:
-        scenario, _ = scenario_with(document)
-        topology = build_topology(scenario)
-    except SluiceError:
-        return Work(scheme, None)
+def predicted_work(resolved: Resolved, on: str) -> float | None:
+    """Return the work of a scenario on a fabric; None if it is unknown."""
+    scenario, _, topology = resolved
     if on == TESTBED:
-        return Work(scheme, _starting_s(scenario, topology) or None)
-    return Work(scheme, _wire_bytes(scenario, topology) * _mean_hops(topology) or None)
+        return _starting_s(scenario, topology) or None
+    return _wire_bytes(scenario, topology) * _mean_hops(topology) or None
 
 
 def _mean_hops(topology: Topology) -> float:

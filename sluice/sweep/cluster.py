@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import getpass
-import hashlib
 import importlib.util
 import shutil
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.units import FRAME_BYTES
-from sluice.runs.work import predicted_work
 from sluice.runtime.command import CommandFailed, run
-from sluice.sweep.points import Point
+from sluice.sweep.points import Point, predicted_works
 
 HOPS_PER_S = 5e6
 """Packet-hops that one core simulates in a second, at least. Measured: 6.8 and 11.7 million on two kinds of machine."""
@@ -29,6 +24,8 @@ RETRIES = 3
 DEFAULT_JOBS = 100
 DEFAULT_JOB_MINUTES = 5.0
 MEMORY_MB = 2048
+JOBS = ".jobs"
+"""Folder of the jobs' logs and of the files that say that a job is done, in the folder of a sweep."""
 _SPARE = 4.0
 """A job may take so many times as long as predicted before the cluster ends it."""
 
@@ -43,30 +40,20 @@ class Cluster:
     profile: str | None = None
     """A Snakemake profile, a folder or a name. None: Slurm without a profile."""
     job_minutes: float = DEFAULT_JOB_MINUTES
-    staged: bool = False
-    """Nodes and this machine share no folder: points and bundles travel through Slurm."""
 
     def check(self) -> None:
         """Raise SluiceError if this machine cannot submit jobs."""
         if self.profile is not None:
             return
-        if not self.staged and importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
+        if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
             raise SluiceError("--cluster slurm needs Snakemake's plugin: pip install 'sluice[slurm]'")
-        needed = "srun" if self.staged else "sbatch"
-        if shutil.which(needed) is None:
+        if shutil.which("sbatch") is None:
             raise SluiceError(
-                f"--cluster slurm: there is no {needed} here; run this on a machine that submits jobs"
+                "--cluster slurm: there is no sbatch here; run this on a machine that submits jobs"
             )
-
-    def end_staged(self, out: Path) -> None:
-        """End the staged jobs of a folder. Those of a call whose machine has died would run on."""
-        if self.staged:
-            run(["scancel", "--quiet", f"--name={_job_name(out)}", f"--user={getpass.getuser()}"])
 
     def options(self, jobs: int) -> list[str]:
         """Snakemake's options for at most `jobs` jobs at a time."""
-        if self.staged:  # for Snakemake, a job is a process of this machine that waits for Slurm
-            return ["--cores", str(jobs), "--retries", str(RETRIES)]
         given = ["--jobs", str(jobs), "--retries", str(RETRIES), "--latency-wait", "60"]
         if self.profile is not None:
             # A storage may still hold the outputs of an earlier call. Jobs skip points that are done.
@@ -78,10 +65,10 @@ class Cluster:
         ]
 
 
-def predicted_s(point: Point) -> float:
-    """Return how long a point takes on one core, by its packet-hops."""
-    wire_bytes = predicted_work(point.scheme, point.document, SIMULATOR).amount or 0.0
-    return wire_bytes / FRAME_BYTES / HOPS_PER_S
+def predicted_s(points: Iterable[Point]) -> dict[str, float]:
+    """Return how long each point takes on one core, by its packet-hops."""
+    works = predicted_works(points, SIMULATOR)
+    return {name: (work.amount or 0.0) / FRAME_BYTES / HOPS_PER_S for name, work in works.items()}
 
 
 def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes: float) -> Batches:
@@ -106,31 +93,17 @@ def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:
     return 2 + round((STARTUP_S + _SPARE * sum(predicted[name] for name in names)) / 60)
 
 
-def job_entries(points: Sequence[Point], cluster: Cluster, out: Path) -> dict[str, dict[str, Any]]:
-    """Return what Snakefile and nodes read of each job: its points, its limits, and how srun starts it."""
-    predicted = {point.name: predicted_s(point) for point in points}
+def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Return what Snakefile and nodes read of each job: its points and its limits."""
+    predicted = predicted_s(points)
     return {
         job: {
             "points": names,
-            "minutes": (minutes := limit_minutes(names, predicted)),
+            "minutes": limit_minutes(names, predicted),
             "mem_mb": MEMORY_MB,
-            "srun": _srun(out, minutes),
         }
         for job, names in batches(points, predicted, cluster.job_minutes).items()
     }
-
-
-def _srun(out: Path, minutes: int) -> list[str]:
-    return [
-        *["srun", "--ntasks=1", "--cpus-per-task=1", f"--mem={MEMORY_MB}", f"--time={minutes}"],
-        *["--chdir=/", f"--job-name={_job_name(out)}"],
-    ]
-
-
-def _job_name(out: Path) -> str:
-    """The name of the staged jobs of a folder, which no other sweep of the cluster has."""
-    place = f"{socket.gethostname()}:{out.resolve()}"
-    return f"sluice-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _status_command() -> str:

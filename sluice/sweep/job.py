@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.runtime.process import die_with_parent
-from sluice.sweep.run import holds_bundle
-from sluice.sweep_folder import CONFIG, POINT_LOG
+from sluice.sweep.points import CONFIG, POINT_LOG, holds_bundle
 
 LOCKS = ".locks"
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.runs.fabrics import runner
-from sluice.runs.files import scenario_with
+from sluice.runs.files import resolve
 from sluice.runs.progress import Progress, flow_count
 from sluice.runtime import plugins
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.process import die_with_parent
-from sluice.sweep.status import DONE, FAILED, StatusFile
-from sluice.sweep_folder import CONFIG
+from sluice.sweep.points import CONFIG
+from sluice.sweep.progress import DONE, FAILED, StatusFile
 from sluice.terminal import end_in_order
 
 
@@ -46,13 +46,13 @@ def main(folder: Path, name: str) -> int:
 def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> None:
     """Run the point `name` of a sweep's configuration and write its bundle into the folder `out`."""
     os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started
-    scenario, document = scenario_with(config["points"][name]["document"])
-    run_scenario, flows = runner(config["on"]), flow_count(scenario)
+    resolved = resolve(config["points"][name]["document"])
+    run_scenario, flows = runner(config["on"]), flow_count(resolved.scenario)
 
     def report(progress: Progress) -> None:
         status.progress(progress.recorded, flows)
 
-    run_scenario(scenario, document, out, report)
+    run_scenario(resolved, out, report)
 
 
 if __name__ == "__main__":

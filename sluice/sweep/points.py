@@ -27,20 +27,27 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import ListOf
 from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
-from sluice.runs.fabrics import check_on
-from sluice.runs.files import scenario_with
+from sluice.runs.bundle import is_complete
+from sluice.runs.fabrics import FABRICS, check_on
+from sluice.runs.files import Resolved, resolve
 from sluice.runs.settings import changed
-from sluice.topologies import build_topology
+from sluice.runs.work import Work, predicted_work
 
 Document = dict[str, Any]
+
+CONFIG = "sweep.json"
+"""Points and jobs, in the folder of a sweep."""
+LOG, POINT_LOG = "snakemake.log", "log.txt"
+"""Of the sweep, and of each point."""
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """Tables that a scheme's table in [sweep] may change, besides [scheme] itself."""
@@ -77,6 +84,8 @@ class Point:
     seed: int
     document: Document
     """The resolved scenario."""
+    work: Mapping[str, float | None] = field(default_factory=dict, compare=False, kw_only=True)
+    """By fabric, as `predicted_work` returns it. Empty: it was not predicted yet."""
 
     @property
     def name(self) -> str:
@@ -91,12 +100,12 @@ class Point:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def check_point(document: Mapping[str, Any], on: str | None = None) -> None:
-    """Raise FieldError if the scenario of a point is not valid, or if the fabric `on` cannot run it."""
-    scenario, _ = scenario_with(document)
-    build_topology(scenario)
+def check_point(document: Document, on: str | None = None) -> Resolved:
+    """Return the scenario of a point. FieldError: it is not valid, or the fabric `on` cannot run it."""
+    resolved = resolve(document)
     if on is not None:
-        check_on(scenario, on)
+        check_on(resolved.scenario, on)
+    return resolved
 
 
 def points(
@@ -107,7 +116,7 @@ def points(
     seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
     most: int | None = None,
-    check: Callable[[Mapping[str, Any]], object] = check_point,
+    check: Callable[[Document], Resolved] = check_point,
 ) -> list[Point]:
     """Return every combination. A missing axis comes from the document's [sweep] table, otherwise
     from the scenario.
@@ -137,8 +146,8 @@ def points(
             )
         resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
         found.append(Point(scheme, load, seed, resolved))
-    _check(found, check)
-    return found
+    works = _checked_works(found, check)
+    return [replace(point, work=works[point.scheme, point.load]) for point in found]
 
 
 def _read_sweep(table: object) -> tuple[object, SweepKeys]:
@@ -208,14 +217,46 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _check(found: Iterable[Point], check: Callable[[Mapping[str, Any]], object]) -> None:
-    """Check the points; those that differ only by their seed are checked once."""
-    seen = set()
+def _checked_works(
+    found: Iterable[Point], check: Callable[[Document], Resolved]
+) -> dict[tuple[str, float | None], Mapping[str, float | None]]:
+    """Check the points, and return their work by scheme and load. Those that differ only by their seed are checked
+    once."""
+    works: dict[tuple[str, float | None], Mapping[str, float | None]] = {}
     for point in found:
-        if (point.scheme, point.load) in seen:
-            continue
-        seen.add((point.scheme, point.load))
+        if (point.scheme, point.load) not in works:
+            try:
+                works[point.scheme, point.load] = _work(check(point.document))
+            except FieldError as error:
+                raise SluiceError(f"{point.name}: {error}") from None
+    return works
+
+
+def _work(resolved: Resolved) -> dict[str, float | None]:
+    return {on: predicted_work(resolved, on) for on in FABRICS}
+
+
+def predicted_works(points: Iterable[Point], on: str) -> dict[str, Work]:
+    """Return the work of each point by its name. It is unknown if the point is no valid scenario, which then fails."""
+    found = {}
+    for point in points:
         try:
-            check(point.document)
-        except FieldError as error:
-            raise SluiceError(f"{point.name}: {error}") from None
+            amounts = point.work or _work(resolve(point.document))
+        except SluiceError:
+            amounts = {on: None}
+        found[point.name] = Work(point.scheme, amounts[on], point.document)
+    return found
+
+
+def is_finished(out: Path, point: Point) -> bool:
+    """Whether the folder holds a complete bundle of exactly this scenario."""
+    return holds_bundle(out / point.name, point.document)
+
+
+def holds_bundle(folder: Path, document: Document) -> bool:
+    """Whether this folder is a complete bundle of exactly this resolved scenario."""
+    try:
+        json.loads((folder / "summary.json").read_text())
+        return is_complete(folder, document)
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False

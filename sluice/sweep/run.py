@@ -19,16 +19,22 @@ from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
-from sluice.runs.work import Work, predicted_work
+from sluice.runs.work import Work
 from sluice.runtime.process import spawn
-from sluice.staging.order import named_files
-from sluice.sweep.cluster import DEFAULT_JOBS, Cluster, job_entries
-from sluice.sweep.points import Document, Point
-from sluice.sweep.progress import Report, SweepProgress, sweep_file
-from sluice.sweep.status import DONE, FAILED, RUNNING, read_status, remaining_s
-from sluice.sweep_folder import CONFIG, JOBS, LOG, POINT_LOG, STAGED, STATUS
+from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
+from sluice.sweep.points import CONFIG, LOG, POINT_LOG, Point, is_finished, predicted_works
+from sluice.sweep.progress import (
+    DONE,
+    FAILED,
+    RUNNING,
+    STATUS,
+    Report,
+    SweepProgress,
+    read_status,
+    remaining_s,
+    sweep_file,
+)
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
@@ -58,8 +64,8 @@ def run_points(
 
     `jobs` is the number of points at a time. None means one for each core on the simulator, and
     one on the testbed, where two would take each other's CPU time. With a cluster, it is the number
-    of its jobs at a time, and `out` is on a file system that the nodes share, unless the jobs are
-    staged. KeyboardInterrupt stops the running points and keeps the finished ones.
+    of its jobs at a time, and `out` is on a file system that the nodes share. KeyboardInterrupt stops
+    the running points and keeps the finished ones.
     """
     jobs = check_start(out, on, jobs, cluster)
     out = out.resolve()
@@ -67,10 +73,9 @@ def run_points(
     with _alone(out):
         _same_fabric(out, on)
         waiting = [point for point in points if not is_finished(out, point)]
-        work = job_entries(waiting, cluster, out) if cluster else {}
-        files = named_files(point.document for point in waiting) if cluster and cluster.staged else []
-        _write_config(out, on, points, {"jobs": work, "files": files})
-        with sweep_file(out, points, on) as file, _staged_jobs(out, cluster):
+        work = job_entries(waiting, cluster) if cluster else {}
+        _write_config(out, on, points, work)
+        with sweep_file(out, points, on) as file:
             if waiting:
                 runner(on)  # checks the fabric, and compiles it once before several points use it
                 _forget(out, waiting)
@@ -89,20 +94,6 @@ def _both(first: Report, second: Report) -> Report:
     return report
 
 
-def is_finished(out: Path, point: Point) -> bool:
-    """Whether the folder holds a complete bundle of exactly this scenario."""
-    return holds_bundle(out / point.name, point.document)
-
-
-def holds_bundle(folder: Path, document: Document) -> bool:
-    """Whether this folder is a complete bundle of exactly this resolved scenario."""
-    try:
-        json.loads((folder / "summary.json").read_text())
-        return is_complete(folder, document)
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
-
-
 @dataclass(frozen=True)
 class _Engine:
     """How Snakemake runs the points: here, or as jobs of a cluster."""
@@ -118,8 +109,7 @@ class _Engine:
 
     def targets(self, waiting: Sequence[Point]) -> list[str]:
         if self.cluster:
-            ending = "sent" if self.cluster.staged else "done"
-            return [f"{JOBS}/{name}.{ending}" for name in self.work]
+            return [f"{JOBS}/{name}.done" for name in self.work]
         return [f"{point.name}/summary.json" for point in waiting]
 
     def places(self, running: int) -> int:
@@ -166,18 +156,6 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _staged_jobs(out: Path, cluster: Cluster | None) -> Iterator[None]:
-    """End the staged jobs of a call that has died, before and after the jobs of this one."""
-    if cluster:
-        cluster.end_staged(out)
-    try:
-        yield
-    finally:
-        if cluster:
-            cluster.end_staged(out)
-
-
 def _same_fabric(out: Path, on: str) -> None:
     try:
         before = json.loads((out / CONFIG).read_text())["on"]
@@ -187,8 +165,8 @@ def _same_fabric(out: Path, on: str) -> None:
         raise SluiceError(f"{out} holds a sweep on the {before}; give another folder with --out")
 
 
-def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str, Any]) -> None:
-    """`work`: the jobs of a cluster, and the files that staged jobs need."""
+def _write_config(out: Path, on: str, points: Sequence[Point], jobs: Mapping[str, Any]) -> None:
+    """`jobs`: those of a cluster."""
     entries = {
         point.name: {
             "scheme": point.scheme,
@@ -200,7 +178,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str
         for point in points
     }
     fresh = out / f"{CONFIG}.new"
-    config = {"on": on, "cwd": str(Path.cwd()), "points": entries, **work}
+    config = {"on": on, "cwd": str(Path.cwd()), "points": entries, "jobs": jobs}
     fresh.write_text(json.dumps(config, indent=1, default=str) + "\n")
     fresh.replace(out / CONFIG)
 
@@ -208,7 +186,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], work: Mapping[str
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    for folder in (STATUS, JOBS, STAGED):
+    for folder in (STATUS, JOBS):
         shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -224,7 +202,7 @@ def _run_snakemake(
 ) -> None:
     snakemake = spawn(_command(out, waiting, engine), log_file=out / LOG)
     try:
-        works = {point.name: predicted_work(point.scheme, point.document, on) for point in waiting}
+        works = predicted_works(waiting, on)
         while snakemake.poll() is None:
             report(_progress(out, len(points), works, engine))
             time.sleep(POLL_S)

@@ -23,8 +23,6 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 @dataclass(frozen=True)
 class Slurm:
     folder: Path
-    hidden: Path
-    """A folder of this machine that the nodes do not see: each has an empty one at its place."""
 
     def __call__(self, *words: object) -> str:
         """Run a command that sees the cluster, and return what it prints."""
@@ -56,7 +54,6 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     if os.geteuid() != 0:
         pytest.skip("a cluster on this machine needs root")
     folder = tmp_path_factory.mktemp("slurm")
-    hidden = tmp_path_factory.mktemp("hidden")
-    run([TOOL, "start", str(folder), str(hidden)])
-    yield Slurm(folder, hidden)
+    run([TOOL, "start", str(folder)])
+    yield Slurm(folder)
     subprocess.run([TOOL, "stop", str(folder)], check=True, timeout=60)

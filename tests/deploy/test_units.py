@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.version import VERSION
 from tests.deploy.packaged import PACKAGES, WITH_SYSTEMD, obstacle
+from tests.kit import guests
+from tests.kit.guests import CACHE, run_in_guest
 from tests.kit.pages import DOCS, of_order
-from tools.guests.kernels import CACHE, program, unpacked
-from tools.guests.session import run_in_guest
 
 GUEST_S = 3600
 SERIES = "6.1"
@@ -37,11 +36,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def seen() -> Iterator[Path]:
     """The folder with what `units` saw in the guest."""
-    try:
-        unpacked(SERIES)
-        program("qemu-system-x86_64")
-    except EnvironmentLacking as lacking:
-        pytest.skip(str(lacking))
+    if reason := guests.obstacle(SERIES):
+        pytest.skip(reason)
     folder, root = CACHE / "results-units", CACHE / "units-root"
     for one in (folder, root):
         shutil.rmtree(one, ignore_errors=True)
@@ -51,9 +47,8 @@ def seen() -> Iterator[Path]:
         shutil.copy(HERE / "units", folder / "units")
         [rights] = of_order(DOCS / "how-to" / "watch.md", "save")
         (folder / rights.argument).write_text(rights.text)
-        run_in_guest(
-            SERIES, ["bash", str(folder / "units"), str(folder)], folder, timeout_s=GUEST_S, system=root
-        )
+        command = ["bash", str(folder / "units"), str(folder)]
+        run_in_guest(SERIES, folder, command, timeout_s=GUEST_S, system=root)
         yield folder
     finally:
         shutil.rmtree(root)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.errors import EnvironmentLacking
-from tests.kernels.stages import INSIDE
-from tools.guests.kernels import PROGRAMS, SERIES, program, unpacked
+from tests.kit.guests import SERIES, obstacle
 
 HERE = Path(__file__).parent
+INSIDE = "SLUICE_GUEST"
+"""Environment variable: these processes run in a guest."""
 collect_ignore = [] if os.environ.get(INSIDE) else ["inside"]
 
 
@@ -26,10 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def series(request: pytest.FixtureRequest) -> str:
     """A series of kernels that this machine can boot."""
     name: str = request.param
-    try:
-        for needed in PROGRAMS:
-            program(needed)
-        unpacked(name)
-    except EnvironmentLacking as lacking:
-        pytest.skip(str(lacking))
+    if reason := obstacle(name):
+        pytest.skip(reason)
     return name

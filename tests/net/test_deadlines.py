@@ -51,8 +51,7 @@ def document() -> dict[str, Any]:
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The run's bundle and its summary."""
     out = tmp_path_factory.mktemp("deadlines")
-    checked, resolved = scenario_with(document())
-    return out, run_on_testbed(checked, resolved, out)
+    return out, run_on_testbed(scenario_with(document()), out)
 
 
 def test_summary__without_endless_flows(bundle: Bundle) -> None:

@@ -21,7 +21,6 @@ from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store.flows import all_flows, count_flows
-from sluice.topologies import build_topology
 from tests.net.scenarios import scenario
 
 FLOWS = 650
@@ -44,8 +43,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "window_ms": 2000,
         "mark_at": "20pkt",
     }
-    checked, _ = scenario_with(scenario("faults", workload=workload, scheme=adaptive))
-    topology = build_topology(checked)
+    checked, _, topology = scenario_with(scenario("faults", workload=workload, scheme=adaptive))
     flows = scheduled_flows(checked, topology, np.random.default_rng(1), "faults")
     with Stack.start(checked, topology, tmp_path_factory.mktemp("faults")) as stack:
         start_at = stack.start_agents(flows)

@@ -19,7 +19,6 @@ from sluice.runs.stack import Stack
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.wait import wait_until
 from sluice.store.flows import all_flows, count_flows
-from sluice.topologies import build_topology
 from tests.net.scenarios import RATE_BPS, scenario
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
@@ -149,8 +148,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A complete Sluice with a long iperf and a short schedule."""
     document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
     document["scheme"]["idle_gap_ms"] = 1000  # iperf pauses to keep its rate
-    checked, _ = scenario_with(document)
-    topology = build_topology(checked)
+    checked, _, topology = scenario_with(document)
     with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
         flows = [
             ScheduledFlow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)

@@ -28,7 +28,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     document = scenario(
         "marking", fabric=fabric, workload=workload, scheme={"name": "dctcp", "mark_at": "45500B"}
     )
-    checked, _ = scenario_with(document)
+    checked, *_ = scenario_with(document)
     with (
         Stack.start(checked, build_topology(checked), tmp_path_factory.mktemp("marking")) as stack,
         ExitStack() as traffic,

@@ -29,8 +29,8 @@ LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
 def run(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return the summary of a run, its meta data and its bundle."""
     out = tmp_path_factory.mktemp(document["name"])
-    checked, resolved = scenario_with(document)
-    summary = run_on_testbed(checked, resolved, out)
+    resolved = scenario_with(document)
+    summary = run_on_testbed(resolved, out)
     return summary, json.loads((out / "meta.json").read_text()), out
 
 

@@ -19,7 +19,6 @@ from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store.observed import all_sanctions, host_heartbeats, recent_events
-from sluice.topologies import build_topology
 
 pytestmark = [
     pytest.mark.net,
@@ -45,8 +44,7 @@ def document() -> dict[str, object]:
 
 
 def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_not(tmp_path: Path) -> None:
-    scenario, _ = scenario_with(document())
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(document())
     flows = scheduled_flows(scenario, topology, np.random.default_rng(1), "urgency")
     with Stack.start(scenario, topology, tmp_path) as stack:
         stack.start_agents(flows)

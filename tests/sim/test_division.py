@@ -38,14 +38,13 @@ def test_endless_flows_are_an_obstacle() -> None:
     workload = {"flow": [{"from": "h1", "to": "h2", "until": "1s"}]}
     document = {**DOCUMENT, "workload": workload, "simulator": {"threads": 2}}
     document.pop("deadlines")
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     assert "endless flows" in divide(scenario, build_topology(scenario)).obstacle
 
 
 def test_divide__cuts_at_the_links_that_allow_the_greatest_speed_up() -> None:
     """At the hosts' long links; or at every link, if all are long."""
-    scenario, _ = scenario_with(DOCUMENT, simulator={"threads": 2})
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(DOCUMENT, simulator={"threads": 2})
     division = divide(scenario, topology)
     assert division.host == (0,) * 6 + (1,) * 6 + (2,) * 6
     parts: dict[tuple[str, bool], set[int]] = {}
@@ -58,9 +57,9 @@ def test_divide__cuts_at_the_links_that_allow_the_greatest_speed_up() -> None:
     assert sorted(part for of in parts.values() for part in of) == list(range(3, 11))
     assert division.stage[:3] == (0,) * 3
     assert sum(division.shares) == pytest.approx(1)
-    scenario, _ = scenario_with(DOCUMENT, fabric=FABRICS["long links"], simulator={"threads": 2})
+    scenario, *_ = scenario_with(DOCUMENT, fabric=FABRICS["long links"], simulator={"threads": 2})
     division = divide(scenario, build_topology(scenario))
     assert division.stage == (0,) * 8
     assert division.host == (0,) * 6 + (1,) * 6 + (2,) * 6
-    scenario, _ = scenario_with(DOCUMENT)
+    scenario, *_ = scenario_with(DOCUMENT)
     assert divide(scenario, build_topology(scenario)) == whole(build_topology(scenario))

@@ -34,7 +34,7 @@ def thresholds(scheme: str, *, attacked: bool, robust: bool = True) -> set[int]:
     ]
     if attacked:
         flows += [flow(HOSTILE, "100B", at) for at in range(100_000, 600_000, 200)]
-    scenario, _ = scenario_with(
+    scenario, *_ = scenario_with(
         {
             "name": "hostile-ends",
             "fabric": {"topology": "single", "hosts": 5, "host_rate": "1Gbit", "link_delay": "10us"},

@@ -64,7 +64,7 @@ def test_a_run_names_the_key_of_a_flow_that_is_too_long() -> None:
         "simulator": {"tcp": {"payload": "64B"}},
         "workload": {"flow": [{"from": "h1", "to": "h2", "bytes": "300GB"}]},
     }
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     run = Simulation(scenario, build_topology(scenario), Taps(lambda columns: None))
     with pytest.raises(SluiceError, match=r"^workload: flow 0 .* of simulator\.tcp\.payload = 64B; set"):
         run.run()

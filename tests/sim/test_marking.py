@@ -177,7 +177,7 @@ def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by: st
             ]
         },
     }
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     simulation = Simulation(scenario, build_topology(scenario), Taps(flows=lambda columns: None))
     simulation.run()
     assert (simulation.fabric.port_statistics()[:, 2].sum() > 0) == marked

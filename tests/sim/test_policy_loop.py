@@ -32,7 +32,7 @@ DOCUMENT: dict[str, Any] = {
 
 def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
     """Return the thresholds of a port during the run."""
-    scenario, _ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
+    scenario, *_ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
     moved: list[ThresholdsMoved] = []
     Simulation(
         scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)

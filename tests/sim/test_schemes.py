@@ -41,7 +41,7 @@ DOCUMENT: dict[str, Any] = {
 
 def outcomes(**changes: Any) -> dict[str, int]:
     """Return how many flows had each outcome. Check that the fabric accounts for every packet."""
-    scenario, _ = scenario_with(DOCUMENT, **changes)
+    scenario, *_ = scenario_with(DOCUMENT, **changes)
     ended: list[Columns] = []
     simulation = Simulation(scenario, build_topology(scenario), Taps(flows=ended.append))
     simulation.run()

@@ -20,9 +20,8 @@ from sluice.runs.folder import describe, entry_of
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.sweep import points, run_points
-from sluice.sweep.progress import SweepProgress
-from sluice.sweep.run import is_finished
-from sluice.sweep.status import RUNNING, read_status
+from sluice.sweep.points import is_finished
+from sluice.sweep.progress import RUNNING, SweepProgress, read_status
 from tests.kit.sweeps import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]

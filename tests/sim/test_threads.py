@@ -60,7 +60,7 @@ ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold":
 def simulation(taps: Taps, threads: int | None, **changes: Any) -> Simulation:
     more = {} if threads is None else {"threads": threads}
     changes["simulator"] = {**changes.get("simulator", {}), **more}
-    scenario, _ = scenario_with({**DOCUMENT, "fabric": changes.pop("fabric", RACKS)}, **changes)
+    scenario, *_ = scenario_with({**DOCUMENT, "fabric": changes.pop("fabric", RACKS)}, **changes)
     return Simulation(scenario, build_topology(scenario), taps)
 
 
@@ -355,5 +355,5 @@ def test_gains_by_parts__of_a_large_network_that_can_be_divided(
     leaves: int, scheme: str, expected: bool
 ) -> None:
     fabric = {**RACKS, "leaves": leaves, "spines": 4, "hosts_per_leaf": 16}
-    large, _ = scenario_with(DOCUMENT, fabric=fabric, scheme={"name": scheme})
+    large, *_ = scenario_with(DOCUMENT, fabric=fabric, scheme={"name": scheme})
     assert gains_by_parts(large, build_topology(large)) is expected

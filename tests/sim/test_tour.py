@@ -22,15 +22,13 @@ from sluice.simulator.source import FlowSource
 from sluice.store.desired import mark_applied, put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.schema import applied, policies
-from sluice.topologies import build_topology
 from sluice.webui.scoreboard import scoreboard_document
 from tests.sim.test_live_network import DOCUMENT, STEP_S, Direct
 
 STAGE_S = 2.5
 DRAIN_S = 2.0
 SCHEMES = ("dctcp", "pias")
-SCENARIO, _ = scenario_with(DOCUMENT)
-TOPOLOGY = build_topology(SCENARIO)
+SCENARIO, _, TOPOLOGY = scenario_with(DOCUMENT)
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def in_force_at(engine: Engine, policy: Policy, at_s: float) -> int:
 def live_stage(engine: Engine, policy: Policy, began_s: float) -> None:
     """Run a stage of a tour that begins at this epoch second."""
     version = in_force_at(engine, policy, began_s)
-    scenario, _ = scenario_with(DOCUMENT, scheme=scheme_table(policy))
+    scenario, *_ = scenario_with(DOCUMENT, scheme=scheme_table(policy))
     now_s = 0.0
 
     def at() -> Instant:
@@ -82,8 +80,8 @@ def test_scoreboard__pias_over_dctcp_is_that_of_two_runs(engine: Engine, tmp_pat
     assert dctcp["flows"] == pias["flows"] == flows
     summaries: list[dict[str, Any]] = []
     for policy in chosen:
-        scenario, document = scenario_with(DOCUMENT, scheme=scheme_table(policy), workload={"flows": flows})
-        summaries.append(run_on_simulator(scenario, document, tmp_path / policy.scheme))
+        resolved = scenario_with(DOCUMENT, scheme=scheme_table(policy), workload={"flows": flows})
+        summaries.append(run_on_simulator(resolved, tmp_path / policy.scheme))
     for group in ("small", "medium", "large", "all"):
         run_ratio = summaries[1]["fct_us"][group]["mean"] / summaries[0]["fct_us"][group]["mean"]
         assert pias["classes"][group]["mean_us"]["against"]["ratio"] == pytest.approx(run_ratio, rel=0.1)

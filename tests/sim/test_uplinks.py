@@ -29,7 +29,7 @@ def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: st
         "simulator": {"uplink": uplink},
         "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": f"{SIZE_BYTES}B"}]},
     }
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     ended: list[Columns] = []
     Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
     [fct_ps] = [int(columns["fct_ps"][0]) for columns in ended if len(columns["fct_ps"])]
@@ -55,7 +55,7 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
             ]
         },
     }
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     ended: list[Columns] = []
     Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
     found = {int(n): int(f) for c in ended for n, f in zip(c["number"], c["fct_ps"], strict=True)}
@@ -74,7 +74,7 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
         "simulator": {"links": "emulated", "uplink": "kernel"},
         "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": "1MB"}]},
     }
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     policy, [port, *_] = scenario.policy, build_topology(scenario).ports
     make = port_maker(policy, scenario.simulator)
     settings, discipline = make(port, True)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.web
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStack]:
     """Run the demonstration's network, with a web process. In the end nothing of them is left."""
     build()
-    scenario, document = scenario_from_file(Path("demo-simulator"))
+    scenario, document, _ = scenario_from_file(Path("demo-simulator"))
     topology, folder = build_topology(scenario), tmp_path_factory.mktemp("simulated")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -34,7 +34,6 @@ _NEEDS_ROOT = {
     "shell": "yes",
     "capture": "yes",
     "doctor": "for all checks",
-    "bench": "for most parts",
 }
 
 _MAKE = """\

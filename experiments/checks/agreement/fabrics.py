@@ -16,8 +16,7 @@ from experiments.kit.points import NamedPoint
 from experiments.kit.runs import Run, read_run
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from sluice.sweep.points import Point
-from sluice.sweep.run import is_finished
+from sluice.sweep.points import Point, is_finished
 
 TINY_BYTES = 64
 CROSSINGS = 6
@@ -43,7 +42,7 @@ def idle_document() -> dict[str, Any]:
 
 def fitted_delay_us(out: Path, attempts: int) -> float:
     """Return the link delay with which an idle flow takes as long on the simulator as on the testbed."""
-    scenario, resolved = scenario_with(idle_document())
+    scenario, resolved, _ = scenario_with(idle_document())
     point = NamedPoint("idle", None, scenario.seed, resolved, "simulator")
     ours = on_simulator(point, out / "idle", 0.0)
     theirs = on_testbed(replace(point, folder="testbed"), out / "idle", ours, attempts)

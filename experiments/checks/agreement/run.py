@@ -101,7 +101,7 @@ def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict
     for what, tables in CHANGES.items():
         folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
         changed = {**tables, "scheme": VARIANTS[CHANGED_VARIANT], "workload": {"flows": given.flows}}
-        _, resolved = scenario_with(document, name=folder, seed=given.seeds[0], **changed)
+        _, resolved, _ = scenario_with(document, name=folder, seed=given.seeds[0], **changed)
         point = NamedPoint(CHANGED_VARIANT, None, given.seeds[0], resolved, folder)
         found[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
     return found

@@ -35,7 +35,6 @@ from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import flows as flow_store
 from sluice.store.observed import all_sanctions
-from sluice.topologies import build_topology
 
 SINK, ATTACKER = "h1", "h5"
 HONEST = ("h2", "h3", "h4")
@@ -144,8 +143,7 @@ def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
 def measure(given: Given) -> Outcome:
     need_root()
     phases = phases_of(given["kinds"], given["phase"])
-    scenario, _ = scenario_with(scenario_of(given.seeds[0], phases))
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(scenario_of(given.seeds[0], phases))
     flows = scheduled_flows(scenario, topology, np.random.default_rng(1), f"hostile-{int(time.time())}")
     shutil.rmtree(given.out / "run", ignore_errors=True)
     with Stack.start(scenario, topology, given.out / "run") as stack:

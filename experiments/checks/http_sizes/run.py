@@ -36,7 +36,6 @@ from sluice.runs.validity import RunWatch
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.sweep.points import Point
-from sluice.topologies import build_topology
 
 MODES = ("plain", "declared")
 CLIENT = "h1"
@@ -73,8 +72,7 @@ def measure(given: Given) -> Outcome:
 
 
 def _run(point: Point, mode: str, out: Path) -> Run:
-    scenario, _ = scenario_with(point.document)
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(point.document)
     flows = scheduled_flows(scenario, topology, np.random.default_rng(point.seed), f"http-{int(time.time())}")
     shutil.rmtree(out, ignore_errors=True)
     with Stack.start(scenario, topology, out) as stack:

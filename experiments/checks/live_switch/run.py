@@ -109,7 +109,7 @@ def run_seed(given: Given, seed: int) -> Outcome:
     order = [str(scheme) for _ in range(given["rounds"]) for scheme in rng.permutation(given["schemes"])]
     policies = policies_of(given["schemes"])
     ends_s = LEAD_S + given["every"] * len(order)
-    scenario, _ = scenario_with(scenario_of(seed, ends_s, policies[order[-1]], rng))
+    scenario, *_ = scenario_with(scenario_of(seed, ends_s, policies[order[-1]], rng))
     topology, run_id = build_topology(scenario), f"live-switch-{seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(seed), run_id)
     finite = [flow for flow in flows if flow.until_s is None]

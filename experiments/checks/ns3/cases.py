@@ -14,7 +14,6 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from sluice.topologies import build_topology
 
 LINK_BPS = 10**10
 END_S = 1000.0
@@ -41,8 +40,7 @@ class Case:
         tables = dict(self.document)
         if "to_one" in tables:
             tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed)}
-        scenario, _ = scenario_with(_BASE, name=self.name, seed=seed, **tables)
-        topology = build_topology(scenario)
+        scenario, _, topology = scenario_with(_BASE, name=self.name, seed=seed, **tables)
         (batch,) = scheduled_batches(scenario, topology, np.random.default_rng(seed))
         return scenario, topology, batch
 

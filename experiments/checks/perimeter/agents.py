@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.bench.heartbeats import idle_heartbeat
+from experiments.kit.heartbeats import idle_heartbeat
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
 

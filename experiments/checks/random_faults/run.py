@@ -35,7 +35,6 @@ from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.terminal import console
-from sluice.topologies import build_topology
 
 
 def measure(given: Given) -> Outcome:
@@ -50,8 +49,7 @@ def measure(given: Given) -> Outcome:
 
 def run_faults(given: Given) -> Outcome:
     rng = np.random.default_rng(given["seed"])
-    scenario, _ = scenario_with(document_of(given["seed"], given["seconds"], rng))
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(document_of(given["seed"], given["seconds"], rng))
     flows = scheduled_flows(scenario, topology, rng, f"random-faults-{int(time.time())}")
     outcome = Outcome(scheduled=[flow.id for flow in flows])
     shutil.rmtree(given.out / "run", ignore_errors=True)

@@ -28,7 +28,6 @@ from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed, parts
 from sluice.store.lease import NOBODY
 from sluice.terminal import console
-from sluice.topologies import build_topology
 
 NETWORK = {"topology": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 PAUSES_S = (0.5, 8.0)
@@ -66,8 +65,7 @@ def measure(given: Given) -> SharedOutcome:
 
 def run_shared(given: Given, mine: Belongings) -> SharedOutcome:
     rng = np.random.default_rng(given["seed"])
-    scenario, _ = scenario_with(document_of(given["seed"], given["seconds"], rng, NETWORK, SCHEME))
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(document_of(given["seed"], given["seconds"], rng, NETWORK, SCHEME))
     flows = scheduled_flows(scenario, topology, rng, f"random-faults-{int(time.time())}")
     outcome = SharedOutcome(
         scheduled=[flow.id for flow in flows],

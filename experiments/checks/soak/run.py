@@ -39,7 +39,6 @@ from sluice.runtime.http_client import ServerAway
 from sluice.runtime.wait import wait_until
 from sluice.store import flows as flow_store
 from sluice.terminal import console
-from sluice.topologies import build_topology
 
 SCHEME_EVERY_S = 30.0
 LOOK_EVERY_S = 10.0
@@ -96,8 +95,9 @@ def _load_and_unload(times: int) -> int:
 def _soak(given: Given, outcome: Outcome) -> None:
     """Run the flows and disturb them. Then check what their sockets leave."""
     rng = np.random.default_rng(given["seed"])
-    scenario, _ = scenario_with(document_of(given["seed"], given["seconds"], given["concurrent"], rng))
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(
+        document_of(given["seed"], given["seconds"], given["concurrent"], rng)
+    )
     flows = scheduled_flows(scenario, topology, rng, f"soak-{int(time.time())}")
     with Stack.start(scenario, topology, given.out / "run") as stack:
         start_at = stack.start_agents(flows)

@@ -154,12 +154,12 @@ Results = Mapping[str, Result]
 
 def measure(given: Given) -> Results:
     need_root()
-    _, document = scenario_from_file(Path("demo"))
+    _, document, _ = scenario_from_file(Path("demo"))
     found = {}
     for name, case in CASES.items():
         tables = {**fit.at_rate(document, RATE_BPS), "workload": {"flows": given.flows}}
-        scenario, changed = scenario_with(document, **tables, seed=given.seeds[0])
-        summary = run_on_testbed(scenario, changed, given.out / name, beside=case.beside)
+        changed = scenario_with(document, **tables, seed=given.seeds[0])
+        summary = run_on_testbed(changed, given.out / name, beside=case.beside)
         small = summary["fct_us"]["small"]
         figures = _figures(given.out / name)
         found[name] = Result(small["mean"] / 1000, small["p99"] / 1000, summary["valid"]["reasons"], figures)

@@ -41,7 +41,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 def _point(given: Given, name: str, start: str, workload: Mapping[str, Any]) -> NamedPoint:
     document = read_document(SCENARIOS / "paper-mix.toml")
     tables = {"scheme": {**document["scheme"], "thresholds": [start]}}
-    scenario, resolved = scenario_with(
+    scenario, resolved, _ = scenario_with(
         document, name=name, workload={"flows": given.flows, **workload}, **tables
     )
     return NamedPoint(name, None, scenario.seed, resolved, name)

@@ -34,7 +34,8 @@ from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, wr
 from sluice.policy.schemes.sluice import SLUICE
 from sluice.policy.thresholds.static import optimal_thresholds
 from sluice.policy.units import WIRE_PER_PAYLOAD, size_bytes
-from sluice.runs.files import load_cdf, read_document, scenario_with
+from sluice.policy.workload.scenario import scenario_from_document
+from sluice.runs.files import load_cdf, read_document
 from sluice.topologies import build_fabric
 
 SCENARIO = Path(__file__).with_name("conditions.toml")
@@ -92,7 +93,7 @@ class Condition:
         return document
 
     def traffic(self) -> Traffic:
-        topology = build_fabric(scenario_with(self.document())[0].fabric)
+        topology = build_fabric(scenario_from_document(self.document(), load_cdf).fabric)
         rates = tuple(topology.edge_port(host.name).rate_bps for host in topology.hosts)
         return Traffic(load_cdf(SIZES), self.load, rates, self.incasts)
 

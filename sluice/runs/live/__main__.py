@@ -73,7 +73,7 @@ def run(
     def now() -> Instant:
         return Instant(time.monotonic(), time.time())
 
-    scenario, _ = scenario_with(document)
+    scenario, *_ = scenario_with(document)
     run_id = run_id or f"{scenario.name}-{int(time.time())}"
     recorder = Recorder(store_url, lambda desired: network.want(desired))
     topology, holds = build_topology(scenario), hold_s is not None

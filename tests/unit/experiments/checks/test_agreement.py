@@ -55,7 +55,7 @@ def test_table__a_line_a_variant_and_class() -> None:
 
 
 def test_idle_document__one_packet_at_a_time() -> None:
-    scenario, _ = scenario_with(idle_document())
+    scenario, *_ = scenario_with(idle_document())
     assert isinstance(scenario.workload, Workload)
     assert scenario.workload.sizes.at(np.asarray([0.5]))[0] < MSS_BYTES
     assert scenario.workload.load is None

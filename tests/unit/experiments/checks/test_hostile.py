@@ -40,7 +40,7 @@ def test_scenario__every_phase_has_the_same_flows() -> None:
     ]
     assert [phase.lead_s for phase in phases] == [0.0] * 4 + [NAMED_WITHIN_S] * 2
     assert all(a.ends_s + SETTLE_S <= b.begins_s - b.lead_s for a, b in pairwise(phases))
-    scenario, _ = scenario_with(scenario_of(1, phases))
+    scenario, *_ = scenario_with(scenario_of(1, phases))
     assert len(build_topology(scenario).hosts) == 5
     flows = scenario_of(1, phases)["workload"]["flow"]
     starts = [float(flow["start"][:-2]) / 1e6 for flow in flows]

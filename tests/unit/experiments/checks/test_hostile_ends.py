@@ -39,7 +39,7 @@ def test_phases__each_attack_comes_without_and_with_robust_ends() -> None:
     assert all(later.begins_s == earlier.ends_s for earlier, later in pairwise(phases))
     for phase in phases:
         assert Policy.from_document(phase.policy).robust_ends is phase.robust
-    scenario, _ = scenario_with(scenario_of(1, phases))
+    scenario, *_ = scenario_with(scenario_of(1, phases))
     assert build_topology(scenario).port_by_id[PORT].peer == "h1"
 
 

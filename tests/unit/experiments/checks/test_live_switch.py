@@ -14,7 +14,7 @@ def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put() -> None
     policies = policies_of(schemes_of_testbed())
     for scheme, document in policies.items():
         assert Policy.from_document(document).scheme == scheme
-        scenario, _ = scenario_with(scenario_of(1, 10.0, document, np.random.default_rng(1)))
+        scenario, *_ = scenario_with(scenario_of(1, 10.0, document, np.random.default_rng(1)))
         assert scenario.policy.to_document() == document
 
 

@@ -18,7 +18,7 @@ RULES = {"s1": {"priority=1 actions=drop"}}
 
 
 def test_document__is_a_scenario_of_as_many_seconds() -> None:
-    scenario, _ = scenario_with(document_of(1, 20.0, np.random.default_rng(1)))
+    scenario, *_ = scenario_with(document_of(1, 20.0, np.random.default_rng(1)))
     assert isinstance(scenario.workload, ExplicitWorkload)
     starts_s = [flow.start_s for flow in scenario.workload.flows]
     assert 80 < len(starts_s) < 160

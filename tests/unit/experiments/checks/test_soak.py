@@ -24,14 +24,14 @@ from tests.unit.experiments.kit.test_runs import record
 
 
 def test_document__as_many_flows_at_any_time() -> None:
-    scenario, _ = scenario_with(document_of(1, 60.0, 20, np.random.default_rng(1)))
+    scenario, *_ = scenario_with(document_of(1, 60.0, 20, np.random.default_rng(1)))
     flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
     for now_s in (20.0, 40.0):
         assert sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows) == 20
 
 
 def test_document__of_six_hours_is_a_scenario() -> None:
-    scenario, _ = scenario_with(document_of(1, 6 * 3600.0, 2, np.random.default_rng(1)))
+    scenario, *_ = scenario_with(document_of(1, 6 * 3600.0, 2, np.random.default_rng(1)))
     flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
     assert max(flow.start_s for flow in flows) > 5.9 * 3600
 

@@ -19,7 +19,7 @@ from experiments.kit.points import one_group
 from experiments.kit.runs import Results, read_results
 from experiments.kit.schemes import by_scheme, scheme_table
 from sluice.policy.figures.metrics import distribution
-from sluice.policy.workload.scenario import Scenario
+from sluice.runs.files import Resolved
 from sluice.sweep.points import Point, points
 
 DOCUMENT = {
@@ -54,7 +54,8 @@ class FakeFabric:
     def __call__(self, on: str) -> Callable[..., dict[str, Any]]:
         return self.run
 
-    def run(self, scenario: Scenario, document: dict[str, Any], out: Path, report: object) -> dict[str, Any]:
+    def run(self, resolved: Resolved, out: Path, report: object) -> dict[str, Any]:
+        scenario, document, _ = resolved
         self.runs.append(f"{scenario.policy.scheme}-{scenario.seed}")
         out.mkdir(parents=True, exist_ok=True)
         made = summary(valid=len(self.runs) > self.bad)

@@ -94,7 +94,7 @@ def test_ucp_share__each_pair_in_both_places() -> None:
     names = {point.name for point in found}
     assert {f"s-0.25-against-no-deadline-from-{host}-seed1" for host in ("h2", "h3")} <= names
     for point in found:
-        scenario, _ = scenario_with(point.document)
+        scenario, *_ = scenario_with(point.document)
         assert scenario.policy.scheme == "ucp"
 
 

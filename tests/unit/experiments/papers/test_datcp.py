@@ -19,7 +19,6 @@ from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.sweep.points import Point
-from sluice.topologies import build_topology
 
 FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
     "fig08": (fig08.EXPERIMENT, fig08.cases),
@@ -40,8 +39,7 @@ def points_of(name: str, *words: str) -> dict[str, Point]:
 
 
 def flows_of(point: Point) -> tuple[Scenario, Topology, list[ScheduledFlow]]:
-    scenario, _ = scenario_with(point.document)
-    topology = build_topology(scenario)
+    scenario, _, topology = scenario_with(point.document)
     return scenario, topology, scheduled_flows(scenario, topology, np.random.default_rng(), "run")
 
 

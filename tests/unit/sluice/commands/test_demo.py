@@ -34,7 +34,7 @@ def test_chosen__auto_takes_the_testbed_where_it_can_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deny(monkeypatch, None)
-    scenario, _, on = chosen(AUTO, None)
+    (scenario, *_), on = chosen(AUTO, None)
     assert (scenario.name, on) == ("demo", TESTBED)
     assert capsys.readouterr().out == ""
 
@@ -43,7 +43,7 @@ def test_chosen__auto_says_in_one_line_why_the_network_is_simulated(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deny(monkeypatch, "a kernel without BTF")
-    scenario, document, on = chosen(AUTO, None)
+    (scenario, document, _), on = chosen(AUTO, None)
     assert (scenario.name, document["name"], on) == ("demo-simulator", "demo-simulator", SIMULATOR)
     assert capsys.readouterr().out == "simulated network, because: a kernel without BTF\n"
 
@@ -61,7 +61,7 @@ def test_chosen__auto_simulates_a_scheme_that_the_testbed_lacks(
         workload = {flow = [{from = "h1", to = "h2", bytes = "1MB"}]}
         """
     )
-    scenario, _, on = chosen(AUTO, path)
+    (scenario, *_), on = chosen(AUTO, path)
     assert (scenario.name, on) == ("mine", SIMULATOR)
     assert "serve the shortest remaining flow first" in capsys.readouterr().out
 
@@ -76,6 +76,6 @@ def test_chosen__a_demanded_simulator_asks_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deny(monkeypatch, "no root rights")
-    scenario, _, on = chosen(SIMULATOR, Path("demo"))
+    (scenario, *_), on = chosen(SIMULATOR, Path("demo"))
     assert (scenario.name, on) == ("demo", SIMULATOR)
     assert capsys.readouterr().out == ""

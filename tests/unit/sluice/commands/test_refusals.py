@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli import main
+from sluice.cli import REMOVED, main
 
 SCENARIO = """
 name = "long"
@@ -62,3 +62,9 @@ def test_run__a_scheme_that_the_fabric_lacks(
 ) -> None:
     words = ("--set", "scheme.name=pfabric", "--on", "testbed", "--out", tmp_path / "o")
     assert "pfabric needs" in refused(capsys, "run", scenario, *words)
+
+
+@pytest.mark.parametrize("removed", REMOVED)
+def test_what_was_removed_names_its_replacement(removed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, *removed.split())
+    assert said == f"sluice: {removed} was removed: {REMOVED[removed]}\n"

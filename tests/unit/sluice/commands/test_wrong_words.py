@@ -158,8 +158,6 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "agents --url": ("agents", URLS),
     "authority action": ("authority _", ("", "x")),
     "authority --authority": ("authority show", ("nothing", "TEXT", "FOLDER")),
-    "bench --only": ("bench", ("", "x")),
-    "bench --out": ("bench --only nothing", OUT_FILES),
 }
 """Command and argument → the rest of the command line, with _ at the argument's place, and wrong values."""
 

@@ -191,7 +191,7 @@ def test_start__a_testbed_of_someone_else_is_named(
 
 
 def test_start__hours_need_a_confirmation(served: RunManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.run_manager.plans.predicted_s", lambda document, on: 9000.0)
+    monkeypatch.setattr("sluice.run_manager.plans.predicted_s", lambda resolved, on: 9000.0)
     with pytest.raises(Refusal, match="about 2 h 30 min") as found:
         served.start(SIMULATION, WHO)
     assert refused(found.value)["predicted_s"] == 9000.0

@@ -38,5 +38,5 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
 
 
 def test_demo_scenario__starts_far_from_where_it_should_end() -> None:
-    scenario, _ = scenario_from_file(Path("demo"))
+    scenario, *_ = scenario_from_file(Path("demo"))
     assert scenario.policy.thresholds[0] == 1_000_000

@@ -21,7 +21,7 @@ from sluice.runs.files import (
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)
 def test_scenario_from_file__scenarios_that_come_along_are_valid(path: Path) -> None:
-    scenario, _ = scenario_from_file(path)
+    scenario, *_ = scenario_from_file(path)
     assert scenario.name == path.stem
 
 
@@ -120,7 +120,7 @@ def test_load_trace__reads_a_file(tmp_path: Path) -> None:
 
 
 def test_scenario_with__a_named_scheme_replaces_the_table() -> None:
-    scenario, resolved = scenario_with(read_document(Path("paper-mix")), scheme={"name": "tcp"}, seed=9)
+    scenario, resolved, _ = scenario_with(read_document(Path("paper-mix")), scheme={"name": "tcp"}, seed=9)
     assert scenario.policy.scheme == "tcp"
     assert scenario.seed == 9
     assert resolved["scheme"] == {"name": "tcp"}
@@ -128,7 +128,7 @@ def test_scenario_with__a_named_scheme_replaces_the_table() -> None:
 
 
 def test_scenario_with__other_tables_merge() -> None:
-    scenario, _ = scenario_with(read_document(Path("paper-mix")), workload={"flows": 7})
+    scenario, *_ = scenario_with(read_document(Path("paper-mix")), workload={"flows": 7})
     assert isinstance(scenario.workload, Workload)
     assert (scenario.workload.flows, scenario.workload.load) == (7, 0.8)
 

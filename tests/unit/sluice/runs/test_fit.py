@@ -32,8 +32,8 @@ def test_rate__stays_within_its_limits() -> None:
 
 def test_at_rate__the_same_packets_in_other_time() -> None:
     """At half the rate, the same flows start at twice the time, with twice the deadline and twice the ideal FCT."""
-    scenario, document = scenario_from_file(Path("demo"))
-    slower, _ = scenario_with(document, **at_rate(document, 2_500_000))
+    scenario, document, _ = scenario_from_file(Path("demo"))
+    slower, *_ = scenario_with(document, **at_rate(document, 2_500_000))
     flows = [
         scheduled_flows(one, build_topology(one), np.random.default_rng(1), "r", until_s=seconds)
         for one, seconds in ((scenario, 5.0), (slower, 10.0))

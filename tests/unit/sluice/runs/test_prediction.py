@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs import prediction
+from sluice.runs.files import Resolved, scenario_with
 from sluice.runs.prediction import check_length, predicted_s, predicted_total_s
+from sluice.runs.work import Work, predicted_work
 
 
-def document(flows: int, scheme: str = "dctcp") -> dict[str, Any]:
-    return {
+def resolved(flows: int, scheme: str = "dctcp") -> Resolved:
+    document = {
         "name": "x",
         "fabric": {"topology": "single", "hosts": 4, "host_rate": "100Mbit"},
         "scheme": {"name": scheme},
         "workload": {"sizes": "web-search", "load": 0.5, "flows": flows},
     }
+    return scenario_with(document)
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The schemes whose pace was measured. The pace is 1 million hops a second, for pias 2 million."""
     asked: list[str] = []
 
-    def pace(scenario: Any) -> float:
-        asked.append(scenario.policy.scheme)
-        return 2e6 if scenario.policy.scheme == "pias" else 1e6
+    def pace(resolved: Resolved) -> float:
+        asked.append(resolved.scenario.policy.scheme)
+        return 2e6 if asked[-1] == "pias" else 1e6
 
     monkeypatch.setattr(prediction, "hops_per_s", pace)
     monkeypatch.setattr("sluice.simulator.build.is_fresh", lambda: True)
@@ -35,23 +36,24 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_predicted__grows_with_the_flows_and_a_short_run_is_not_measured(measured: list[str]) -> None:
-    short, longer = predicted_s(document(100), SIMULATOR), predicted_s(document(1000), SIMULATOR)
+    short, longer = predicted_s(resolved(100), SIMULATOR), predicted_s(resolved(1000), SIMULATOR)
     assert short is not None
     assert longer == pytest.approx(10 * short)
     assert measured == []
 
 
 def test_predicted__a_long_run_follows_the_measured_pace(measured: list[str]) -> None:
-    slow = predicted_s(document(10_000_000), SIMULATOR)
-    fast = predicted_s(document(10_000_000, "pias"), SIMULATOR)
+    slow = predicted_s(resolved(10_000_000), SIMULATOR)
+    fast = predicted_s(resolved(10_000_000, "pias"), SIMULATOR)
     assert measured == ["dctcp", "pias"]
     assert slow is not None
     assert fast == pytest.approx(slow / 2)
 
 
 def test_predicted_total__each_scheme_is_measured_once_and_jobs_share_the_work(measured: list[str]) -> None:
-    points = [document(10_000_000, scheme) for scheme in ("dctcp", "pias") for _ in range(3)]
-    one, four = predicted_total_s(points, SIMULATOR), predicted_total_s(points, SIMULATOR, jobs=4)
+    runs = [resolved(10_000_000, scheme) for scheme in ("dctcp", "pias") for _ in range(3)]
+    works = [Work("", predicted_work(run, SIMULATOR), run.document) for run in runs]
+    one, four = predicted_total_s(works, SIMULATOR), predicted_total_s(works, SIMULATOR, jobs=4)
     assert sorted(measured) == ["dctcp", "dctcp", "pias", "pias"]
     assert four is not None
     assert one == pytest.approx(4 * four)
@@ -59,7 +61,7 @@ def test_predicted_total__each_scheme_is_measured_once_and_jobs_share_the_work(m
 
 def test_predicted__the_testbed_runs_in_real_time() -> None:
     """4 hosts of 100 Mb/s at load 0.5: 25 MB each second in all."""
-    seconds, half = predicted_s(document(1000), TESTBED), predicted_s(document(500), TESTBED)
+    seconds, half = predicted_s(resolved(1000), TESTBED), predicted_s(resolved(500), TESTBED)
     assert seconds is not None
     assert half == pytest.approx(seconds / 2)
     assert 30 < seconds < 150
@@ -67,9 +69,7 @@ def test_predicted__the_testbed_runs_in_real_time() -> None:
 
 def test_hops_per_s__is_measured_within_its_time() -> None:
     pytest.importorskip("sluice.simulator._fabric", reason="the simulator's core is not compiled")
-    from sluice.runs.files import scenario_with
-
-    assert prediction.hops_per_s(scenario_with(document(10_000_000))[0], probe_s=0.2) > 10_000
+    assert prediction.hops_per_s(resolved(10_000_000), probe_s=0.2) > 10_000
 
 
 def test_check_length__without_a_terminal_a_long_run_needs_the_option(

@@ -30,10 +30,10 @@ def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_res
 ) -> None:
     file = tmp_path / "burst.toml"
     file.write_text(TEXT)
-    scenario, document = scenario_from_file(file)
+    resolved = scenario_from_file(file)
     earlier = tmp_path / "out" / "summary.json"
     earlier.parent.mkdir()
     earlier.write_text("{}")
     with pytest.raises(FieldError, match=r"d3 needs explicit rates.*--on simulator"):
-        run_on_testbed(scenario, document, earlier.parent)
+        run_on_testbed(resolved, earlier.parent)
     assert earlier.read_text() == "{}"

@@ -19,7 +19,7 @@ from tests.unit.sluice.bundles import document, flow
 
 
 def demo_policies() -> tuple[Policy, list[Policy]]:
-    scenario, _ = scenario_from_file(Path("demo"))
+    scenario, *_ = scenario_from_file(Path("demo"))
     return scenario.policy, tour_policies(scenario, build_topology(scenario))
 
 
@@ -45,7 +45,7 @@ def test_tour_policies__adaptive_thresholds_do_not_begin_where_the_scenario_show
 
 
 def test_scheme_table__is_the_same_policy_in_a_scenario() -> None:
-    _, document = scenario_from_file(Path("demo"))
+    _, document, _ = scenario_from_file(Path("demo"))
     for policy in demo_policies()[1]:
         assert scenario_with(document, scheme=scheme_table(policy))[0].policy == policy
 

@@ -107,7 +107,7 @@ def test_loss_reasons__only_what_was_lost_during_the_run() -> None:
 
 
 def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_deadline() -> None:
-    scenario, _ = scenario_from_file(Path("paper-mix"))
+    scenario, *_ = scenario_from_file(Path("paper-mix"))
     (record,) = complete([], [FLOW], scenario, start_at=1e9)
     assert (record.id, record.status, record.met) == ("r/1", UNFINISHED, False)
     assert record.started_at == 1e9 + FLOW.start_s

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.runs.files import scenario_with
 from sluice.runs.work import predicted_work
+from sluice.sweep.points import Point, predicted_works
 from tests.kit.known import known
 
 
@@ -17,7 +19,7 @@ def work(on: str = SIMULATOR, fabric: dict[str, Any] | None = None, **workload: 
         "scheme": {"name": "dctcp"},
         "workload": {"mix": [{"bytes": "100KB", "share": 1.0}], "flows": 100, "load": 0.5} | workload,
     }
-    return known(predicted_work("dctcp", document, on).amount)
+    return known(predicted_work(scenario_with(document), on))
 
 
 def test_on_the_simulator_it_is_the_bytes_that_cross_ports() -> None:
@@ -47,9 +49,10 @@ def test_listed_flows_count_by_themselves() -> None:
             "flow": [{"from": "h1", "to": "h2", "bytes": "1MB"}, {"from": "h3", "to": "h2", "until": "2s"}]
         },
     }
-    assert predicted_work("dctcp", document, SIMULATOR).amount == 3_000_000
-    assert predicted_work("dctcp", document, TESTBED).amount == 2.0
+    assert predicted_work(scenario_with(document), SIMULATOR) == 3_000_000
+    assert predicted_work(scenario_with(document), TESTBED) == 2.0
 
 
 def test_a_document_that_is_no_scenario_has_unknown_work() -> None:
-    assert predicted_work("dctcp", {}, SIMULATOR).amount is None
+    (work,) = predicted_works([Point("dctcp", None, 1, {})], SIMULATOR).values()
+    assert work.amount is None

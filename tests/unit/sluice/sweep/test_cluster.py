@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.sweep import points, run_points
-from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, job_entries, limit_minutes, predicted_s
+from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, limit_minutes, predicted_s
 from sluice.sweep.points import Point
 
 SCENARIO: dict[str, Any] = {
@@ -46,12 +45,12 @@ def test_batches__the_longest_points_come_first() -> None:
 
 
 def test_predicted_s__grows_with_flows_and_links() -> None:
-    (point,) = points(SCENARIO, seeds=[1])
+    (point_s,) = predicted_s(points(SCENARIO, seeds=[1])).values()
     more = {**SCENARIO, "workload": {**SCENARIO["workload"], "flows": 3000}}
-    assert predicted_s(points(more, seeds=[1])[0]) == pytest.approx(3 * predicted_s(point))
+    assert [*predicted_s(points(more, seeds=[1])).values()] == [pytest.approx(3 * point_s)]
     farther = {**SCENARIO, "fabric": {"topology": "leaf-spine"}}
-    assert predicted_s(points(farther, seeds=[1])[0]) > 1.5 * predicted_s(point)
-    mean_bytes = predicted_s(point) * HOPS_PER_S * 1448 / 1000  # one switch port, 1000 flows
+    assert min(predicted_s(points(farther, seeds=[1])).values()) > 1.5 * point_s
+    mean_bytes = point_s * HOPS_PER_S * 1448 / 1000  # one switch port, 1000 flows
     assert 1.5e6 < mean_bytes < 1.8e6  # web search: 1.6 MB
 
 
@@ -77,24 +76,3 @@ def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_run_points__the_testbed_does_not_run_on_a_cluster(tmp_path: Any) -> None:
     with pytest.raises(SluiceError, match="only points of the simulator"):
         run_points(numbered(1), tmp_path, on=TESTBED, cluster=Cluster())
-
-
-def test_staged_jobs__have_a_name_of_their_folder(tmp_path: Path) -> None:
-    cluster = Cluster(staged=True)
-    (one,), (other,) = (job_entries(numbered(1), cluster, tmp_path / name).values() for name in "ab")
-    named = [word for word in one["srun"] if word.startswith("--job-name=")]
-    assert named != [word for word in other["srun"] if word.startswith("--job-name=")]
-    assert f"--time={one['minutes']}" in one["srun"]
-    assert cluster.options(7)[:2] == ["--cores", "7"]
-
-
-def test_staged_jobs__end_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[list[str]] = []
-    monkeypatch.setattr("sluice.sweep.cluster.run", called.append)
-    Cluster().end_staged(tmp_path)
-    assert called == []
-    Cluster(staged=True).end_staged(tmp_path)
-    ((program, *words),) = called
-    (entry,) = job_entries(numbered(1), Cluster(staged=True), tmp_path).values()
-    assert program == "scancel"
-    assert any(f"--job-{word[2:]}" in entry["srun"] for word in words if word.startswith("--name="))

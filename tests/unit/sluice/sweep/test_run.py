@@ -10,7 +10,7 @@ import pytest
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.sweep import Point, run_points
-from sluice.sweep.run import is_finished
+from sluice.sweep.points import is_finished
 from tests.unit.sluice.bundles import bundle, document, flow
 
 

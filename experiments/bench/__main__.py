@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The costs of data plane, control loop, store and simulator, beside their baselines: `make bench`.
+
+`python -m experiments.bench` prints a table and writes bench.json: name → value, unit, baseline, ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+
+from rich.table import Table
+
+from experiments.bench.control import control_results, policy_results
+from experiments.bench.data_plane import (
+    connection_results,
+    forwarding_results,
+    hook_results,
+    link_results,
+    packet_results,
+)
+from experiments.bench.ingest import heartbeat_results, ingest_results
+from experiments.bench.measuring import Result
+from experiments.bench.records import durability_results, record_results, store_results
+from experiments.bench.simulator import simulator_results
+from experiments.bench.transfers import ack_results, control_share_results, tagger_results, throughput_results
+from experiments.bench.units import unit_results
+from sluice.commands.arguments import file
+from sluice.policy.errors import SluiceError
+from sluice.runs.fabrics import need_root
+from sluice.runtime.command import CommandFailed
+from sluice.terminal import console, end_in_order
+
+PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
+    "packets": packet_results,
+    "throughput": throughput_results,
+    "tagger": tagger_results,
+    "controls": control_share_results,
+    "link": link_results,
+    "forwarding": forwarding_results,
+    "acks": ack_results,
+    "connections": connection_results,
+    "hook": hook_results,
+    "policy": policy_results,
+    "control": control_results,
+    "store": store_results,
+    "records": lambda: chain(record_results(), heartbeat_results()),
+    "durability": durability_results,
+    "ingest": ingest_results,
+    "simulator": simulator_results,
+    "units": unit_results,
+}
+WITHOUT_ROOT = {"policy", "control", "store", "records", "durability", "ingest", "simulator", "units"}
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure all parts, or the named ones. Returns the exit code."""
+    arguments = parser().parse_args(words)
+    end_in_order()
+    try:
+        return run_benchmarks(arguments.out, arguments.only or list(PARTS))
+    except (SluiceError, CommandFailed, TimeoutError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
+    made.add_argument(
+        "--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to measure: {', '.join(PARTS)}"
+    )
+    made.add_argument(
+        "--out",
+        type=file,
+        default=Path("results/bench.json"),
+        help="file for the figures (default: %(default)s)",
+    )
+    return made
+
+
+def run_benchmarks(out: Path, parts: Sequence[str]) -> int:
+    """Measure the parts, print the table and write the file."""
+    if not set(parts) <= WITHOUT_ROOT:
+        need_root()
+    results = []
+    for name in parts:
+        for result in PARTS[name]():
+            results.append(result)
+            console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {r.name: {**asdict(r), "ratio": r.ratio} for r in results}
+    out.write_text(json.dumps(document, indent=2) + "\n")
+    console.print(_table(results))
+    console.print(f"results: {out}")
+    return 0
+
+
+def _table(results: Sequence[Result]) -> Table:
+    table = Table(title="make bench", title_justify="left")
+    for heading in ("what", "value", "unit", "baseline", "ratio"):
+        table.add_column(heading, justify="right" if heading in ("value", "ratio") else "left")
+    for r in results:
+        baseline = f"{r.baseline:,.4g} ({r.baseline_name})" if r.baseline is not None else "–"
+        table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.3f}" if r.ratio else "–")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

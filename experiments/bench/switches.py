@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process that plays many switches to a controller: OpenFlow over real sockets, counters that grow.
+
+    python -m experiments.bench.switches < order.json        # a topology, a policy, a port, how long to run
+
+Each switch holds the rules of the policy from the start, and answers every poll with all of its counters. Flows of the
+web-search distribution end at every port. To draw the flows of every port at every poll would cost as much as the rest
+of the switch. So a poll takes its numbers from draws that are made once, each time from another place.
+
+No connection waits for another one: what the kernel does not take at once is sent when there is room. In the end the
+process reports the controller's requests, their times, and the queue maps.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.controller import openflow
+from sluice.controller.cookies import cookie, cookie_code, cookie_port
+from sluice.controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
+from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing import LOW_TAGS
+from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
+from sluice.controller.tables import Table
+from sluice.policy import tags
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.thresholds.port_traffic import TYPICAL_BYTES
+from sluice.policy.units import HEADER_BYTES, MSS_BYTES
+from sluice.runs.files import load_cdf
+from sluice.runtime.wait import wait_until
+
+_PART_BYTES = 60_000
+_WORD_BYTES = 8
+PACKETS_AT, BYTES_AT = 32, 40
+"""Where the counters are in an entry."""
+
+
+def message(kind: int, xid: int, body: bytes = b"") -> bytes:
+    return struct.pack("!BBHI", VERSION, kind, 8 + len(body), xid) + body
+
+
+def statistics(kind: int, body: bytes, *, more: bool, xid: int = 0) -> bytes:
+    """Return one part of a statistics reply."""
+    return message(MessageType.MULTIPART_REPLY, xid, struct.pack("!HHxxxx", kind, int(more)) + body)
+
+
+def entry(rule: FlowRule) -> bytes:
+    """Return a rule as an entry of flow statistics, with counters of zero."""
+    body = openflow.rule_body(rule)
+    head = struct.pack(
+        "!HBxIIHHHHxxxxQQQ", 48 + len(body), rule.table, 1, 0, rule.priority, 0, 0, 0, rule.cookie, 0, 0
+    )
+    return head + body
+
+
+class CounterTable:
+    """The rules of one table that count by port and tag, as the bytes of a reply in which the counters change."""
+
+    def __init__(self, rules: list[FlowRule], numbers: npt.NDArray[np.int64], codes: int) -> None:
+        rules = [rule for rule in rules if cookie_port(rule.cookie) and cookie_code(rule.cookie) < codes]
+        entries = [entry(rule) for rule in rules]
+        width = len(entries[0]) if entries else _WORD_BYTES
+        in_part = _PART_BYTES // width
+        parts = [entries[start : start + in_part] for start in range(0, len(entries), in_part)] or [[]]
+        self._size = len(entries)
+        self._reply = bytearray().join(
+            statistics(StatsType.FLOW, b"".join(part), more=part is not parts[-1]) for part in parts
+        )
+        heads = np.arange(len(parts)) * (MULTIPART_HEADER_BYTES + in_part * width)
+        self._xids, self._xid_at = np.frombuffer(self._reply, ">u4"), heads // 4 + 1
+        # Only the rules of IPv4 count, or of trunks; those of IPv6 and of the other groups stay at zero.
+        counting = [at for at, rule in enumerate(rules) if rule.cookie >> 8 & 0xFF == 0]
+        row = np.searchsorted(numbers, [cookie_port(rules[at].cookie) for at in counting])
+        code = np.asarray([cookie_code(rules[at].cookie) for at in counting], np.int64)
+        self._cells = row * codes + code
+        """Of each entry that counts: its index in the values of (port, code)."""
+        starts = [MULTIPART_HEADER_BYTES * (1 + at // in_part) + at * width for at in counting]
+        # Words of the host's byte order: numpy would write others through a buffer. All lengths in OpenFlow are words.
+        self._words = np.frombuffer(self._reply, np.int64)
+        first = np.asarray(starts, np.int64) // _WORD_BYTES
+        self._word_at = {at: first + at // _WORD_BYTES for at in (PACKETS_AT, BYTES_AT)}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def write(self, at: int, values: npt.NDArray[np.int64]) -> None:
+        """Write the values of (port, code) into the counters at byte `at` of the entries."""
+        counted = values.reshape(-1).take(self._cells).astype(">i8")
+        self._words[self._word_at[at]] = counted.view(np.int64)
+
+    def reply(self, xid: int) -> memoryview:
+        """Return the whole table, in as many messages as needed. The bytes are valid until the next call."""
+        self._xids[self._xid_at] = xid
+        return memoryview(self._reply)
+
+
+def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
+    """Yield the rules that two watched ports learned of flows with correct tags: as many as there
+    is room for."""
+    for port in ports:
+        for flow in range(openflow.MAX_LEARNED):
+            match: dict[str, MatchValue] = {
+                "in_port": port,
+                "eth_type": 0x0800,
+                "ip_proto": 6,
+                "ipv4_src": f"10.0.0.{port}",
+                "ipv4_dst": "10.0.1.1",
+                "tcp_src": 40_000 + flow // 8,
+                "tcp_dst": 80,
+                "ip_dscp": 1 + flow % 8,
+            }
+            yield FlowRule(Table.WITNESS, 1, tuple(match.items()), cookie=cookie(Table.WITNESS, port))
+
+
+def in_parts(body: bytes) -> list[bytes]:
+    """Return the entries in parts that each fit a message. Each entry starts with its length."""
+    parts, begin, at = [], 0, 0
+    while at < len(body):
+        size = body[at] << 8 | body[at + 1]
+        if at + size - begin > _PART_BYTES:
+            parts.append(body[begin:at])
+            begin = at
+        at += size
+    return [*parts, body[begin:]]
+
+
+def group_statistics(rules: SwitchRules) -> bytes:
+    """Return group descriptions: the buckets of group-mod messages with another header."""
+    out = []
+    for group in rules.groups:
+        sent = openflow.group_mod(0, group, 0)
+        kind, number = struct.unpack_from("!xxBxI", sent, 8)
+        out.append(struct.pack("!HBxI", 8 + len(sent) - 16, kind, number) + sent[16:])
+    return b"".join(out)
+
+
+FLOWS_A_POLL = 60
+"""Flows that end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
+SHIFT_POLLS, SHIFT_BUCKETS = 20, -4
+"""Every SHIFT_POLLS polls the sizes change, in turns to a third and back."""
+DRAWS = 1 << 13
+"""Of the flows of a port between two polls."""
+
+_Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """By how much the counters of ports grow between two polls, each of shape (DRAWS, TAG_COUNT)."""
+
+    completed: _Counts
+    packets: _Counts
+    size_bytes: _Counts
+
+
+class Traffic:
+    """Counters of one switch, each of shape (ports, TAG_COUNT)."""
+
+    def __init__(self, ports: int, seed: int) -> None:
+        self._random = Random(seed)
+        self.completed = np.zeros((ports, tags.TAG_COUNT), np.int64)
+        self.packets, self.size_bytes = self.completed.copy(), self.completed.copy()
+
+    def flows_end(self, polls: int) -> None:
+        """Count the flows since the latest poll, before which there were `polls` - 1 others."""
+        growth = draws(polls // SHIFT_POLLS % 2)
+        ports = len(self.completed)
+        first = self._random.randrange(DRAWS - ports + 1)
+        self.completed += growth.completed[first : first + ports]
+        self.packets += growth.packets[first : first + ports]
+        self.size_bytes += growth.size_bytes[first : first + ports]
+
+
+@cache
+def draws(turn: int) -> Growth:
+    """Return draws for one of the two turns."""
+    mean = FLOWS_A_POLL * np.roll(_ends(), turn * SHIFT_BUCKETS)
+    ended = np.random.default_rng(turn).poisson(mean, (DRAWS, tags.ATTAINED_BUCKETS))
+    payload = _payloads()
+    packets = ended @ -(-payload // MSS_BYTES)
+    return Growth(*map(_by_tag, (ended, packets, ended @ payload + HEADER_BYTES * packets)))
+
+
+def _by_tag(counts: _Counts) -> _Counts:
+    by_tag = np.zeros((len(counts), tags.TAG_COUNT), np.int64)
+    by_tag[:, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1] = counts
+    return by_tag
+
+
+def _ends() -> npt.NDArray[np.float64]:
+    """Return the share of all flows that end in each bucket, under the web-search distribution."""
+    sizes = load_cdf("web-search")
+    drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
+    bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
+    return np.asarray(np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn))
+
+
+def _payloads() -> _Counts:
+    """Return matrix (j, k): payload in bucket k of a flow that ends in bucket j."""
+    edges = np.asarray(tags.EDGES_BYTES, float)
+    begin = np.concatenate([[0.0], edges[:-1]])
+    return np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
+
+
+# ── One switch ───────────────────────────────────────────────────────────────────────────────────────
+
+
+_COUNTED = (Table.ENDS, Table.MAP, Table.INGRESS)
+"""Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""
+_BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
+_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
+_COMMIT = 4
+
+
+@dataclass
+class Record:
+    """What one switch recorded during the measurement."""
+
+    polls_at: list[float] = field(default_factory=list)
+    took_s: list[float] = field(default_factory=list)
+    """From the moment the counters left to the acknowledgement of the rules that followed from them."""
+    modified: int = 0
+    entries: int = 0
+
+
+class Switch:
+    """One switch: its counters, its queue maps."""
+
+    def __init__(self, topology: Topology, name: str, dpid: int, policy: Policy, seed: int) -> None:
+        self.name, self._dpid = name, dpid
+        ports = topology.ports_of[name]
+        self._numbers = np.asarray([port.number for port in ports], np.int64)
+        queues = queue_map(policy, policy.thresholds)
+        self.queues = np.tile(np.asarray(queues), (len(ports), 1))
+        rules = switch_rules(topology, name, dict.fromkeys(self._numbers.tolist(), queues))
+        self._tables = {
+            table: CounterTable([r for r in rules.flows if r.table == table], self._numbers, tags.TAG_COUNT)
+            for table in _COUNTED
+        }
+        low = [r for r in rules.flows if r.table == Table.INGRESS and cookie_code(r.cookie) < LOW_TAGS]
+        self._low_tags = CounterTable(low, self._numbers, tags.TAG_COUNT)
+        self._witnesses = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
+        self._descriptions = {
+            StatsType.FLOW: in_parts(b"".join(map(entry, rules.flows))),
+            StatsType.GROUP_DESC: in_parts(group_statistics(rules)),
+        }
+        self.traffic = Traffic(len(ports), seed)
+        self._counters_at: float | None = None
+        self._committing = False
+        self._staged: list[tuple[int, int, int]] = []
+        self.record = Record()
+
+    # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, frame: Frame) -> bytes | memoryview:
+        match frame.kind:
+            case MessageType.ECHO_REQUEST:
+                return message(MessageType.ECHO_REPLY, frame.xid, frame.data[8:])
+            case 5:
+                return message(
+                    MessageType.FEATURES_REPLY,
+                    frame.xid,
+                    struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0),
+                )
+            case 18:
+                return self._statistics(frame)
+            case 20:
+                return self._barrier(frame)
+            case 24:
+                return message(MessageType.ROLE_REPLY, frame.xid, frame.data[8:])
+            case MessageType.EXPERIMENTER:
+                return self._bundle(frame)
+        return b""
+
+    def _statistics(self, frame: Frame) -> bytes | memoryview:
+        kind = struct.unpack_from("!H", frame.data, 8)[0]
+        if kind == StatsType.FLOW and frame.data[16] == Table.ENDS:
+            return self._polled(frame.xid)
+        if kind == StatsType.FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
+            low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # byte 47: its cookie mask
+            return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
+        parts = self._descriptions.get(kind, [b""])
+        if kind == StatsType.FLOW and frame.data[16] == Table.WITNESS:
+            parts = self._witnesses
+            self.record.entries += 2 * openflow.MAX_LEARNED
+        return b"".join(statistics(kind, part, more=part is not parts[-1], xid=frame.xid) for part in parts)
+
+    def _polled(self, xid: int) -> memoryview:
+        now = time.monotonic()
+        self.record.polls_at.append(now)
+        self.traffic.flows_end(len(self.record.polls_at))
+        reply = self._count(Table.ENDS, xid)
+        self._counters_at = time.monotonic()
+        return reply
+
+    def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> memoryview:
+        counters = self._low_tags if low_tags else self._tables[table]
+        if table == Table.ENDS:
+            counters.write(PACKETS_AT, self.traffic.completed)
+        else:
+            counters.write(PACKETS_AT, self.traffic.packets)
+            counters.write(BYTES_AT, self.traffic.size_bytes)
+        self.record.entries += len(counters)
+        return counters.reply(xid)
+
+    def _bundle(self, frame: Frame) -> bytes:
+        owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
+        if kind == _BUNDLE_ADD and frame.data[48] == Table.CONDUCT:
+            self.record.modified += 1
+            return b""
+        if kind == _BUNDLE_ADD:
+            code, port = struct.unpack_from("!HH", frame.data, 84)
+            self._staged.append((port, code, frame.data[128]))
+            return b""
+        control = struct.unpack_from("!H", frame.data, 20)[0]
+        self._committing = control == _COMMIT
+        if self._committing and self._staged:
+            self._take_staged()
+        return message(
+            MessageType.EXPERIMENTER,
+            frame.xid,
+            struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3),
+        )
+
+    def _take_staged(self) -> None:
+        port, code, queue = np.asarray(self._staged).T
+        self.queues[np.searchsorted(self._numbers, port), code] = queue
+        self.record.modified += len(self._staged)
+        self._staged.clear()
+
+    def _barrier(self, frame: Frame) -> bytes:
+        if self._committing and self._counters_at is not None:
+            self.record.took_s.append(time.monotonic() - self._counters_at)
+            self._counters_at = None
+        self._committing = False
+        return message(MessageType.BARRIER_REPLY, frame.xid)
+
+
+# ── Its connections ──────────────────────────────────────────────────────────────────────────────────
+
+
+_RECEIVE_BYTES = 1 << 16
+
+
+class Line:
+    """A connection of a switch to the controller."""
+
+    def __init__(
+        self, answer: Callable[[Frame], bytes | memoryview], port: int, received: memoryview
+    ) -> None:
+        """`answer`: of the switch to a message. `received`: the place for received bytes, for all connections."""
+        self._answer, self._framer, self._received = answer, Framer(), received
+        self._unsent: deque[memoryview] = deque()
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(message(MessageType.HELLO, 1))
+        self.socket.setblocking(False)
+
+    @property
+    def events(self) -> int:
+        """What the connection waits for."""
+        return select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0)
+
+    def turn(self, events: int) -> bool:
+        """Send and answer what is possible. Returns False once the controller has closed the connection."""
+        try:
+            if events & select.EPOLLOUT:
+                self._send_rest()
+            return not events & ~select.EPOLLOUT or self._read()
+        except ConnectionError:
+            return False
+
+    def _read(self) -> bool:
+        size = self.socket.recv_into(self._received)
+        for frame in self._framer.feed(bytes(self._received[:size])):
+            if answer := self._answer(frame):
+                self._send(answer)
+        return size > 0
+
+    def _send(self, answer: bytes | memoryview) -> None:
+        sent = 0 if self._unsent else self._send_now(answer)
+        if sent < len(answer):
+            self._unsent.append(memoryview(bytes(answer[sent:])))  # the counters may change before it is sent
+
+    def _send_now(self, data: bytes | memoryview) -> int:
+        """Return how much the kernel has taken."""
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    def _send_rest(self) -> None:
+        while self._unsent:
+            rest = self._unsent.popleft()
+            if (sent := self._send_now(rest)) < len(rest):
+                self._unsent.appendleft(rest[sent:])
+                return
+
+
+class Serving:
+    """Switches and their connections to a controller."""
+
+    def __init__(self, switches: list[Switch], port: int) -> None:
+        self._switches = switches
+        self._poll, self._lines = select.epoll(), dict[int, Line]()
+        received = memoryview(bytearray(_RECEIVE_BYTES))
+        wait_until(partial(_listens, port), "the controller listens", timeout_s=60)
+        for switch in switches:
+            line = Line(switch.answer, port, received)
+            self._lines[line.socket.fileno()] = line
+            self._poll.register(line.socket, line.events)
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._lines)
+
+    def measure(self, seconds: float) -> list[Record]:
+        for switch in self._switches:
+            switch.record = Record()
+        print("measuring", flush=True)
+        began = time.monotonic()
+        self.until(lambda: time.monotonic() - began >= seconds, seconds + 1)
+        print("measured", flush=True)
+        records = [switch.record for switch in self._switches]
+        for switch in self._switches:
+            switch.record = Record()
+        return records
+
+    def until(self, condition: Callable[[], bool], limit_s: float) -> None:
+        """Answer messages until the condition holds. Raises TimeoutError after the limit."""
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the controller did not send enough polls in time")
+            for descriptor, events in self._poll.poll(0.05):
+                self._turn(descriptor, events)
+
+    def _turn(self, descriptor: int, events: int) -> None:
+        line = self._lines[descriptor]
+        waited_for = line.events
+        if not line.turn(events):
+            self._poll.unregister(descriptor)
+            self._lines.pop(descriptor).socket.close()
+        elif line.events != waited_for:
+            self._poll.modify(descriptor, line.events)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# ── The process ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Serve a controller until it closes the connections. Returns what it requested during the measurement."""
+    topology = Topology.from_document(order["topology"])
+    policy = Policy.from_document(order["policy"])
+    switches = [
+        Switch(topology, switch.name, switch.dpid, policy, seed)
+        for seed, switch in enumerate(topology.switches)
+    ]
+    serving = Serving(switches, order["port"])
+    serving.until(
+        lambda: all(len(s.record.polls_at) >= order["warm_polls"] for s in switches), order["limit_s"]
+    )
+    records = serving.measure(order["seconds"])
+    serving.until(lambda: not serving.connected, order["limit_s"])
+    return {
+        "polls_at": [record.polls_at for record in records],
+        "took_s": [took for record in records for took in record.took_s],
+        "modified": sum(record.modified for record in records),
+        "entries": sum(record.entries for record in records),
+        "queues": {switch.name: switch.queues.tolist() for switch in switches},
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.stdin.readline()))))

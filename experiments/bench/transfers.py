@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One flow at full speed over a virtual cable between two namespaces, no switch, no shaper.
+
+Throughput with and without Sluice's parts, their share of the CPU time, and how many segments a receiver acknowledges
+with one ACK. The module runs itself again under `unshare --net` and measures there.
+
+The difference in throughput with and without a part is smaller than the difference between two runs. The shares come
+from the kernel's own clock for BPF programs, and are steady on a busy machine, too. A control's share is an upper bound
+of the loss, because cubic costs something as well. For acknowledgements, both ends count their segments in
+/proc/net/snmp: the sender's are data, the receiver's are ACKs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.bench.measuring import Result, in_own_network
+from sluice.dataplane.congestion import ours, register_congestion_control
+from sluice.dataplane.tagger import Tagger
+from sluice.dataplane.watch import Watch
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.process import spawn, stop
+from sluice.runtime.wait import wait_until
+
+SECONDS = 1
+THROUGHPUT_ROUNDS = 9
+Figures = tuple[float, float]
+"""Bits per second, and bits per second of CPU time."""
+
+NEAR, FAR = "10.9.0.1", "10.9.0.2"
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A variant: a congestion control, with or without the tagger and its flow watch on the
+    sender's interface."""
+
+    control: str
+    tagged: bool = False
+    watched: bool = False
+
+    @property
+    def label(self) -> str:
+        return " + ".join([self.control, *["tagger"] * self.tagged, *["flow watch"] * self.watched])
+
+
+BASELINE = Throughput("cubic")
+
+
+def variants() -> list[Throughput]:
+    """Return the variants, the baseline first."""
+    cubic = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
+    return cubic + [Throughput(control) for control in ours()]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure of a variant in each round, and that of the baseline right before it."""
+
+    values: Sequence[float]
+    baselines: Sequence[float]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def ratio(self) -> float:
+        """The ratio to the baseline that was measured right before. Other load on the machine slows both."""
+        pairs = zip(self.values, self.baselines, strict=True)
+        return statistics.median(value / baseline for value, baseline in pairs)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The figures of one variant."""
+
+    bps: Measured
+    """As iperf reports it. It falls if others use the machine."""
+    bits_per_cpu_s: Measured
+    """The same per CPU time of both ends. It does not depend on what else uses the machine."""
+
+
+def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
+    """Measure all variants in each round, and the baseline right before each of them. Rounds start
+    with different variants.
+
+    The baseline is a variant, too: its ratio to itself shows the noise.
+    """
+    limit_s = 120 + rounds * 2 * len(variants()) * (SECONDS + 10)
+    found = in_own_network(__name__, "throughput", str(rounds), timeout_s=limit_s)
+
+    def measured(variant: Throughput, figure: int) -> Measured:
+        pairs = found[variant.label]
+        return Measured([own[figure] for _, own in pairs], [baseline[figure] for baseline, _ in pairs])
+
+    return {variant: Rates(measured(variant, 0), measured(variant, 1)) for variant in variants()}
+
+
+def _throughputs(rounds: int) -> dict[str, list[tuple[Figures, Figures]]]:
+    turns = variants()
+    rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
+    with far_end() as enter, ExitStack() as registered:
+        for control in ours():
+            registered.enter_context(register_congestion_control(control))
+        for number in range(rounds):
+            for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
+                rates[variant.label].append((transfer(BASELINE, enter), transfer(variant, enter)))
+    return rates
+
+
+@contextmanager
+def far_end() -> Iterator[list[str]]:
+    """Make a second namespace at the end of a cable from `near0`. Yields the prefix of commands
+    that run in it."""
+    far = spawn(["unshare", "--net", "sleep", "infinity"])
+    enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
+    own = Path("/proc/self/ns/net").readlink()
+    wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
+    _connect(far.pid, enter)
+    try:
+        yield enter
+    finally:
+        stop(far)
+
+
+def _connect(far_pid: int, enter: list[str]) -> None:
+    run(["ip", "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", str(far_pid)])
+    for prefix, name, address in (([], "near0", NEAR), (enter, "far0", FAR)):
+        run([*prefix, "ip", "link", "set", name, "up"])
+        run([*prefix, "ip", "addr", "add", f"{address}/24", "dev", name])
+        run([*prefix, "sysctl", "-qw", "net.ipv4.tcp_ecn=1"])
+
+
+@contextmanager
+def _measures(variant: Throughput) -> Iterator[None]:
+    with ExitStack() as taken:
+        if variant.watched:
+            taken.enter_context(Watch())
+        if variant.tagged:
+            tagger = taken.enter_context(Tagger())
+            tagger.attach("near0")
+            taken.callback(tagger.detach, "near0")
+        yield
+
+
+def transfer(variant: Throughput, enter: list[str]) -> Figures:
+    """Run one transfer. Returns bits per second, and bits per second of CPU time."""
+    began_s = children_cpu_s()
+    server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
+    client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
+    try:
+        with _measures(variant):
+            wait_until(lambda: _listens(enter), "the iperf server listens")
+            csv = run(client, timeout_s=SECONDS + 20)
+    finally:
+        stop(server)
+    fields = csv.strip().splitlines()[-1].split(",")
+    return float(fields[8]), 8 * float(fields[7]) / (children_cpu_s() - began_s)
+
+
+def children_cpu_s() -> float:
+    """Return the CPU time of ended children. The kernel does most work for a packet in the process
+    that sends or reads it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _listens(enter: list[str]) -> bool:
+    try:
+        return ":5001" in run([*enter, "ss", "-Hltn"])
+    except CommandFailed:
+        return False
+
+
+def throughput_results() -> Iterator[Result]:
+    """Throughput without marks: two namespaces, a virtual cable, one flow, the variants in turn."""
+    measured = measure_throughput(THROUGHPUT_ROUNDS)
+    for variant, rates in measured.items():
+        yield _against_cubic(f"throughput {variant.label}", "Gb/s", rates.bps)
+    for variant, rates in measured.items():
+        yield _against_cubic(f"throughput per CPU {variant.label}", "Gb/CPU s", rates.bits_per_cpu_s)
+
+
+def _against_cubic(name: str, unit: str, found: Measured) -> Result:
+    cubic = statistics.median(found.baselines)
+    return Result(name, found.median / 1e9, unit, cubic / 1e9, "cubic", found.ratio)
+
+
+# ── The tagger's share ───────────────────────────────────────────────────────────────────────────────
+
+
+TAGGER_ROUNDS = 5
+STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
+LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]}
+"""Name of the link → settings of the sender's interface."""
+
+
+def measure_tagger_share() -> Mapping[str, float]:
+    """Return the tagger's median share (0 … 1) of the CPU time that both ends of a flow use, by
+    kind of link."""
+    found = in_own_network(__name__, "tagger", timeout_s=300)
+    return {link: statistics.median(shares) for link, shares in found.items()}
+
+
+def _tagger_shares() -> dict[str, list[float]]:
+    shares: dict[str, list[float]] = {}
+    with kernel_statistics(), far_end() as enter, Tagger() as tagger:
+        tagger.attach("near0")
+        for link, settings in LINKS.items():
+            if settings:
+                run(["ip", "link", "set", "near0", *settings])
+            shares[link] = [_tagger_share(tagger, enter) for _ in range(TAGGER_ROUNDS)]
+    return shares
+
+
+def _tagger_share(tagger: Tagger, enter: list[str]) -> float:
+    ran_before_s, cpu_before_s = _tagger_ran_s(tagger), children_cpu_s()
+    transfer(BASELINE, enter)
+    return (_tagger_ran_s(tagger) - ran_before_s) / (children_cpu_s() - cpu_before_s)
+
+
+def _tagger_ran_s(tagger: Tagger) -> float:
+    info = Path(f"/proc/self/fdinfo/{tagger.program_fd}").read_text()
+    found = re.search(r"run_time_ns:\s*(\d+)", info)
+    return int(found.group(1)) / 1e9 if found else 0.0
+
+
+@contextmanager
+def kernel_statistics() -> Iterator[None]:
+    """Let the kernel measure the time of every run of a BPF program, which adds about 10 ns to each."""
+    before = STATISTICS.read_text()
+    STATISTICS.write_text("1")
+    try:
+        yield
+    finally:
+        STATISTICS.write_text(before)
+
+
+def tagger_results() -> Iterator[Result]:
+    for link, share in measure_tagger_share().items():
+        yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
+
+
+# ── The congestion controls' share ───────────────────────────────────────────────────────────────────
+
+
+CONTROL_ROUNDS = 3
+
+
+def measure_control_share() -> Mapping[str, float]:
+    """Return the median share (0 … 1) of the CPU time that both ends of a flow use, by control and kind of link.
+
+    Raises EnvironmentLacking if another process has registered a control, because its use could not be told apart.
+    """
+    try:
+        found = in_own_network(__name__, "controls", timeout_s=600)
+    except CommandFailed as error:
+        raise EnvironmentLacking(f"the cost of congestion controls: {error.output.strip()}") from error
+    return {name: statistics.median(shares) for name, shares in found.items()}
+
+
+def _control_shares() -> dict[str, list[float]]:
+    shares = {}
+    with kernel_statistics(), far_end() as enter:
+        for link, settings in LINKS.items():
+            if settings:
+                run(["ip", "link", "set", "near0", *settings])
+            for control in ours():
+                shares[f"{control}, {link}"] = _shares_of(control, enter)
+    return shares
+
+
+def _shares_of(control: str, enter: list[str]) -> list[float]:
+    others = frozenset(_programs())
+    with register_congestion_control(control) as registered:
+        if not registered.owned:
+            raise SystemExit(f"{control} belongs to another process: stop the agents of this machine first")
+        return [_control_share(control, enter, others) for _ in range(CONTROL_ROUNDS)]
+
+
+def _control_share(control: str, enter: list[str], others: frozenset[int]) -> float:
+    """Return one round's share. `others`: programs that were there before the control."""
+    ran_before_s, cpu_before_s = _controls_ran_s(others), children_cpu_s()
+    transfer(Throughput(control), enter)
+    ran_s = _controls_ran_s(others) - ran_before_s
+    return ran_s / (children_cpu_s() - cpu_before_s)
+
+
+def _controls_ran_s(others: frozenset[int]) -> float:
+    return sum(ran_ns for number, ran_ns in _programs().items() if number not in others) / 1e9
+
+
+def _programs() -> dict[int, int]:
+    """Return the run time in ns of each function of a congestion control, by its kernel id."""
+    found = json.loads(run(["bpftool", "--json", "prog", "show"]))
+    return {
+        program["id"]: program.get("run_time_ns", 0)
+        for program in found
+        if program.get("type") == "struct_ops"
+    }
+
+
+def control_share_results() -> Iterator[Result]:
+    for what, share in measure_control_share().items():
+        yield Result(f"{what}, share of a flow's CPU time", 100 * share, "%")
+
+
+# ── Acknowledgements ─────────────────────────────────────────────────────────────────────────────────
+
+
+_SHAPED = "qdisc replace dev near0 root handle 1: htb default 1\n"
+_CLASS = "class replace dev near0 parent 1: classid 1:1 htb rate 100mbit burst 3100 cburst 3100\n"
+_SHORT = "qdisc replace dev near0 parent 1:1 pfifo limit 20\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One receiver and its link."""
+
+    name: str
+    bursts: bool = False
+    """The receiver gets bursts as the sender made them, as from a card that joins packets by itself (LRO)."""
+    gro: bool = False
+    """The receiver joins the packets that wait together (GRO)."""
+    shaped: bool = False
+    """The link has 100 Mb/s, so that packets come one by one."""
+    lossy: bool = False
+    """The queue of the link is short, so that packets are lost."""
+    quick: bool = False
+    """The route has quickack, which switches delayed ACKs off."""
+    compressed: bool = True
+    """ACKs of packets after a lost one are compressed (tcp_comp_sack_nr, on by default)."""
+
+
+CASES = (
+    Case("packets one by one", shaped=True),
+    Case("packets one by one, GRO", gro=True, shaped=True),
+    Case("packets one by one, quickack", shaped=True, quick=True),
+    Case("packets one by one, with losses", shaped=True, lossy=True),
+    Case("packets one by one, with losses, tcp_comp_sack_nr = 0", shaped=True, lossy=True, compressed=False),
+    Case("full speed"),
+    Case("full speed, GRO", gro=True),
+    Case("full speed, bursts of 64 KB", bursts=True),
+)
+
+
+def measure_acks() -> Mapping[str, float]:
+    """Return the segments for each ACK, by case."""
+    found: dict[str, float] = in_own_network(__name__, "acks", timeout_s=300)
+    return found
+
+
+def _segments_by_case() -> dict[str, float]:
+    found = {}
+    for case in CASES:
+        with far_end() as enter:
+            _arrange(case, enter)
+            sent, acked = _segments([]), _segments(enter)
+            transfer(BASELINE, enter)
+            found[case.name] = (_segments([]) - sent) / (_segments(enter) - acked)
+            run(["ip", "link", "del", "near0"])
+    return found
+
+
+def _arrange(case: Case, enter: list[str]) -> None:
+    bursts = "on" if case.bursts else "off"
+    for prefix, name in (([], "near0"), (enter, "far0")):
+        run([*prefix, "ethtool", "-K", name, "tso", bursts, "gso", bursts, "tx", bursts, "gro", "off"])
+    if not case.bursts:
+        run(["ip", "link", "set", "near0", "gso_max_segs", "1"])
+    if case.gro:
+        run([*enter, "ethtool", "-K", "far0", "gro", "on"])
+    if case.quick:
+        network = ".".join(FAR.split(".")[:3]) + ".0/24"
+        run([*enter, "ip", "route", "replace", network, "dev", "far0", "quickack", "1"])
+    if not case.compressed:
+        run([*enter, "sysctl", "-qw", "net.ipv4.tcp_comp_sack_nr=0"])
+    if case.shaped:
+        run(["tc", "-batch", "-"], stdin=_SHAPED + _CLASS + (_SHORT if case.lossy else ""))
+
+
+def _segments(enter: list[str]) -> int:
+    """Return how many segments a namespace has sent, without retransmissions."""
+    text = run([*enter, "cat", "/proc/net/snmp"]) if enter else Path("/proc/net/snmp").read_text()
+    names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
+    return int(values[names.index("OutSegs")])
+
+
+def ack_results() -> Iterator[Result]:
+    for case, segments in measure_acks().items():
+        yield Result(f"segments for each ACK, {case}", segments, "segments")
+
+
+if __name__ == "__main__":
+    measurements: dict[str, Callable[[], object]] = {
+        "throughput": lambda: _throughputs(int(sys.argv[2])),
+        "tagger": _tagger_shares,
+        "controls": _control_shares,
+        "acks": _segments_by_case,
+    }
+    print(json.dumps(measurements[sys.argv[1]]()))
