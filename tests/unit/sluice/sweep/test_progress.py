@@ -32,8 +32,9 @@ POINTS = [Point(scheme, 0.5, 1, document(scheme)) for scheme in ("dctcp", "pias"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The folder of a sweep that has begun."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a sweep that has begun. The terminal is wide, because the folder's path has no fixed length."""
+    monkeypatch.setenv("COLUMNS", "400")
     config = {"on": SIMULATOR, "points": {point.name: {"scheme": point.scheme} for point in POINTS}}
     (tmp_path / "sweep.json").write_text(json.dumps(config))
     return tmp_path
@@ -65,8 +66,8 @@ def test_top__a_sweep_counts_its_points(
     with sweep_file(folder, POINTS, SIMULATOR) as file:
         file.report(SweepProgress(2, 1, 0, {}, 30.0))
         assert main(["top", "--once", str(folder)]) == 0
-    during = "".join(capsys.readouterr().out.split())
-    assert "dctcp,piasonthesimulator,50%,1/2points,about30sleft" in during
+    during = "".join(capsys.readouterr().out.splitlines())
+    assert "dctcp, pias on the simulator, 50%, 1/2 points, about 30 s left" in during
     assert main(["top", "--once", str(folder)]) == 0
     assert "sweep, 0 of 2 points done" in "".join(capsys.readouterr().out.splitlines())
 
