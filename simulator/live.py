@@ -19,14 +19,10 @@ from sluice.policy.units import PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario
 from sluice.simulator import _fabric
-from sluice.simulator.columns import fabric_columns
-from sluice.simulator.layout import on_link
-from sluice.simulator.ledger import Ledger
+from sluice.simulator.flows import Ledger, fabric_columns
 from sluice.simulator.limits import check_paths
-from sluice.simulator.network import make_fabric
-from sluice.simulator.ports import port_maker
+from sluice.simulator.network import make_fabric, on_link, port_maker, transport_settings
 from sluice.simulator.taps import Columns
-from sluice.simulator.transport import transport_settings
 
 Counters = npt.NDArray[np.int64]
 

@@ -1,15 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the fabric of a scenario: hosts, switches, links and routes, before any flow."""
+"""Makes the fabric of a scenario, before any flow: settings of TCP and ports, hosts, switches and equal-cost routes."""
 
 from __future__ import annotations
 
-from sluice.policy.network.graph import Topology
-from sluice.policy.workload.scenario import SPRAYS, Scenario
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sluice.policy.controls import Need
+from sluice.policy.network.graph import Port, Topology, ingress_groups
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes import Marking, QueueRule, Scheme
+from sluice.policy.schemes.ports import (
+    HOST_BURST_BYTES,
+    PHANTOM_PERCENT,
+    PortMarking,
+    last_mark_bytes,
+    least_class_rate_bps,
+    port_burst_bytes,
+)
+from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
+from sluice.policy.workload.scenario import SPRAYS, Scenario, SimulatorSettings, TcpVariant
 from sluice.simulator import _fabric
-from sluice.simulator.division import Division, whole
-from sluice.simulator.layout import Layout, MakePort, lay_out, near_ps
+from sluice.simulator.division import Division, Paths, whole
 from sluice.simulator.limits import check_scenario
-from sluice.simulator.transport import transport_settings
+
+MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
+"""Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The numbers that the fabric gave to the parts of the graph."""
+
+    host: Mapping[str, int]
+    switch: Mapping[str, int]
+    port: Mapping[str, int]
+    """By port id. Hosts' own ports are not among them: they have the hosts' numbers."""
+
+
+def near_ps(topology: Topology) -> int:
+    """How long before its time nearly every event is added: twice the time of a frame on the slowest link.
+
+    A packet on an empty link arrives later than that, by the link's delay. Once a link carries packets, arrivals follow
+    each other closely.
+    """
+    return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
+
+
+def lay_out(
+    fabric: _fabric.Fabric,
+    topology: Topology,
+    make_port: MakePort,
+    division: Division,
+    *,
+    turn_by_host: bool = False,
+) -> Layout:
+    """Add every port and route of the graph to an empty fabric.
+
+    `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not for each edge switch.
+    """
+    paths = Paths(topology)
+    switches = {switch.name: i for i, switch in enumerate(topology.switches)}
+    layout = Layout(host=paths.host_of, switch=switches, port=paths.link_of)
+    groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
+    for number, uplink in enumerate(paths.links[: len(topology.hosts)]):
+        switch = layout.switch[uplink.switch]
+        parts = division.host[number], division.far[number]
+        _add(fabric, uplink, switch, to_host=False, made=make_port(uplink, True), parts=parts)
+        fabric.set_ingress_group(number, groups[uplink.switch][uplink.number])
+    for port, part in zip(topology.ports, division.port, strict=True):
+        peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
+        parts = part, division.far[layout.port[port.id]]
+        _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False), parts=parts)
+    _route(fabric, paths, layout, turn_by_host=turn_by_host)
+    return layout
+
+
+def _add(
+    fabric: _fabric.Fabric,
+    link: Port,
+    peer: int,
+    *,
+    to_host: bool,
+    made: tuple[_fabric.PortSettings, _fabric.Discipline],
+    parts: tuple[int, Sequence[int]],
+) -> None:
+    settings, discipline = made
+    part, far_parts = parts
+    fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, far_parts)
+
+
+def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
+    """Return the settings with the link's rate, unless they have one, and the link's delay."""
+    settings.bps = settings.bps or link.rate_bps
+    settings.delay_ps = link.delay_ns * PS_PER_NS
+    return settings
+
+
+def _route(fabric: _fabric.Fabric, paths: Paths, layout: Layout, *, turn_by_host: bool) -> None:
+    """The groups of a switch follow each other, so that no two threads write the same cache line."""
+    routes = sorted(_routes(paths), key=lambda route: layout.switch[route.switch])
+    for route in routes:
+        group = fabric.add_group(list(route.ports))
+        for name in route.hosts:
+            if turn_by_host and len(route.hosts) > 1:
+                group = fabric.add_group(list(route.ports))
+            fabric.set_route(layout.switch[route.switch], layout.host[name], group)
+
+
+class _Route(NamedTuple):
+    """The numbers of equal-cost ports from a switch to some hosts."""
+
+    switch: str
+    ports: Sequence[int]
+    hosts: Sequence[str]
+
+
+def _routes(paths: Paths) -> Iterator[_Route]:
+    """Other switches reach all hosts of one edge switch by the same ports."""
+    for edge_switch, towards in paths.next_hops.items():
+        ports = [port for port in paths.topology.ports_of[edge_switch] if port.edge]
+        for port in ports:
+            yield _Route(edge_switch, [paths.link_of[port.id]], [port.peer])
+        for switch, numbers in towards.items():
+            if switch != edge_switch:
+                yield _Route(switch, numbers, [port.peer for port in ports])
 
 
 def make_fabric(
@@ -31,3 +147,146 @@ def make_fabric(
     )
     by_host = scenario.simulator.multipath == "per-packet-and-host"
     return fabric, lay_out(fabric, topology, make_port, division, turn_by_host=by_host)
+
+
+# ── Settings of TCP and ports ────────────────────────────────────────────────────────────────────────
+
+
+ALPHA_ONE_Q20 = 1 << 20
+NO_WINDOW_BOUND = 10_000
+"""Packets: more than any path and buffer here hold."""
+
+
+def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportSettings:
+    """The settings of flows that start under this policy."""
+    scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
+    settings = _fabric.TransportSettings()
+    settings.control = _fabric.Control[scheme.control.name]
+    settings.echo = _echo(scheme)
+    settings.initial_window = transport.initial_window
+    settings.max_window = transport.max_window or NO_WINDOW_BOUND
+    settings.growth = policy.growth or 1
+    settings.rto_min_ps = transport.rto_min_us * PS_PER_US
+    settings.rto_initial_ps = simulator.rto_initial_us * PS_PER_US
+    settings.duplicate_threshold = simulator.duplicate_threshold
+    settings.recovers_as_linux = simulator.recovery == "linux"
+    settings.undoes_late = simulator.undo == "late"
+    settings.packets_per_ack = simulator.packets_per_ack
+    settings.ack_delay_ps = simulator.ack_delay_ns * PS_PER_NS
+    settings.small_queues = simulator.uplink == "kernel"
+    settings.tick_ps = simulator.tick_ns * PS_PER_NS
+    settings.handshake = transport.connections == "new"
+    settings.tags_deadlines = scheme.tags_deadlines
+    settings.urgent_after_bytes = policy.urgent_after or 0
+    settings.tags_sizes = scheme.tags_sizes
+    settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
+    _vary(settings, simulator.tcp or TcpVariant())
+    return settings
+
+
+def _vary(settings: _fabric.TransportSettings, tcp: TcpVariant) -> None:
+    settings.payload_bytes = tcp.payload_bytes
+    settings.header_bytes = tcp.header_bytes
+    settings.first_alpha_q20 = round(tcp.first_alpha * ALPHA_ONE_Q20)
+    settings.cuts_at_once = tcp.cut == "at-once"
+    settings.bounds_from_first = tcp.bounds == "from-first"
+    settings.changes_by_advance = tcp.changes == "by-advance"
+    settings.keeps_threshold = tcp.keep == "threshold"
+    settings.ends_with_ack = tcp.ends == "ack"
+    settings.keeps_fractions = tcp.fractions == "keep"
+    settings.alpha_by_acks = tcp.alpha_counts == "acks"
+    settings.timeout_spares_threshold = tcp.after_timeout == "spare"
+    settings.sack_option_bytes = tcp.sack_option_bytes
+    settings.opens_if_busy = tcp.busy == "open"
+    settings.starved_after = tcp.probe_after
+    if tcp.timeout == "fixed":
+        settings.timeout_rule = _fabric.TimeoutRule.fixed
+
+
+def _echo(scheme: Scheme) -> _fabric.Echo:
+    if scheme.marking is Marking.NONE:
+        return _fabric.Echo.none
+    return _fabric.Echo[scheme.control.echo.value]
+
+
+# ── Ports ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+UNBOUNDED_BYTES = 2**62
+UNSHAPED_BPS = 100_000_000_000
+"""The rate of a host's link that takes almost no time at the rates of the testbed."""
+QUEUES = 8
+SHARE_BURST_BYTES = 3028
+"""Two full frames: what a queue with a share may send at once after a pause."""
+
+
+def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
+    """A function that gives a port its settings and discipline, by its link."""
+
+    def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
+        settings = _fabric.PortSettings()
+        if simulator.links == "emulated":
+            settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
+        if of_host and simulator.uplink == "kernel":
+            settings.buffer_bytes, settings.tells_hosts = UNBOUNDED_BYTES, True
+            return settings, _fabric.Discipline()
+        if of_host and simulator.uplink != "fabric":
+            settings.buffer_bytes = UNBOUNDED_BYTES
+            settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
+            return settings, _fabric.Discipline()
+        settings.buffer_bytes = policy.buffer
+        settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
+        settings.drop_order = _drop_order(policy, simulator)
+        settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
+        _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
+        made = discipline(policy)
+        if simulator.links == "emulated" and not of_host:
+            _serve_as_htb(made, link.rate_bps)
+        return settings, made
+
+    return make
+
+
+def _drop_order(policy: Policy, simulator: SimulatorSettings) -> _fabric.DropOrder:
+    if not policy.urgent_first:
+        return _fabric.DropOrder.arrival
+    by_push_out = simulator.drop_by == "push-out"
+    return _fabric.DropOrder.push_out if by_push_out else _fabric.DropOrder.urgency
+
+
+def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:
+    settings.mark_bytes = marking.mark_bytes or 0
+    settings.mark_max_bytes = marking.mark_max_bytes or 0
+    settings.mark_by = _fabric.MarkBy[marking.mark_by]
+    settings.last_queue = marking.last_queue
+    settings.last_mark_bytes = last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)
+    if marking.phantom_mark_bytes is not None:
+        settings.phantom_rate_bps = rate_bps * PHANTOM_PERCENT // 100
+        settings.phantom_mark_bytes = marking.phantom_mark_bytes
+
+
+def discipline(policy: Policy) -> _fabric.Discipline:
+    """How packets wait at each port."""
+    made = _fabric.Discipline()
+    if policy.definition.queue_rule is QueueRule.SHORTEST_FIRST:
+        made.scheduler = _fabric.Scheduler.shortest_first
+        return made
+    if policy.shares:
+        made.scheduler = _fabric.Scheduler.shares
+        made.shares = [*policy.shares, *[0.0] * (QUEUES - len(policy.shares))]
+        made.burst_bytes = SHARE_BURST_BYTES
+    if policy.flow_queues and policy.sub_queues and policy.release is not None:
+        made.flow_queues = True
+        made.sub_queues = policy.sub_queues
+        made.release_ns = policy.release
+    return made
+
+
+def _serve_as_htb(made: _fabric.Discipline, rate_bps: int) -> None:
+    """Give each queue of a port the least rate and the credit of a class of HTB."""
+    if made.scheduler == _fabric.Scheduler.shortest_first:
+        return
+    shares = made.shares if made.scheduler == _fabric.Scheduler.shares else [0.0] * QUEUES
+    made.scheduler = _fabric.Scheduler.shares
+    made.shares = [max(share, least_class_rate_bps(rate_bps) / rate_bps) for share in shares]
+    made.burst_bytes = port_burst_bytes(rate_bps)

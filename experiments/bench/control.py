@@ -33,7 +33,7 @@ from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, Topology
 from sluice.policy.schema.desired import Override, Policy, queue_map
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
-from sluice.runs.process_input import service_argv
+from sluice.runs.services import service_argv
 from sluice.runtime.process import die_with_parent, spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed

@@ -40,7 +40,7 @@ from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device,
 from experiments.kit.heartbeats import idle_heartbeat
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
-from sluice.runs.process_input import service_argv
+from sluice.runs.services import service_argv
 from sluice.runtime.http_client import HttpClient, UnixConnection
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until

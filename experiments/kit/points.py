@@ -11,8 +11,7 @@ from typing import Any
 from experiments.kit.emulated import as_emulated
 from experiments.kit.experiment import Given, option
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.files import read_document, scenario_with
-from sluice.runs.settings import setting
+from sluice.runs.files import read_document, scenario_with, setting
 from sluice.sweep.points import Point, points
 
 SET = option(

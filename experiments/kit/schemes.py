@@ -9,8 +9,7 @@ from typing import Any
 from experiments.kit.runs import Results, Run, Runs
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
-from sluice.report.figures import estimate
-from sluice.report.numbers import Scale
+from sluice.report.numbers import Scale, estimate
 from sluice.sweep.table import COLUMNS
 
 BOTH_FABRICS = (TESTBED, SIMULATOR)

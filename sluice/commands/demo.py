@@ -32,17 +32,24 @@ from sluice.policy.units import format_rate, rate_bps
 from sluice.policy.wire.records import SCHEDULED, WATCHED
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs import fit
-from sluice.runs.bundle import COMMAND, BundleWriter, machine_meta
-from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
+from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import Resolved, scenario_from_file, scenario_with
 from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
-from sluice.runs.process_input import WebSettings
+from sluice.runs.services import WebSettings
 from sluice.runs.stack import Stack
-from sluice.runs.tour import STAGE_S, Stage, by_stage, finish_tour, run_tour, tour_policies
+from sluice.runs.tour import (
+    STAGE_S,
+    Stage,
+    by_stage,
+    finish_tour,
+    run_tour,
+    simulated_traffic,
+    testbed_traffic,
+    tour_policies,
+)
 from sluice.runs.validity import RunWatch
-from sluice.runs.versions import by_time, policy_rows
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario

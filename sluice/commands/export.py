@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
-from sluice.export.following import Following
-from sluice.export.running import ANY, Planned, planned
+from sluice.export.running import ANY, Following, Planned, Traffic, planned
 from sluice.export.sonic import (
     SonicPort,
     Tables,
@@ -24,7 +23,6 @@ from sluice.export.sonic import (
     config_tables,
     differences,
 )
-from sluice.export.traffic import Traffic
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES

@@ -20,7 +20,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fitting import DEFAULT, changed, frozen, is_list, unfrozen
 from sluice.policy_preview import print_preview
 from sluice.remote import Remote, add_remote
-from sluice.runs.settings import setting, toml_value
+from sluice.runs.files import setting, toml_value
 from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
 

@@ -21,11 +21,9 @@ from sluice.completion import completed, scenarios
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.fabrics import FABRICS, check_on, runner
-from sluice.runs.files import Resolved, scenario_from_file
+from sluice.runs.files import Resolved, scenario_from_file, setting
 from sluice.runs.prediction import check_length, predicted_s
-from sluice.runs.progress import Progress
-from sluice.runs.progress_file import progress_file
-from sluice.runs.settings import setting
+from sluice.runs.progress import Progress, progress_file
 from sluice.simulator.division import Division, divide, gains_by_parts
 from sluice.terminal import print_summary, progress_bar
 

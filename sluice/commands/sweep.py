@@ -22,9 +22,8 @@ from sluice.completion import completed, scenarios, schemes
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.fabrics import FABRICS, need_root
-from sluice.runs.files import read_document
+from sluice.runs.files import read_document, setting
 from sluice.runs.prediction import check_length, predicted_total_s
-from sluice.runs.settings import setting
 from sluice.sweep import table
 from sluice.sweep.cluster import DEFAULT_JOB_MINUTES, Cluster
 from sluice.sweep.points import check_point, is_finished, points, predicted_works

@@ -6,6 +6,8 @@ A switch that is no Open vSwitch counts nothing for Sluice. So the operator says
     s1:1    a port of the network with counters: it gets the thresholds that are in force there
     h3      a host: the port leads to it, and its thresholds follow from the flows that agents have reported to it
     any     an uplink: its thresholds follow from all flows that agents have reported
+
+An export that follows the network has all rows at first, and then those that changed.
 """
 
 from __future__ import annotations
@@ -14,12 +16,73 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.export.sonic import SonicPort
-from sluice.export.traffic import LEAST_FLOWS, Reported, Traffic, reported_flows
+import numpy as np
+
+from sluice.export.sonic import SonicPort, Tables, adapted_tables, config_tables
 from sluice.policy.errors import SluiceError, guess
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan
+from sluice.policy.thresholds.online import DelayModel, threshold_limits
+from sluice.policy.thresholds.static import known_delays
+from sluice.policy.workload.sizes import SizeCdf, Sizes
 from sluice.remote import Remote
+
+LEAST_FLOWS = 100
+"""A plan from fewer reported flows would follow chance."""
+_PAGE = 1000
+_MOST_PAGES = 20
+_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One kind of traffic at one load of a port."""
+
+    name: str
+    sizes: Sizes
+    load: float
+    scale: float = 1.0
+
+    def model(self, policy: Policy) -> DelayModel:
+        """The delay model of a port with this traffic under the policy."""
+        levels = len(policy.thresholds) + 1
+        return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The newest flows that host agents have reported."""
+
+    flows: Sequence[tuple[str, int]]
+    """Receiver and size in bytes."""
+
+    def traffic(self, load: float, to: str | None = None) -> Traffic | None:
+        """Return the sizes of the flows to a host, or of all flows. None if they are too few."""
+        sizes = [size for host, size in self.flows if to in (None, host)]
+        if len(sizes) < LEAST_FLOWS:
+            return None
+        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", _distribution(sizes), load)
+
+
+def reported_flows(remote: Remote) -> Reported:
+    """Return the newest 20,000 flows that host agents have reported."""
+    flows: list[tuple[str, int]] = []
+    path = f"flows?limit={_PAGE}"
+    for _ in range(_MOST_PAGES):
+        page: dict[str, Any] = remote.get(path)
+        flows += [(flow["dst"], flow["bytes"]) for flow in page["flows"]]
+        if page["next"] is None:
+            break
+        path = f"flows?limit={_PAGE}&before={page['next']}"
+    return Reported(flows)
+
+
+def _distribution(sizes_bytes: Sequence[int]) -> SizeCdf:
+    """The distribution through quantiles of these sizes."""
+    ranks = np.linspace(0, 1, min(_POINTS, len(sizes_bytes)))
+    points = np.quantile(np.asarray(sizes_bytes, float), ranks)
+    return SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
+
 
 ANY = "any"
 
@@ -115,3 +178,51 @@ def _thresholds(made: Planned, running: Running, place: str, load: float) -> tup
         return made.thresholds_bytes
     found = running.reported.traffic(load, None if place == ANY else place)
     return made.thresholds_bytes if found is None else best_of_plan(made.plan, found.model(running.policy))
+
+
+# ── Following ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Following:
+    """Knows which rows the switch has taken."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        interfaces: Mapping[str, str],
+        load: float,
+        traffic: Sequence[Traffic] | None = None,
+        *,
+        only_maps: bool = False,
+    ) -> None:
+        """`interfaces`: see `ports_of`. `traffic`: choose classes for it instead of for the reported flows."""
+        self._remote, self._interfaces, self._load, self._traffic = remote, interfaces, load, traffic
+        self._tables = adapted_tables if only_maps else config_tables
+        self._version = 0
+        self._taken: Tables = {}
+        self.made: Planned | None = None
+        """The classes of the newest policy. They stay until there is another policy, because all ports share them."""
+        self.tables: Tables = {}
+        """All rows as of the newest look."""
+
+    def look(self) -> Tables:
+        """Look at the network. Return the rows that the switch does not have. Raises SluiceError."""
+        running = look(self._remote)
+        check_places(running, self._interfaces.values())
+        if self.made is None or running.version != self._version:
+            traffic = self._traffic or reported_traffic(running, self._load)
+            self.made, self._version = planned(running.policy, traffic), running.version
+        self.tables = self._tables(self.made.plan, ports_of(self.made, running, self._interfaces, self._load))
+        return _difference(self._taken, self.tables)
+
+    def taken(self) -> None:
+        """The switch has taken all rows of the newest look."""
+        self._taken = self.tables
+
+
+def _difference(before: Tables, after: Tables) -> Tables:
+    changed = {
+        table: {row: fields for row, fields in rows.items() if before.get(table, {}).get(row) != fields}
+        for table, rows in after.items()
+    }
+    return {table: rows for table, rows in changed.items() if rows}

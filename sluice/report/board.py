@@ -17,8 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from sluice.policy.figures.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
-from sluice.report.figures import Estimate
-from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Scale, count, time_scale
+from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Estimate, Scale, count, time_scale
 from sluice.report.runs import Variant
 
 SIGNS = {BETTER: "▼ ", WORSE: "▲ "}

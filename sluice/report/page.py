@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's page: figures, tables and notices in one HTML file that needs no other file."""
+"""The report's page: figures, tables and notices in one HTML file that needs no other file.
+
+It has warnings that a reader needs before trusting a comparison, and the commands that repeat it and its runs.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import re
+import shlex
 import time
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +24,113 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report.board import Board, board
-from sluice.report.charts import DASHES
-from sluice.report.figures import MIN_FOR_MEAN, MIN_FOR_P99, loads_of, pooled
-from sluice.report.notices import invalid_runs, notices
-from sluice.report.numbers import count
-from sluice.report.panel import Panel, file_stem
-from sluice.report.repeat import repeat_report, repeat_runs
-from sluice.report.runs import Run, Variant, classes_present, find_runs, variants
-from sluice.report.svg import ID_PREFIX, colour_variable
-from sluice.report.thresholds import HIGH_PERCENT, LOW_PERCENT, threshold_panels
+from sluice.report.charts import DASHES, HIGH_PERCENT, LOW_PERCENT, threshold_panels
+from sluice.report.numbers import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
+from sluice.report.panel import ID_PREFIX, Panel, colour_variable, file_stem
+from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, variants
+from sluice.runs.bundle import COMMAND
+
+# ── Notices ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+EXPECTED_TO_DIFFER = ("scheme.", "transport.")
+"""Keys that may differ: a scheme has its own settings, and its hosts use the timers that its authors gave."""
+
+
+def invalid_runs(runs: Sequence[Run]) -> list[tuple[str, int]]:
+    """Return why runs are not valid, with the number of runs for each reason, the most frequent first."""
+    return Counter(reason for run in runs for reason in run.summary["valid"]["reasons"]).most_common()
+
+
+def notices(variants: Sequence[Variant]) -> list[str]:
+    """Return the warnings as sentences; none if all runs finished and differ only by scheme, load and seed."""
+    runs = [run for variant in variants for run in variant.runs]
+    return [
+        *_different_scenarios(runs),
+        *_different_seeds(variants),
+        *_different_fabrics(runs),
+        *_unfinished(variants),
+    ]
+
+
+def _different_scenarios(runs: Sequence[Run]) -> list[str]:
+    keys = [key for key in differing(runs) if not key.startswith(EXPECTED_TO_DIFFER)]
+    if not keys:
+        return []
+    return [
+        f"These runs are of different scenarios: {', '.join(keys)} differ. If one line is better, the scheme need "
+        "not be the reason."
+    ]
+
+
+def _different_seeds(variants: Sequence[Variant]) -> list[str]:
+    found = []
+    for load in loads_of(variants):
+        seeds = {frozenset(run.seed for run in variant.at(load)) for variant in variants}
+        if len(seeds) > 1:
+            where = "" if load is None else f" at load {load:g}"
+            found.append(
+                f"Not all schemes have the same seeds{where}: their means cover different traffic. The table of "
+                "completeness lists them."
+            )
+    return found
+
+
+def _different_fabrics(runs: Sequence[Run]) -> list[str]:
+    fabrics = sorted({run.on for run in runs})
+    return [f"This report compares runs on the {' and the '.join(fabrics)}."] if len(fabrics) > 1 else []
+
+
+def _unfinished(variants: Sequence[Variant]) -> list[str]:
+    left = {v.label: sum(run.summary["unfinished"] for run in v.runs) for v in variants}
+    named = [f"{label} {count(number)}" for label, number in left.items() if number]
+    if not named:
+        return []
+    return [
+        f"Flows that did not finish: {', '.join(named)}. Completion times are those of finished flows only. "
+        "Unfinished flows were slow, so a scheme that left many of them looks better than it is."
+    ]
+
+
+# ── How to repeat ────────────────────────────────────────────────────────────────────────────────────
+
+
+ENTRY_POINT = "entry point "
+"""What the source of a plugin begins with that is installed, and so needs no option."""
+NEW = "NEW"
+"""A folder that the reader chooses."""
+
+
+def repeat_report(folders: Sequence[Path], baseline: str | None, out: Path) -> str:
+    """Return the command that makes a report again."""
+    against = [] if baseline is None else ["--baseline", baseline]
+    return shlex.join(["sluice", "compare", *map(str, folders), *against, "--out", str(out)])
+
+
+def repeat_run(run: Run) -> str:
+    """Return the command that repeats a run from the scenario in its bundle."""
+    words = run.meta.get(COMMAND) or ["sluice", "run", "--on", run.on]
+    files = [source for source in run.meta.get("plugins", {}) if not source.startswith(ENTRY_POINT)]
+    plugins = [word for source in files for word in ("--plugin", source)]
+    command, *options = words
+    return shlex.join(
+        [command, options[0], str(run.folder / "scenario.json"), *options[1:], *plugins, "--out", NEW]
+    )
+
+
+def repeat_runs(variants: Sequence[Variant]) -> list[tuple[str, int]]:
+    """Return the command for the first run of each variant, and how many more runs the variant has.
+
+    Variants of one bundle share a command.
+    """
+    found: dict[str, int] = {}
+    for variant in variants:
+        found.setdefault(repeat_run(variant.runs[0]), len(variant.runs) - 1)
+    return list(found.items())
+
+
+# ── The page ─────────────────────────────────────────────────────────────────────────────────────────
+
 
 HERE = Path(__file__).parent
 SCHEME_TABLE = ("scheme.",)

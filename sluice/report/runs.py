@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundles of a report: finding them, and grouping runs that differ only by seed and load."""
+"""The bundles of a report: finding them, their scoreboard, and grouping runs that differ only by seed and load.
+
+Runs are compared by their scenarios as flat keys and values. SluiceError names a file that is damaged.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +19,201 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.figures.scoreboard import ScoredFlows
+from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, ScoredFlows, scoreboard
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.units import US_PER_S
 from sluice.policy.wire.records import SCHEDULED, SIZE_CLASSES
-from sluice.report.bundle_files import FILES, read_bundle
-from sluice.report.keys import flat, shown
-from sluice.runs.bundle import POLICY_VERSION, VERSIONS
-from sluice.runs.scores import scored_columns
+from sluice.runs.bundle import POLICIES, POLICY_VERSION, PORT_COLUMNS, VERSIONS
+
+DOCUMENTS = ("scenario", "meta", "summary")
+FLOWS, PORTS = "flows.parquet", "ports.parquet"
+FILES = (*(f"{name}.json" for name in DOCUMENTS), FLOWS)
+"""The files that make a folder a bundle."""
+FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
+"""The keys of a summary that a report needs."""
+COLUMNS = (
+    "bytes",
+    "size_class",
+    "started_at",
+    "fct_us",
+    "slowdown",
+    "deadline_us",
+    "met",
+    "retransmissions",
+    "scheme",
+)
+"""The columns of flows.parquet that a report needs."""
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of one bundle."""
+
+    scenario: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    policies: Mapping[int, Mapping[str, Any]]
+    """Version → the policy with all its fields. Empty in a bundle without policies.json."""
+
+
+def read_bundle(bundle: Path) -> Documents:
+    """Return the documents, and check that the tables can be read."""
+    scenario, meta, summary = (_document(bundle / f"{name}.json", dict) for name in DOCUMENTS)
+    _need(bundle / "scenario.json", scenario, ("name", "scheme", "workload"))
+    _need(bundle / "scenario.json", scenario["scheme"], ("name",))
+    _need(bundle / "summary.json", summary, FIGURES)
+    _need(bundle / FLOWS, _columns(bundle / FLOWS), COLUMNS)
+    if (bundle / PORTS).exists():
+        _need(bundle / PORTS, _columns(bundle / PORTS), [column.name for column in PORT_COLUMNS])
+    return Documents(scenario, meta, summary, _policies(bundle / POLICIES))
+
+
+def _policies(path: Path) -> dict[int, Mapping[str, Any]]:
+    if not path.exists():
+        return {}
+    rows = _document(path, list)
+    for row in rows:
+        _need(path, row, ("version", "policy"))
+        _need(path, row["policy"], ("scheme",))
+    return {row["version"]: row["policy"] for row in rows}
+
+
+def _document(path: Path, kind: type) -> Any:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from None
+    if not isinstance(found, kind):
+        raise _damaged(path, f"it must be a {kind.__name__}")
+    return found
+
+
+def _columns(path: Path) -> Sequence[str]:
+    try:
+        return list(pq.read_schema(path).names)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _need(path: Path, found: object, keys: Sequence[str]) -> None:
+    lacking = [key for key in keys if not isinstance(found, Mapping | list) or key not in found]
+    if lacking:
+        raise _damaged(path, f"it lacks {', '.join(lacking)}")
+
+
+def _damaged(path: Path, why: str) -> SluiceError:
+    return SluiceError(f"{path}: cannot be used: {why}; run the scenario again, or give another folder")
+
+
+# ── Names of settings ────────────────────────────────────────────────────────────────────────────────
+
+
+MAX_ITEMS = 8
+
+
+def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return {"fabric": {"hosts": 4}} as {"fabric.hosts": 4}; lists stay whole."""
+    keys: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            keys |= flat(value, f"{prefix}{key}.")
+        else:
+            keys[f"{prefix}{key}"] = value
+    return keys
+
+
+def shown(value: object) -> str:
+    """Return a value as text. A short list of plain values is written in full, any other list as
+    the number of its entries."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return _shown_list(value)
+    return str(value)
+
+
+def _shown_list(values: list[Any]) -> str:
+    if len(values) > MAX_ITEMS:
+        return f"{len(values)} entries ({_fingerprint(values)})"
+    return " · ".join(_shown_entry(value) for value in values)
+
+
+def _shown_entry(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(inner)}" for key, inner in value.items())
+    return shown(value)
+
+
+def _fingerprint(values: list[Any]) -> str:
+    """Return a short hash, so that different long lists look different."""
+
+    return f"{zlib.crc32(json.dumps(values, sort_keys=True, default=str).encode()):08x}"
+
+
+# ── Scores ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bundle_scoreboard(bundle: Path, base_scheme: str) -> dict[str, Any]:
+    """Return the scheduled flows' figures by version, as GET /scoreboard has them.
+
+    The base is the first version of that scheme, or else the first one.
+    """
+    scores = bundle_scores(bundle)
+    versions = [score.period.version for score in scores]
+    of_base = [score.period.version for score in scores if score.period.scheme == base_scheme]
+    against = next(iter(of_base or versions), None)
+    return {
+        "source": SCHEDULED,
+        "against": against,
+        "confidence_percent": CONFIDENCE_PERCENT,
+        "versions": scoreboard(scores, against),
+    }
+
+
+def bundle_scores(bundle: Path) -> list[Score]:
+    """Return the scores of the versions under which any scheduled flow lived."""
+    table = pq.read_table(bundle / "flows.parquet", filters=[("source", "=", SCHEDULED)])
+    rows = json.loads((bundle / POLICIES).read_text())
+    flows, lived = scored_columns(table), table[POLICY_VERSION.name].to_numpy()
+    scores = []
+    for row in rows:
+        own = flows.where(np.equal(lived, row["version"]))
+        if len(own):
+            began, ended = float(own.began_s.min()), math.inf
+            scores.append(Score(Period(row["version"], row["policy"]["scheme"], began, ended), own))
+    return scores
+
+
+def scored_columns(table: pa.Table) -> ScoredFlows:
+    """Return rows of flows.parquet as the columns of a scoreboard."""
+    began_s, fct_us = table["started_at"].to_numpy(), table["fct_us"].to_numpy().astype(float)
+    met = np.asarray([value is not False for value in table["met"].to_pylist()])
+    return ScoredFlows(
+        began_s=began_s,
+        ended_s=began_s + fct_us / US_PER_S,
+        fct_us=fct_us,
+        slowdown=table["slowdown"].to_numpy().astype(float),
+        size_class=np.asarray([SIZE_CLASSES.index(one) for one in table["size_class"].to_pylist()], np.uint8),
+        has_deadline=table["deadline_us"].is_valid().to_numpy(),
+        missed=~met,
+        retransmissions=table["retransmissions"].to_numpy().astype(float),
+        scheme=np.asarray(table["scheme"].to_pylist(), np.str_),
+    )
+
+
+# ── Runs ─────────────────────────────────────────────────────────────────────────────────────────────
+
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""

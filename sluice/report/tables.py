@@ -11,10 +11,20 @@ from sluice.field_text import field_text
 from sluice.policy.schema.fields import POLICY_FIELDS
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
-from sluice.report.figures import Estimate, estimate, miss_ratio, of_class, ratio
-from sluice.report.keys import shown
-from sluice.report.numbers import NOTHING, PLAIN, count, percent, size_text, time_scale
-from sluice.report.runs import Run, Variant, differing
+from sluice.report.numbers import (
+    NOTHING,
+    PLAIN,
+    Estimate,
+    count,
+    estimate,
+    miss_ratio,
+    of_class,
+    percent,
+    ratio,
+    size_text,
+    time_scale,
+)
+from sluice.report.runs import Run, Variant, differing, shown
 
 FCT_COLUMNS = ("mean", "p50", "p95", "p99")
 

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.policy.errors import SluiceError
-from sluice.run_manager.listing import Listing
-from sluice.run_manager.manager import RunManager
-from sluice.run_manager.refusal import refused
+from sluice.run_manager.manager import Listing, RunManager, refused
 from sluice.runtime import plugins
 from sluice.runtime.local_calls import Listener
 from sluice.runtime.signals import on_end

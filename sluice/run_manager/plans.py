@@ -18,11 +18,19 @@ from sluice.policy.wire.access import RunRequest
 from sluice.policy.workload.scenario import Scenario, no_traces
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.fabrics import check_on
-from sluice.runs.files import SCENARIOS, Resolved, known_workloads, load_cdf, read_document, resolve
+from sluice.runs.files import (
+    SCENARIOS,
+    Resolved,
+    changed,
+    known_workloads,
+    load_cdf,
+    read_document,
+    resolve,
+    setting,
+)
 from sluice.runs.folder import MOST_COMPARED
 from sluice.runs.obstacle import obstacle
 from sluice.runs.prediction import predicted_s, predicted_total_s
-from sluice.runs.settings import changed, setting
 from sluice.runtime.toml import NotToml, parse_toml
 from sluice.sweep.points import AXES, Point, points, predicted_works
 

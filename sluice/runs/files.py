@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads scenario and distribution files; `policy` checks their content."""
+"""Reads scenario, distribution and flow files, and changes keys of them. `policy` checks their content.
+
+A command line changes keys: --set TABLE.KEY=VALUE of a scenario, KEY=VALUE of a policy.
+"""
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,16 +18,107 @@ from sluice.policy.errors import FieldError, SluiceError, guess
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.fitting import NetworkPath, path_of
 from sluice.policy.workload.flows import Trace, parse_trace
-from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable
+from sluice.policy.workload.listed_flows import SUFFIXES, FlowTable, Row
 from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
-from sluice.runs.flow_files import load_flow_table
-from sluice.runs.settings import changed
 from sluice.runtime import plugins
 from sluice.runtime.paths import exists, is_file
-from sluice.runtime.toml import NotToml, read_toml
+from sluice.runtime.toml import NotToml, parse_toml, read_toml
 from sluice.topologies import build_fabric
+
+
+def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with the values of `settings`, by key ("fabric.buffer"). SluiceError names a wrong key."""
+    made = copy.deepcopy(dict(document))
+    for key, value in settings.items():
+        _put(made, key, value)
+    return made
+
+
+def setting(text: str, option: str = "--set", example: str = "fabric.buffer=240KB") -> tuple[str, Any]:
+    """Return `table.key=value` as a key and its value. SluiceError names the option and shows the example."""
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
+        raise SluiceError(f"{option} {text}: must be key=value, for example {option} {example}")
+    return key, toml_value(value)
+
+
+def toml_value(text: str) -> Any:
+    """Return the TOML value. Other text stays text, so rto_min=2ms needs no quotes."""
+    try:
+        return parse_toml(f"value = {text}")["value"]
+    except NotToml:
+        return text
+
+
+def _put(resolved: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    table = resolved
+    for step in path:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise SluiceError(f"--set {key}: {step} is not a table")
+    table[last] = value
+
+
+# ── Tables of flows ──────────────────────────────────────────────────────────────────────────────────
+
+
+_MOST_AT_ONCE = 10_000
+"""Rows of a Parquet file in memory."""
+
+
+def load_flow_table(path: Path) -> FlowTable:
+    """Return the table in a file. Its rows are read later. Raises FieldError, OSError and ValueError."""
+    return _of_parquet(path) if path.suffix == ".parquet" else _of_csv(path)
+
+
+def _of_csv(path: Path) -> FlowTable:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        columns = [column.strip() for column in next(csv.reader(file), [])]
+    return FlowTable(str(path), columns, _csv_rows(path, columns))
+
+
+def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows after the first. Empty lines and lines that start with # are no rows."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        try:
+            next(lines, None)
+            for values in lines:
+                if values and not values[0].lstrip().startswith("#"):
+                    yield f"line {lines.line_num}", _row(f"line {lines.line_num}", columns, values)
+        except (ValueError, csv.Error) as error:
+            raise FieldError(f"line {lines.line_num + 1}", f"cannot be read: {error}") from None
+
+
+def _row(place: str, columns: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+    if len(values) != len(columns):
+        raise FieldError(place, f"has {len(values)} values, but there are {len(columns)} columns")
+    return dict(zip(columns, values, strict=True))
+
+
+def _of_parquet(path: Path) -> FlowTable:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path)
+    return FlowTable(str(path), file.schema_arrow.names, _parquet_rows(file))
+
+
+def _parquet_rows(file: Any) -> Iterator[Row]:
+    number = 0
+    try:
+        for batch in file.iter_batches(batch_size=_MOST_AT_ONCE):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"row {number}", row
+    except (OSError, ValueError) as error:
+        raise FieldError(f"row {number + 1}", f"cannot be read: {error}") from None
+
+
+# ── Scenarios and what they name ─────────────────────────────────────────────────────────────────────
+
 
 _DATA = Path(__file__).parents[1] / "data"
 WORKLOADS = _DATA / "workloads"

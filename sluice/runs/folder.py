@@ -17,7 +17,7 @@ from typing import Any
 from sluice.policy.errors import FieldError, shortened
 from sluice.policy.fabrics import TESTBED
 from sluice.runs.bundle import INTERRUPTED
-from sluice.runs.progress_file import FAILED, FILE, RUNNING, RunState, read_state
+from sluice.runs.progress import FAILED, FILE, RUNNING, RunState, read_state
 
 RUN, SWEEP = "run", "sweep"
 REQUEST = "request.json"
@@ -101,7 +101,7 @@ def bundles(entry: Entry) -> list[Path]:
 
     A bundle with a symbolic link among its files is left out.
     """
-    from sluice.report.bundle_files import FILES
+    from sluice.report.runs import FILES
 
     folders = list(filter(_is_finished, _below(entry.path))) if entry.kind == SWEEP else [entry.path]
     return [folder for folder in folders if all(_is_real(folder / name, stat.S_ISREG) for name in FILES)]

@@ -5,17 +5,21 @@
         stack.start_agents(flows)
         ...                        # call stack.check() a few times a second
 
-Agents reach the web process over a Unix socket, so management traffic never crosses the emulated links.
+Agents reach the web process over a Unix socket, so management traffic never crosses the emulated links. The kernel's
+parts that the agents share last as long as the stack. It takes space from the disk at its start, and gives it back at
+its end, so that its bundle has room.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -24,17 +28,25 @@ from typing import Any, Self
 
 from sqlalchemy import Engine
 
+from sluice.dataplane.congestion import CongestionControl, ours
 from sluice.dataplane.shared_resource import Provided
+from sluice.dataplane.sockopt import SocketHook
 from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
+from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.fabrics import TESTBED, check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.background import FIRST_PORT, BackgroundLoad, Load
-from sluice.runs.kernel_parts import kernel_parts
-from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
-from sluice.runs.reserve import Reserve
-from sluice.runs.services import Process, Services
+from sluice.runs.services import (
+    Process,
+    Services,
+    WebSettings,
+    agent_argv,
+    controller_argv,
+    schedule_of,
+    web_argv,
+)
 from sluice.runs.validity import HostDelays
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 from sluice.runtime.logs import keep_short
@@ -47,6 +59,43 @@ from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.observed import PortSample, ThresholdChange
 from sluice.topologies.testbed import Testbed
+
+log = logging.getLogger(__name__)
+
+
+def kernel_parts() -> Iterator[Provided]:
+    """Hold Sluice's congestion controls and the setsockopt hook, and yield each. The caller closes them at the end.
+
+    Otherwise an agent that dies would take one along, and with it the connections of the other agents.
+    """
+    for part in (*(CongestionControl(name) for name in ours()), SocketHook()):
+        try:
+            part.ensure()
+            yield part
+        except EnvironmentLacking as lacking:
+            log.warning("%s; agents use the fallback, and the run is marked as not valid", lacking)
+
+
+RESERVE_BYTES = 32 * 1024 * 1024
+"""For the last records, and for the bundle of about 200,000 flows."""
+
+
+class Reserve:
+    """A file without content that holds space. `release` gives it back."""
+
+    def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
+        self._path = path
+        try:
+            with path.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            log.warning("the disk has no %d MB to reserve for the bundle: %s", size >> 20, error.strerror)
+            self.release()
+
+    def release(self) -> None:
+        """Give the space back. A second call does nothing."""
+        self._path.unlink(missing_ok=True)
+
 
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario on the testbed, from the schedule to the bundle."""
+"""One scenario on the testbed, from the schedule to the bundle.
+
+The hosts' TCP counters about loss show whether the network or the stack caused a long tail.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -18,17 +22,41 @@ from sluice.policy.fabrics import TESTBED, check_fabric
 from sluice.policy.figures.metrics import FlowFigures
 from sluice.policy.wire.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows
-from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
+from sluice.runs.bundle import Interrupted, by_time, machine_meta, policy_rows, write_bundle
 from sluice.runs.files import Resolved
-from sluice.runs.partial import RunningFigures
-from sluice.runs.process_input import WebSettings
-from sluice.runs.progress import Progress, Report
+from sluice.runs.progress import Progress, Report, RunningFigures
+from sluice.runs.services import WebSettings
 from sluice.runs.stack import Stack
-from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
-from sluice.runs.versions import by_time, policy_rows
 from sluice.store import observed
 from sluice.store.flows import numbered_pages
+from sluice.topologies.testbed import Testbed
+
+COUNTERS = {
+    "TcpRetransSegs": "retransmitted_segments",
+    "TcpExtTCPTimeouts": "retransmission_timeouts",
+    "TcpExtTCPLossProbes": "tail_loss_probes",
+    "TcpExtTCPFastRetrans": "fast_retransmissions",
+    "TcpExtTCPDSACKRecv": "needless_retransmissions",
+    "TcpExtTCPDeliveredCE": "packets_delivered_with_ce",
+    "TcpExtTCPSynRetrans": "syn_retransmissions",
+}
+"""Kernel counter → its meaning. The receiver of an unnecessary retransmission reported it as a duplicate."""
+
+
+def tcp_counters(bed: Testbed) -> dict[str, int]:
+    """Return sums over all hosts since the testbed started."""
+    total = dict.fromkeys(COUNTERS.values(), 0)
+    for host in bed.topology.hosts:
+        kernel = json.loads(bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))["kernel"]
+        for counter, name in COUNTERS.items():
+            total[name] += kernel.get(counter, 0)
+    return total
+
+
+def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    return {name: after[name] - before[name] for name in after}
+
 
 CHECK_S = 0.2
 FIGURES_S = 2.0

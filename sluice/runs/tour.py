@@ -1,38 +1,316 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tour: several schemes one after the other in one network, with the same offered flows for each.
+"""The traffic of a demonstration, and a tour: several schemes one after the other in one network.
 
-Every stage puts its scheme in force, waits until switches and hosts follow it, offers the schedule of the scenario's
-seed, and lets its flows end. So all flows of a stage live wholly under its version of the policy.
+A demonstration's traffic lasts for a given time or without end, with a live view in the terminal. Every stage of a tour
+puts its scheme in force, waits until switches and hosts follow it, offers the schedule of the scenario's seed, and lets
+its flows end. So each stage has the same offered flows, and all of them live wholly under its version of the policy.
+The scoreboard compares the stages: in the terminal, as a table and a plot, and as a picture.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.policy.figures.scoreboard import SETTLE_S
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.figures.scoreboard import BETTER, SETTLE_S, WORSE
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fitting import Surroundings, fitted, path_of
+from sluice.policy.schemes import scheme_named
+from sluice.policy.units import US_PER_S, format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
+from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
+from sluice.report.numbers import time_text
 from sluice.report.page import write_report
-from sluice.runs.demo_traffic import show
+from sluice.report.runs import bundle_scoreboard
+from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
 from sluice.runs.live.stack import NETWORK, SimulatedStack
-from sluice.runs.scores import bundle_scoreboard
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
-from sluice.runs.versions import VersionOf, by_run, replaced_by_others
 from sluice.runtime.wait import wait_until
-from sluice.scoreboard_view import print_scoreboard, write_picture
-from sluice.store import desired, observed
+from sluice.store import desired, flows, observed
 from sluice.store.desired import PolicyVersion
-from sluice.terminal import console
+from sluice.terminal import console, summary_table
+
+# ── The traffic of a demonstration ───────────────────────────────────────────────────────────────────
+
+
+ROUND_S = 3600.0
+"""An endless demonstration draws its schedule for one hour at a time."""
+REFRESH_S = 1.0
+WINDOW_S, SIMULATED_WINDOW_S = 30.0, 5.0
+"""What the table covers. A simulated network ends hundreds of flows each second, and reading them has a price."""
+DRAIN_S = 3.0
+
+
+def testbed_traffic(stack: Stack, scenario: Scenario, topology: Topology, duration_s: float | None) -> None:
+    """Run agents with one schedule after another until the time is over, or until Ctrl-C."""
+    rng = np.random.default_rng(scenario.seed)
+    remaining_s = math.inf if duration_s is None else duration_s
+    number = 0
+    while remaining_s > 0:
+        round_s = min(ROUND_S, remaining_s)
+        run_id = f"{scenario.name}-{int(time.time())}-{number}"
+        _testbed_round(stack, scheduled_flows(scenario, topology, rng, run_id, until_s=round_s), round_s)
+        stack.stop_agents()
+        remaining_s -= round_s
+        number += 1
+
+
+def _testbed_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float) -> None:
+    lead_s = stack.start_agents(part) - time.time()
+    show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
+
+
+def simulated_traffic(stack: SimulatedStack, duration_s: float | None) -> None:
+    """Let the network carry flows until the time is over, or until Ctrl-C. Then let the last flows end."""
+    show(stack, math.inf if duration_s is None else time.monotonic() + duration_s)
+    stack.end_traffic()
+    show(stack, time.monotonic() + DRAIN_S)
+
+
+def show(stack: Stack, end: float, done: Callable[[], bool] = lambda: False) -> None:
+    """Show the live view, and restart what dies, until this second of the monotonic clock or until `done`."""
+    with Live(console=console, refresh_per_second=2, transient=True) as live:
+        next_print = time.monotonic() + 10 * REFRESH_S
+        while time.monotonic() < end and not done():
+            stack.check()
+            with suppress(SQLAlchemyError):  # the disk of the store is full
+                live.update(_live_view(stack, end - time.monotonic()))
+            if not console.is_terminal and time.monotonic() > next_print:
+                console.print(_progress_line(stack, end - time.monotonic()))
+                next_print = time.monotonic() + 10 * REFRESH_S
+            time.sleep(REFRESH_S / 2)
+
+
+def _progress_line(stack: Stack, left_s: float) -> str:
+    left = f"{max(left_s, 0):.0f} s left, " if math.isfinite(left_s) else ""
+    pace = f", {_pace(stack.heartbeat().dilation)}" if isinstance(stack, SimulatedStack) else ""
+    return f"{left}{stack.recorded()} flows recorded{pace}"
+
+
+def _pace(dilation: float) -> str:
+    """Return how fast simulated time passes."""
+    return (
+        f"simulated {dilation:.1f} times slower than real time"
+        if dilation > 1.05
+        else "simulated in real time"
+    )
+
+
+def _live_view(stack: Stack, left_s: float) -> Group:
+    window_s = SIMULATED_WINDOW_S if isinstance(stack, SimulatedStack) else WINDOW_S
+    recent = flows.recent_flows(stack.engine, time.time() - window_s, limit=20_000)
+    policy = desired.current_policy(stack.engine)
+    assert policy is not None
+    state = "applied" if policy.applied_at else "pending"
+    head = f"policy {policy.version}: {policy.policy.scheme} ({state}); {_progress_line(stack, left_s)}"
+    return Group(
+        Text(head, style="bold"),
+        summary_table(summarise(recent), f"the last {window_s:.0f} seconds"),
+        Text(_thresholds_line(stack)),
+    )
+
+
+def _thresholds_line(stack: Stack) -> str:
+    latest = observed.latest_thresholds(stack.engine)
+    if not latest:
+        return "no thresholds yet"
+    shown = [
+        f"{port} {' / '.join(format_bytes(t) for t in change.thresholds_bytes)}"
+        for port, change in list(latest.items())[:6]
+    ]
+    return "thresholds: " + ",  ".join(shown)
+
+
+# ── The scoreboard ───────────────────────────────────────────────────────────────────────────────────
+
+
+Version = Mapping[str, Any]
+"""One version in the answer of GET /scoreboard."""
+
+_COLUMNS = (
+    ("small\nmean ms", "small", "mean_us", 1e-3),
+    ("small\np99 ms", "small", "p99_us", 1e-3),
+    ("medium\nmean ms", "medium", "mean_us", 1e-3),
+    ("large\nmean s", "large", "mean_us", 1e-6),
+)
+_MARKS = {BETTER: ("▼", "green"), WORSE: ("▲", "red")}
+WIDTH, HEIGHT = 64, 14
+_SHOWN_SHARE = 0.995
+PLOTTED = "small"
+
+
+def print_scoreboard(board: Mapping[str, Any]) -> None:
+    """Print the table, and the distribution of the small flows' FCT."""
+    versions = board["versions"]
+    base = next((one for one in versions if one["version"] == board["against"]), None)
+    console.print(_table(versions))
+    if base is not None:
+        against = scheme_named(base["scheme"]).title
+        console.print(
+            f"▼ better and ▲ worse than {against}, with {board['confidence_percent']} % confidence; × its value."
+            " No sign: not sure.",
+            highlight=False,
+        )
+    for line in cdf_plot(versions):
+        console.print(line)
+
+
+def _table(versions: Sequence[Version]) -> Table:
+    table = Table(title=_title(versions), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("scheme", no_wrap=True)
+    names = (*(name for name, *_ in _COLUMNS), "mean\nslowdown", "missed\n%", "retrans-\nmitted")
+    for heading in names:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in versions:
+        figures = [_figure(one["classes"][group][key], scale) for _, group, key, scale in _COLUMNS]
+        scheme = scheme_named(one["scheme"])
+        unfinished = f"\n{one['unfinished']} unfinished" if one["unfinished"] else ""
+        table.add_row(
+            Text(scheme.title + unfinished, style=scheme.colour),
+            *figures,
+            _figure(one["classes"]["all"]["slowdown"]),
+            _figure(one["miss_ratio"], 100),
+            str(one["retransmissions"]),
+        )
+    return table
+
+
+def _title(versions: Sequence[Version]) -> str:
+    counts = sorted({one["flows"] for one in versions})
+    return f"{' to '.join(str(count) for count in (counts[:1] + counts[1:][-1:]))} flows under each scheme"
+
+
+def _figure(figure: Mapping[str, Any], scale: float = 1.0) -> Text:
+    """Return a value, and below it the ratio to the base with a sign if it is better or worse."""
+    if figure["value"] is None:
+        return Text("–")
+    text = Text(f"{figure['value'] * scale:.3g}")
+    compared = figure["against"]
+    if compared is not None and compared["ratio"] is not None:
+        sign, colour = _MARKS.get(compared["verdict"], ("", "dim"))
+        text.append(f"\n×{compared['ratio']:.2f}{sign}", style=colour)
+    return text
+
+
+# ── A plot of characters ────────────────────────────────────────────────────────────────────────
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Bits of a Braille character, by row and column."""
+
+
+def cdf_plot(versions: Sequence[Version]) -> list[Text]:
+    """Return lines with the share of the small flows that have at most an FCT, over the FCT on a logarithmic axis."""
+    curves = [(one["scheme"], one["classes"][PLOTTED]["cdf"]) for one in versions]
+    curves = [(scheme, cdf) for scheme, cdf in curves if cdf["us"]]
+    if not curves:
+        return []
+    low, high = _ends(curves)
+    dots, owner = np.zeros((HEIGHT, WIDTH), int), np.full((HEIGHT, WIDTH), -1)
+    for number, (_, cdf) in enumerate(curves):
+        places = np.log(np.asarray(cdf["us"]) / low) / math.log(high / low) * (2 * WIDTH - 1)
+        at = np.clip(places, 0, 2 * WIDTH - 1)
+        shares = np.interp(np.arange(2 * WIDTH), at, cdf["share"], left=0.0)
+        for x, share in enumerate(shares):
+            if share <= 0 or x > at[-1]:
+                continue
+            y = min(4 * HEIGHT - 1, int((1 - share) * 4 * HEIGHT))
+            dots[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
+            owner[y // 4, x // 2] = number
+    return [*_legend(curves), *_rows(curves, dots, owner), *_axis(low, high)]
+
+
+def _ends(curves: Sequence[tuple[str, Any]]) -> tuple[float, float]:
+    """Return the ends of the axis. A few slow flows do not decide about its length."""
+    low = min(cdf["us"][0] for _, cdf in curves)
+    high = max(np.interp(_SHOWN_SHARE, cdf["share"], cdf["us"]) for _, cdf in curves)
+    return low, max(float(high), low * 1.001)
+
+
+def _legend(curves: Sequence[tuple[str, Any]]) -> list[Text]:
+    line = Text("share of small flows with at most this completion time:  ")
+    for scheme, _ in curves:
+        line.append(f"● {scheme_named(scheme).title}  ", style=scheme_named(scheme).colour)
+    return [line]
+
+
+def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text]:
+    lines = []
+    for row in range(HEIGHT):
+        share = {0: "100 %", HEIGHT // 2: " 50 %", HEIGHT - 1: "  0 %"}.get(row, "")
+        line = Text(f"{share:>6} │")
+        for column in range(WIDTH):
+            mine = owner[row, column]
+            colour = scheme_named(curves[mine][0]).colour if mine >= 0 else ""
+            line.append(chr(0x2800 + int(dots[row, column])), style=colour)
+        lines.append(line)
+    return lines
+
+
+def _axis(low: float, high: float) -> list[Text]:
+    middle = math.sqrt(low * high)
+    labels = [time_text(float(f"{value:.2g}")) for value in (low, middle, high)]
+    room = WIDTH - sum(map(len, labels))
+    scale = labels[0] + " " * (room // 2) + labels[1] + " " * (room - room // 2) + labels[2]
+    return [Text(f"       └{'─' * WIDTH}"), Text(f"        {scale}")]
+
+
+# ── A picture ───────────────────────────────────────────────────────────────────────────────────
+
+
+def write_picture(board: Mapping[str, Any], file: Path) -> None:
+    """Write the distributions of the FCT by class, and the mean FCT of small flows with its interval, as a PNG."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    versions = board["versions"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(3, 2), layout="constrained")
+    for one in versions:
+        cdf, scheme = one["classes"][PLOTTED]["cdf"], scheme_named(one["scheme"])
+        left.plot(
+            np.asarray(cdf["us"]) / US_PER_S * 1000, cdf["share"], color=scheme.colour, label=scheme.title
+        )
+    left.set(xscale="log", xlabel="FCT of small flows, ms", ylabel="Share of flows", ylim=(0, 1))
+    left.legend(frameon=False)
+    left.grid(alpha=0.25)
+    _bars(right, versions)
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def _bars(axes: Any, versions: Sequence[Version]) -> None:
+    figures = [one["classes"][PLOTTED]["mean_us"] for one in versions]
+    schemes = [scheme_named(one["scheme"]) for one in versions]
+    values = np.asarray([figure["value"] or 0.0 for figure in figures]) / 1000
+    ends = np.asarray([[figure["low"] or 0.0, figure["high"] or 0.0] for figure in figures]).T / 1000
+    errors = np.abs(ends - values)
+    places = np.arange(len(versions))[::-1]
+    axes.barh(places, values, xerr=errors, color=[scheme.colour for scheme in schemes], capsize=3)
+    axes.set_yticks(places, [scheme.title for scheme in schemes])
+    axes.set(xlabel="Mean FCT of small flows, ms")
+    axes.grid(axis="x", alpha=0.25)
+
+
+# ── The tour ─────────────────────────────────────────────────────────────────────────────────────────
+
 
 SCHEMES = ("tcp", "dctcp", "pias", "mlfq-adaptive", "sluice")
 BASE = "dctcp"

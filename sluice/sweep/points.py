@@ -38,9 +38,8 @@ from sluice.policy.schema.kinds import ListOf
 from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
 from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import FABRICS, check_on
-from sluice.runs.files import Resolved, resolve
-from sluice.runs.settings import changed
-from sluice.runs.work import Work, predicted_work
+from sluice.runs.files import Resolved, changed, resolve
+from sluice.runs.prediction import Work, predicted_work
 
 Document = dict[str, Any]
 

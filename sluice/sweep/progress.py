@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sluice.runs.progress_file import ProgressFile, progress_file
-from sluice.runs.work import Work
+from sluice.runs.prediction import Work
+from sluice.runs.progress import ProgressFile, progress_file
 from sluice.sweep.points import Point
 
 RUNNING, DONE, FAILED = "running", "done", "failed"

@@ -20,7 +20,7 @@ from typing import Any
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
-from sluice.runs.work import Work
+from sluice.runs.prediction import Work
 from sluice.runtime.process import spawn
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import CONFIG, LOG, POINT_LOG, Point, is_finished, predicted_works

@@ -24,8 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.policy.wire.records import SIZE_CLASSES
-from sluice.report.figures import estimate
-from sluice.report.numbers import Scale
+from sluice.report.numbers import Scale, estimate
 from sluice.sweep.points import Point
 from sluice.sweep.progress import Report, SweepProgress
 from sluice.sweep.run import Outcome

@@ -10,9 +10,8 @@ from scipy.stats import chi2
 from sluice.policy.workload.scenario import scenario_from_document, scheduled_batches
 from sluice.runs.files import load_cdf
 from sluice.simulator import _fabric as core
-from sluice.simulator.columns import fabric_columns
-from sluice.simulator.network import make_fabric
-from sluice.simulator.ports import port_maker
+from sluice.simulator.flows import fabric_columns
+from sluice.simulator.network import make_fabric, port_maker
 from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link

@@ -8,7 +8,7 @@ import numpy as np
 from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, scheduled_batches
 from sluice.runs.files import scenario_with
-from sluice.simulator.source import ROUND_S, FlowSource
+from sluice.simulator.flows import ROUND_S, FlowSource
 from sluice.topologies import build_topology
 
 FABRIC = {"topology": "single", "hosts": 4, "host_rate": "1Gbit"}

@@ -24,7 +24,7 @@ from sluice.runs.bundle import read_flows
 from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
 from sluice.simulator.division import gains_by_parts
-from sluice.simulator.layout import near_ps
+from sluice.simulator.network import near_ps
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Columns, Taps, ThresholdsMoved
 from sluice.topologies import build_topology

@@ -18,7 +18,7 @@ from sluice.runs.files import scenario_with
 from sluice.runs.live.network import Instant, LiveNetwork
 from sluice.runs.simulator_run import run_on_simulator
 from sluice.runs.tour import scheme_table, tour_policies
-from sluice.simulator.source import FlowSource
+from sluice.simulator.flows import FlowSource
 from sluice.store.desired import mark_applied, put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.schema import applied, policies

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric
-from sluice.simulator.ports import port_maker
+from sluice.simulator.network import port_maker
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Columns, Taps
 from sluice.topologies import build_topology

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sluice.policy.fabrics import SIMULATOR
-from sluice.runs.progress_file import FILE, progress_file
+from sluice.runs.progress import FILE, progress_file
 from sluice.sweep import Point
 from sluice.sweep.progress import sweep_file
 from tests.unit.sluice.bundles import document, sweep

@@ -20,7 +20,7 @@ import requests
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.access import Token
 from sluice.policy.wire.agents import heartbeat_document
-from sluice.runs.process_input import service_argv
+from sluice.runs.services import service_argv
 from sluice.runtime.agent_identity import Identity, identity_for
 from sluice.runtime.certificates import Holder, load_key, pem, signing_request
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.runs.progress_file import read_state
+from sluice.runs.progress import read_state
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from tests.web.conftest import PATIENCE_S, TOKEN, Server

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.runs.obstacle import obstacle
-from sluice.runs.progress_file import read_state
+from sluice.runs.progress import read_state
 from sluice.runtime.wait import wait_until
 from sluice.testbeds import running_testbeds
 from tests.web.conftest import PATIENCE_S

@@ -202,7 +202,7 @@ def network_lines(topology: Topology) -> Iterator[str]:
 def setting_lines(
     scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None, *, mended: bool
 ) -> Iterator[str]:
-    """Yield the settings that the simulator derives from the same tables (simulator/transport.py, ports.py)."""
+    """Yield the settings that the simulator derives from the same tables (simulator/network.py, ports.py)."""
     settings = {
         "payload_bytes": MSS_BYTES,
         "header_bytes": FRAME_BYTES - MSS_BYTES,

@@ -29,7 +29,7 @@ def run_on_ours(
 
     The function imports the simulator, because `sluice.simulator.build` may compile it first.
     """
-    from sluice.simulator.columns import fabric_columns
+    from sluice.simulator.flows import fabric_columns
     from sluice.simulator.run import Simulation
 
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))

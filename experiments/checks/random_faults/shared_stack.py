@@ -16,8 +16,7 @@ from experiments.checks.random_faults.management import Site
 from experiments.checks.random_faults.relay import Relay
 from sluice.policy.network.graph import Topology
 from sluice.policy.workload.scenario import Scenario
-from sluice.runs.process_input import controller_argv
-from sluice.runs.services import Process
+from sluice.runs.services import Process, controller_argv
 from sluice.runs.stack import Stack
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all connections of a run have in common. simulator/transport.py fills it in from the
+// What all connections of a run have in common. simulator/network.py fills it in from the
 // scenario.
 #pragma once
 

@@ -4,12 +4,19 @@
 The caller passes the time, so tests need no clock. Rows go to a recorder, so a locked store holds nothing up.
 
 FCTs are simulated time. All other times are of the wall clock. A record says that its flow ended now and began
-one FCT earlier, so figures by time also hold if simulated time passes slowly.
+one FCT earlier, so figures by time also hold if simulated time passes slowly. The pace is
+
+    simulated time ≤ wall clock − origin
+
+If the machine is too slow, the origin moves: the lag beyond MAX_LAG_S is given up, and simulated time passes more
+slowly than real time. The dilation factor says by how much (Gupta et al., "To infinity and beyond: time-warped network
+emulation", NSDI 2006).
 """
 
 from __future__ import annotations
 
 import queue
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,22 +27,103 @@ from sqlalchemy import Engine
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
 from sluice.controller.state import Desired
+from sluice.hostagent.tcp import MOST_SHOWN
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
-from sluice.policy.units import PS_PER_MS, PS_PER_S
+from sluice.policy.units import PS_PER_MS, PS_PER_S, US_PER_S
 from sluice.policy.wire.agents import Heartbeat, RunningFlow
 from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
-from sluice.runs.live.agents import HostCounts, host_heartbeats, port_heartbeat, simulator_heartbeat
-from sluice.runs.live.controller import SimulatedController
-from sluice.runs.live.pace import Pace
-from sluice.runs.live.running import running_flows
-from sluice.runs.simulated_flows import Texts, flow_rows, records
+from sluice.runs.live.controller import (
+    HostCounts,
+    SimulatedController,
+    host_heartbeats,
+    port_heartbeat,
+    simulator_heartbeat,
+)
+from sluice.runs.simulator_run import Texts, flow_rows, records
+from sluice.simulator.flows import FlowSource
 from sluice.simulator.live import LiveFabric
-from sluice.simulator.source import FlowSource
 from sluice.store.flows import add_flows
 from sluice.store.observed import put_agents
+
+MAX_LAG_S = 0.1
+"""A network that is late by less than this catches up, for example after another process had the CPU."""
+WINDOW_S = 5.0
+"""The dilation factor is of the last seconds of the wall clock."""
+
+
+class Pace:
+    """The pace of one simulated network, whose time begins at 0."""
+
+    def __init__(self, now_s: float) -> None:
+        self._origin_s = now_s
+        self._reached: deque[tuple[float, float]] = deque([(now_s, 0.0)])
+        """(wall clock, simulated seconds) of the last WINDOW_S, oldest first."""
+
+    def due_ps(self, now_s: float) -> int:
+        """Return the simulated time that should be reached by now."""
+        return max(0, round((now_s - self._origin_s) * PS_PER_S))
+
+    def reached(self, now_s: float, simulated_ps: int) -> None:
+        """Take how far the network is now, and give up the lag beyond MAX_LAG_S."""
+        simulated_s = simulated_ps / PS_PER_S
+        lag_s = now_s - self._origin_s - simulated_s
+        self._origin_s += max(0.0, lag_s - MAX_LAG_S)
+        self._reached.append((now_s, simulated_s))
+        while len(self._reached) > 2 and self._reached[1][0] <= now_s - WINDOW_S:
+            self._reached.popleft()
+
+    @property
+    def dilation(self) -> float:
+        """Wall-clock seconds for each simulated second, over about the last WINDOW_S; 1 is real time.
+
+        A network that catches up is not faster than real time, so the factor is at least 1.
+        """
+        (then_s, simulated_then_s), (now_s, simulated_s) = self._reached[0], self._reached[-1]
+        if simulated_s <= simulated_then_s:
+            return 1.0
+        return max(1.0, (now_s - then_s) / (simulated_s - simulated_then_s))
+
+
+# ── Running flows ────────────────────────────────────────────────────────────────────────────────────
+
+
+def running_flows(
+    columns: Mapping[str, Any], topology: Topology, run_id: str, controls: Texts, zero_s: float
+) -> dict[int, tuple[RunningFlow, ...]]:
+    """Return the index of each sender → its first flows, from `LiveFabric.under_way`.
+
+    `controls` has each flow's TCP_CONGESTION name, and `zero_s` is the epoch time at which simulated time was zero.
+    The simulator counts what a flow has delivered only at its end, so its progress is unknown.
+    """
+    found: dict[int, list[RunningFlow]] = {}
+    for row, sender in enumerate(columns["src"].tolist()):
+        flows = found.setdefault(sender, [])
+        if len(flows) == MOST_SHOWN:
+            continue
+        endless = not np.isnan(columns["until_s"][row])
+        started_at, deadline_us = zero_s + float(columns["start_s"][row]), float(columns["deadline_us"][row])
+        flows.append(
+            RunningFlow(
+                id=f"{run_id}/{columns['number'][row]}",
+                dst=topology.hosts[columns["dst"][row]].name,
+                label="",
+                bytes=None if endless else int(columns["bytes"][row]),
+                acked_bytes=None,
+                started_at=started_at,
+                deadline_at=None if endless or np.isnan(deadline_us) else started_at + deadline_us / US_PER_S,
+                retransmissions=None,
+                congestion_control=str(controls[row]),
+                srtt_us=None,
+            )
+        )
+    return {sender: tuple(flows) for sender, flows in found.items()}
+
+
+# ── The network ──────────────────────────────────────────────────────────────────────────────────────
+
 
 STEP_PS = 20 * PS_PER_MS
 """The simulation stops at least this often, so that the policy's loop runs on time."""

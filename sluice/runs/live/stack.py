@@ -18,8 +18,7 @@ from sluice.policy.wire.agents import SimulatorHeartbeat
 from sluice.policy.wire.records import SCHEDULED
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import SIMULATOR_AGENT
-from sluice.runs.process_input import WebSettings, network_argv
-from sluice.runs.services import Process
+from sluice.runs.services import Process, WebSettings, network_argv
 from sluice.runs.stack import READY_TIMEOUT_S, Stack
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli
-from sluice.export.following import Following
+from sluice.export.running import Following
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FlowRecord
 from sluice.remote import Remote

@@ -10,8 +10,7 @@ import pytest
 
 from sluice.commands import network, policy
 from sluice.policy.errors import SluiceError
-from sluice.runs.files import read_document
-from sluice.runs.settings import setting
+from sluice.runs.files import read_document, setting
 from sluice.runtime.settings.layers import from_file
 from sluice.webui.options import WebOptions
 

@@ -9,17 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sluice.report.figures import (
+from sluice.report.numbers import (
     MIN_FOR_MEAN,
     MIN_FOR_P99,
+    PLAIN,
     Estimate,
+    Scale,
     estimate,
+    factor_text,
     of_class,
+    percent,
     pooled,
     ratio,
+    size_text,
     slowdown_by_size,
+    time_scale,
+    time_text,
 )
-from sluice.report.numbers import PLAIN, Scale, factor_text, percent, size_text, time_scale, time_text
 from sluice.report.runs import Flows, Run, find_runs
 from tests.unit.sluice.bundles import bundle, document, flow
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sluice.report.charts import TIMES, Moves, threshold_moves
 from sluice.report.runs import Run, find_runs
-from sluice.report.thresholds import TIMES, Moves, threshold_moves
 from sluice.runs.bundle import BundleWriter
 from tests.kit.known import known
 from tests.unit.sluice.bundles import document, flow

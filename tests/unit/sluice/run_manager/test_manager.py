@@ -14,9 +14,7 @@ import pytest
 
 from sluice.policy.errors import SluiceError
 from sluice.run_manager import manager as module
-from sluice.run_manager.listing import Listing
-from sluice.run_manager.manager import RunManager
-from sluice.run_manager.refusal import Refusal, refused
+from sluice.run_manager.manager import Listing, Refusal, RunManager, refused
 from sluice.runtime.process import spawn as really_spawn
 from sluice.runtime.wait import wait_until
 from tests.unit.sluice.bundles import sweep

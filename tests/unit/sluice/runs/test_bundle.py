@@ -1,13 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The bundle, and the version of each flow."""
+
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pytest
+
+from sluice.policy.errors import SluiceError
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FlowRecord
-from sluice.runs.bundle import machine_meta, read_flows, read_ports, write_bundle
+from sluice.report.runs import find_runs, variants
+from sluice.runs.bundle import (
+    VersionOf,
+    by_run,
+    by_time,
+    machine_meta,
+    policy_rows,
+    read_flows,
+    read_ports,
+    replaced_by_others,
+    write_bundle,
+)
 from sluice.runs.files import scenario_from_file
+from sluice.store.desired import PolicyVersion
 from sluice.store.observed import PortSample, ThresholdChange
+from tests.unit.sluice.bundles import document, flow, random_flows
 
 FLOW = FlowRecord(
     "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"
@@ -40,3 +62,117 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
 def test_demo_scenario__starts_far_from_where_it_should_end() -> None:
     scenario, *_ = scenario_from_file(Path("demo"))
     assert scenario.policy.thresholds[0] == 1_000_000
+
+
+def version(number: int, scheme: str, at_s: float, **fields: Any) -> PolicyVersion:
+    return PolicyVersion(number, Policy.from_document({"scheme": scheme, **fields}), "test", at_s, at_s)
+
+
+VERSIONS = [version(3, "dctcp", -2.0), version(4, "pias", 100.0, mark_at="12pkt")]
+"""Flow n of `random_flows` begins at second n, so flows 0 to 99 are the first version's."""
+
+
+def flows() -> list[FlowRecord]:
+    first = random_flows(1, flows=99, scheme="dctcp")
+    second = random_flows(1, flows=200, scheme="pias")[100:]
+    return [*first, flow(99, 1000, 5e6, scheme="dctcp"), *second]
+
+
+def write(folder: Path, records: list[FlowRecord], versions: list[PolicyVersion], lived: VersionOf) -> Path:
+    write_bundle(
+        folder,
+        scenario=document("dctcp"),
+        meta={"on": "testbed"},
+        flows=records,
+        thresholds=[],
+        samples=[],
+        validity_reasons=[],
+        policies=policy_rows(versions),
+        version_of=lived,
+    )
+    return folder
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return write(tmp_path / "both", flows(), VERSIONS, by_time(VERSIONS))
+
+
+def test_bundle__each_flow_has_the_version_under_which_it_lived(bundle: Path) -> None:
+    rows = read_flows(bundle)
+    assert {row["policy_version"] for row in rows[:90]} <= {3, None}
+    assert [row["policy_version"] for row in rows[100:102]] == [None, None]  # the hosts settle
+    assert {row["policy_version"] for row in rows[102:]} == {4}
+    assert rows[99]["policy_version"] is None  # it lived through the change
+
+
+def test_bundle__has_every_version_with_all_its_fields(bundle: Path) -> None:
+    rows = json.loads((bundle / "policies.json").read_text())
+    assert [(row["version"], row["policy"]["scheme"]) for row in rows] == [(3, "dctcp"), (4, "pias")]
+    assert Policy.from_document(rows[1]["policy"]) == VERSIONS[1].policy
+
+
+def test_compare__separates_the_flows_by_version(bundle: Path) -> None:
+    runs = find_runs([bundle])
+    assert [variant.label for variant in variants(runs)] == ["dctcp", "pias"]
+    pias = next(run for run in runs if run.scheme == "pias")
+    own = flows()[102:]
+    assert pias.summary["fct_us"]["all"] == pytest.approx(summarise(own)["fct_us"]["all"])
+    assert len(pias.flows().fct_us) == len(own)
+    assert pias.document["scheme"]["mark_at"] == 18_000
+
+
+def test_compare__leaves_out_flows_of_several_versions_also_if_one_version_has_flows(tmp_path: Path) -> None:
+    versions = [VERSIONS[0], version(4, "pias", 5.0)]
+    records = [flow(1, 1000, 500.0), flow(2, 1000, 9e6), flow(3, 1000, None)]
+    (run,) = find_runs([write(tmp_path / "one", records, versions, by_time(versions))])
+    assert (run.version, run.scheme, run.summary["fct_us"]["all"]["n"]) == (3, "dctcp", 1)
+    assert run.summary["unfinished"] == 0
+
+
+def test_compare__refuses_a_bundle_in_which_no_flow_has_one_version(tmp_path: Path) -> None:
+    versions = [VERSIONS[0], version(4, "pias", 5.0)]
+    folder = write(tmp_path / "none", [flow(2, 1000, 9e6)], versions, by_time(versions))
+    with pytest.raises(SluiceError, match="no flow lived wholly under one version"):
+        find_runs([folder])
+
+
+def test_compare__separates_equal_policies_of_different_versions(tmp_path: Path) -> None:
+    versions = [version(3, "dctcp", -2.0), version(4, "pias", 50.0), version(5, "dctcp", 100.0)]
+    records = random_flows(1, flows=40, scheme="dctcp") + random_flows(1, flows=200, scheme="dctcp")[110:]
+    folder = write(tmp_path / "again", records, versions, by_time(versions))
+    labels = [variant.label for variant in variants(find_runs([folder]))]
+    assert labels == ["dctcp (version 3)", "dctcp (version 5)"]
+
+
+def test_by_time__a_flow_of_a_slow_simulation_began_earlier_than_its_record_says() -> None:
+    rows = pa.table({"started_at": [99.0, 110.0], "fct_us": [2e6, 2e6], "scheme": ["dctcp", "pias"]})
+    versions = [VERSIONS[0], version(4, "pias", 105.0)]
+    assert by_time(versions, 1.0)(rows).tolist() == [3, 4]
+    assert by_time(versions, 4.0)(rows).tolist() == [3, 0]  # from 104 to 112 s
+
+
+def test_by_run__the_version_of_the_flows_run() -> None:
+    assert by_run({"a": 1, "b": 2})(in_runs("a", "b", "c")).tolist() == [1, 2, 0]
+
+
+def test_by_run__a_flow_that_outlived_its_version_counts_for_none() -> None:
+    rows = in_runs("a", "a", "a", "b", fct_us=[1e6, 3e6, None, None])
+    assert by_run({"a": 1, "b": 2}, {1: 12.0})(rows).tolist() == [1, 0, 0, 2]
+
+
+def test_replaced_by_others__when_someone_else_changed_the_policy() -> None:
+    versions = [version(1, "tcp", 0.0), version(2, "pias", 5.0), version(3, "dctcp", 9.0)]
+    other = PolicyVersion(4, versions[0].policy, "web", 11.0, 12.0)
+    assert replaced_by_others([*versions, other], "test") == {3: 11.0}
+
+
+def in_runs(*runs: str, fct_us: list[float | None] | None = None) -> pa.Table:
+    """Return flows of these runs that began at 10 s."""
+    return pa.table(
+        {
+            "id": [f"{run}/{i}" for i, run in enumerate(runs)],
+            "started_at": [10.0] * len(runs),
+            "fct_us": pa.array(fct_us or [1e6] * len(runs), pa.float64()),
+        }
+    )

@@ -7,8 +7,7 @@ from pathlib import Path
 from sluice.policy.figures.validity import NO_DELAYS, delay_class
 from sluice.policy.wire.records import UNFINISHED, ScheduledFlow
 from sluice.runs.files import scenario_from_file
-from sluice.runs.tcp_counters import difference
-from sluice.runs.testbed_run import complete
+from sluice.runs.testbed_run import complete, difference
 from sluice.runs.validity import (
     HostDelays,
     Reading,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import SluiceError
-from sluice.runs.files import read_document, scenario_from_file
-from sluice.runs.settings import setting
+from sluice.runs.files import read_document, scenario_from_file, setting
 from sluice.sweep import points
 from sluice.sweep.points import Point
 

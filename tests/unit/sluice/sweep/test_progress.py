@@ -11,7 +11,7 @@ import pytest
 from sluice.cli import main
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.folder import SWEEP, describe, entry_of
-from sluice.runs.work import Work
+from sluice.runs.prediction import Work
 from sluice.sweep import Point
 from sluice.sweep.progress import (
     DONE,
@@ -47,7 +47,7 @@ def test_share__running_points_count_by_their_flows() -> None:
 
 
 def test_sweep_file__lives_as_long_as_the_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.runs.progress_file.WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
     with sweep_file(folder, POINTS, SIMULATOR) as file:
         file.report(SweepProgress(2, 1, 0, {}, 30.0))
         known = describe(entry_of(folder.parent, folder.name))
@@ -62,21 +62,21 @@ def test_sweep_file__lives_as_long_as_the_sweep(folder: Path, monkeypatch: pytes
 def test_top__a_sweep_counts_its_points(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluice.runs.progress_file.WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
     with sweep_file(folder, POINTS, SIMULATOR) as file:
         file.report(SweepProgress(2, 1, 0, {}, 30.0))
         assert main(["top", "--once", str(folder)]) == 0
-    during = "".join(capsys.readouterr().out.splitlines())
+    during = " ".join(capsys.readouterr().out.split())
     assert "dctcp, pias on the simulator, 50%, 1/2 points, about 30 s left" in during
     assert main(["top", "--once", str(folder)]) == 0
-    assert "sweep, 0 of 2 points done" in "".join(capsys.readouterr().out.splitlines())
+    assert "sweep, 0 of 2 points done" in " ".join(capsys.readouterr().out.split())
 
 
 def test_top__a_sweep_that_never_began(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "sweep.json").unlink()
     (folder / "request.json").write_text('{"sweep": true, "on": "simulator"}')
     assert main(["top", "--once", str(folder)]) == 0
-    assert "sweep on the simulator, not begun" in "".join(capsys.readouterr().out.splitlines())
+    assert "sweep on the simulator, not begun" in " ".join(capsys.readouterr().out.split())
 
 
 def test_sweep_file__failed_points_are_a_reason_that_stays(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.policy.units import PS_PER_S
-from sluice.runs.live.pace import MAX_LAG_S, WINDOW_S, Pace
+from sluice.runs.live.network import MAX_LAG_S, WINDOW_S, Pace
 
 
 def run(pace: Pace, began_s: float, seconds: float, most_speed: float, step_s: float = 0.01) -> int:

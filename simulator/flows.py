@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flows of a scenario: as columns for the C++ core, their schedule until they have ended, and without end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import PS_PER_S, PS_PER_US
+from sluice.policy.workload.flows import FlowBatch
+from sluice.policy.workload.scenario import Scenario, scheduled_batches
+from sluice.simulator.taps import Columns
+
+
+def fabric_columns(batch: FlowBatch) -> Columns:
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
+    start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
+    elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
+    deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
+    numbers = np.arange(batch.first, batch.first + len(start_ps), dtype=np.uint64)
+    return {
+        "id": numbers,
+        "bytes": batch.bytes.astype(np.uint64),
+        "start_ps": start_ps,
+        "began_ps": start_ps - elapsed_ps,
+        "deadline_ps": deadline_ps,
+        "until_ps": _or_zero(batch.until_s * PS_PER_S),
+        "source": batch.src.astype(np.uint16),
+        "sink": batch.dst.astype(np.uint16),
+        "size_known": batch.size_known.astype(np.uint8),
+        "on_quench": batch.quench.astype(np.uint8),
+        "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
+        "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
+    }
+
+
+def _or_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    return np.rint(np.nan_to_num(values)).astype(np.int64)
+
+
+COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in ("first", "labels"))
+
+
+class Ledger:
+    """The columns of FlowBatch and the flows' numbers, for flows that were added and not taken."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, np.uint64)
+        self._columns: dict[str, npt.NDArray[np.generic]] = {}
+
+    def add(self, batch: FlowBatch) -> None:
+        numbers = np.arange(batch.first, batch.first + len(batch.start_s), dtype=np.uint64)
+        self._numbers = np.concatenate([self._numbers, numbers])
+        for name in COLUMNS:
+            column = getattr(batch, name)
+            known = self._columns.get(name)
+            self._columns[name] = column if known is None else np.concatenate([known, column])
+
+    def take(self, numbers: npt.NDArray[np.uint64]) -> dict[str, npt.NDArray[np.generic]]:
+        """The columns of these flows, in this order. The ledger forgets them."""
+        places = np.searchsorted(self._numbers, numbers)
+        taken = {name: column[places] for name, column in self._columns.items()}
+        keep = np.ones(len(self._numbers), bool)
+        keep[places] = False
+        self._numbers = self._numbers[keep]
+        self._columns = {name: column[keep] for name, column in self._columns.items()}
+        return taken
+
+    def before(self, time_s: float) -> dict[str, npt.NDArray[np.generic]]:
+        """The numbers and columns of the flows that are left and start before this time, in their order."""
+        if not self._columns:
+            return {"number": self._numbers, **{name: np.empty(0) for name in COLUMNS}}
+        due = np.asarray(self._columns["start_s"], float) < time_s
+        return {"number": self._numbers[due], **{name: column[due] for name, column in self._columns.items()}}
+
+    @property
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """The numbers of the flows that are left."""
+        return self._numbers
+
+
+ROUND_S = 3600.0
+"""The schedule begins again after this long."""
+
+
+class FlowSource:
+    """Hands out flows in the order of their starts. Numbers and starts grow over all rounds."""
+
+    def __init__(
+        self, scenario: Scenario, topology: Topology, begin_s: float = 0.0, until_s: float = math.inf
+    ) -> None:
+        """The schedule begins at `begin_s`. It has the flows that start within `until_s` after that."""
+        self._scenario, self._topology = scenario, topology
+        self._begin_s, self._until_s = begin_s, until_s
+        self._batches = self._drawn()
+        self._left: FlowBatch | None = None
+
+    def before(self, end_s: float) -> Iterator[FlowBatch]:
+        """Yield the flows that start before `end_s` and have not been handed out."""
+        while True:
+            batch = self._left if self._left is not None else next(self._batches, None)
+            if batch is None:
+                return
+            due = int(np.searchsorted(batch.start_s, end_s))
+            self._left = batch[due:] if due < len(batch) else None
+            if due:
+                yield batch[:due]
+            if self._left is not None:
+                return
+
+    def _drawn(self) -> Iterator[FlowBatch]:
+        rng, number = np.random.default_rng(self._scenario.seed), 0
+        for round_number in count():
+            past_s, first = round_number * ROUND_S, number
+            round_s = min(ROUND_S, self._until_s - past_s)
+            for batch in (
+                scheduled_batches(self._scenario, self._topology, rng, round_s) if round_s > 0 else ()
+            ):
+                yield _later(batch, self._begin_s + past_s, number)
+                number += len(batch)
+            if number == first:
+                return
+
+
+def _later(batch: FlowBatch, seconds: float, first: int) -> FlowBatch:
+    return replace(batch, first=first, start_s=batch.start_s + seconds, until_s=batch.until_s + seconds)
