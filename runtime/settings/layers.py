@@ -7,9 +7,10 @@ also one that a higher layer replaces, because a wrong value would surprise on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from sluice.policy.errors import FieldError, SluiceError, unknown_key
@@ -66,8 +67,13 @@ def from_credentials(table: type, environ: Mapping[str, str]) -> Layer:
     return found
 
 
-def from_file(table: type, path: Path) -> tuple[Layer, list[FieldError]]:
-    """Return what a configuration file gives, and what is wrong with its keys. Raises SluiceError."""
+def from_file(
+    table: type, path: Path, removed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Layer, list[FieldError]]:
+    """Return what a configuration file gives, and what is wrong with its keys. Raises SluiceError.
+
+    `removed`: key of an earlier version → what replaces it.
+    """
     try:
         document = read_toml(path)
     except OSError as error:
@@ -80,15 +86,28 @@ def from_file(table: type, path: Path) -> tuple[Layer, list[FieldError]]:
             f'{path}: is no TOML: {error}. A setting is one line, for example: key = "value"'
         ) from error
     known = [one.key for one in entries(table)]
-    wrong = [unknown_key(f"{path}: {key}", key, known) for key in document if key not in known]
+    wrong = [_unknown(f"{path}: {key}", key, known, removed.get(key)) for key in document if key not in known]
     return {key: Given(f"{path}: {key}", document[key]) for key in known if key in document}, wrong
 
 
-def from_environment(table: type, prefix: str, environ: Mapping[str, str]) -> tuple[Layer, list[FieldError]]:
-    """Return what the variables with a prefix give, and which of them are unknown."""
+def _unknown(where: str, key: str, known: Sequence[str], instead: str | None) -> FieldError:
+    """The error for a key that is not there. `instead`: what replaces it, if an earlier version had it."""
+    if instead is not None:
+        return FieldError(where, f"is no setting any more: {instead}")
+    return unknown_key(where, key, known)
+
+
+def from_environment(
+    table: type, prefix: str, environ: Mapping[str, str], removed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Layer, list[FieldError]]:
+    """Return what the variables with a prefix give, and which of them are unknown or removed."""
     variables = {prefix + one.key.upper(): one.key for one in entries(table) if not only_in_file(one)}
     given = {name: value for name, value in environ.items() if name.startswith(prefix)}
-    wrong = [unknown_key(name, name, list(variables)) for name in given if name not in variables]
+    wrong = [
+        _unknown(name, name, list(variables), removed.get(name.removeprefix(prefix).lower()))
+        for name in given
+        if name not in variables
+    ]
     known = {variables[name]: Given(name, given[name], is_text=True) for name in given if name in variables}
     return known, wrong
 

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -60,6 +60,8 @@ class Service(Generic[SettingsT]):
     examples: str
     problems: Callable[[SettingsT], Iterable[FieldError]] = no_problems
     """What is wrong with several settings together."""
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Key of an earlier version → what replaces it."""
 
     @property
     def prefix(self) -> str:
@@ -125,9 +127,9 @@ class Service(Generic[SettingsT]):
         document, unknown = (
             ({}, [])
             if config is None and not _exists(self.file)
-            else from_file(self.table, config or self.file)
+            else from_file(self.table, config or self.file, self.removed)
         )
-        variables, unknown_variables = from_environment(self.table, self.prefix, environ)
+        variables, unknown_variables = from_environment(self.table, self.prefix, environ, self.removed)
         wrong: list[object] = [*unknown, *unknown_variables]
         layers = (from_credentials(self.table, environ), document, variables, from_flags(self.table, flags))
         try:

@@ -16,9 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +136,8 @@ def measure_loop(
     leaves: int,
     seconds: float = MEASURED_S,
     store_url: str | None = None,
-    crew: Crew | None = None,
 ) -> Loop:
-    """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file.
-
-    With a `crew`, other controllers than one.
-    """
+    """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file."""
     topology = topologies.build(
         "leaf-spine",
         leaves=leaves,
@@ -157,34 +151,7 @@ def measure_loop(
     )
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         url = store_url or f"sqlite:///{folder}/store.db"
-        return _Run(topology, policy, Path(folder), seconds, url, crew or Crew()).measure()
-
-
-class Place(Enum):
-    """On which cores controllers and switches run."""
-
-    APART = auto()
-    """All controllers on one core, the switches on another one."""
-    CORE_EACH = auto()
-    """Each controller on a core of its own. The switches use all cores, also those of the controllers."""
-
-
-@dataclass(frozen=True)
-class Crew:
-    """The controllers of a run. Several share the switches."""
-
-    size: int = 1
-    place: Place = Place.APART
-
-    def core_of(self, controller: int) -> str:
-        """Return the core of a controller, as `taskset` takes it."""
-        cores = sorted(os.sched_getaffinity(0))
-        return str(cores[0 if self.place is Place.APART else controller % len(cores)])
-
-    @property
-    def cores_of_switches(self) -> str:
-        cores = sorted(os.sched_getaffinity(0))
-        return str(cores[-1]) if self.place is Place.APART else ",".join(map(str, cores))
+        return _Run(topology, policy, Path(folder), seconds, url).measure()
 
 
 class SwitchesEndedEarly(RuntimeError):
@@ -199,37 +166,35 @@ class _Run:
         folder: Path,
         seconds: float,
         store_url: str,
-        crew: Crew,
     ) -> None:
         self._topology, self._policy, self._folder, self._seconds = topology, policy, folder, seconds
-        self._store_url, self._crew = store_url, crew
+        self._store_url = store_url
         self._engine = open_store(self._store_url)
         desired.put_topology(self._engine, topology)
         self._version = desired.put_policy(self._engine, policy, "bench")
-        with ExitStack() as stack:
-            free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(crew.size)]
-            self._ports: list[int] = [server.getsockname()[1] for server in free]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port: int = free.getsockname()[1]
 
     def measure(self) -> Loop:
-        switches = self._start_switches(self._crew.cores_of_switches)
-        controllers = [self._start_controller(number) for number in range(self._crew.size)]
+        cores = sorted(os.sched_getaffinity(0))
+        switches = self._start_switches(cores[-1])
+        controller = self._start_controller(cores[0])
         try:
             said = switches.stdout
             assert said is not None
             self._hear(said, "measuring")
-            before = _cpu_seconds_of(controllers), cpu_seconds(switches.pid)
+            before = cpu_seconds(controller.pid), cpu_seconds(switches.pid)
             self._hear(said, "measured")
-            after = _cpu_seconds_of(controllers), cpu_seconds(switches.pid)
+            after = cpu_seconds(controller.pid), cpu_seconds(switches.pid)
             self._freeze()
-            for controller in controllers:
-                stop(controller)
+            stop(controller)
             record = json.loads(said.readline())
         except (OSError, ValueError) as error:
             raise SwitchesEndedEarly(
                 f"the switches ended early; the controller's log ends with: {self._log[-2000:]}"
             ) from error
         finally:
-            for process in (*controllers, switches):
+            for process in (controller, switches):
                 stop(process)
         self._check_maps(record["queues"])
         cpu, switches_cpu = ((end - begin) / self._seconds for begin, end in zip(before, after, strict=True))
@@ -237,28 +202,26 @@ class _Run:
 
     @property
     def _log(self) -> str:
-        return "".join(path.read_text() for path in sorted(self._folder.glob("controller-*.log")))
+        return (self._folder / "controller.log").read_text()
 
-    def _start_controller(self, number: int) -> subprocess.Popen[bytes]:
-        port = self._ports[number]
-        argv = ["taskset", "--cpu-list", self._crew.core_of(number), *service_argv("controller")]
-        argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{port}"]
-        argv += ["--share"] if self._crew.size > 1 else []
-        return spawn(argv, log_file=self._folder / f"controller-{port}.log")
+    def _start_controller(self, core: int) -> subprocess.Popen[bytes]:
+        argv = ["taskset", "--cpu-list", str(core), *service_argv("controller")]
+        argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"]
+        return spawn(argv, log_file=self._folder / "controller.log")
 
-    def _start_switches(self, cores: str) -> subprocess.Popen[bytes]:
+    def _start_switches(self, core: int) -> subprocess.Popen[bytes]:
         """Start the process of switches. It waits for the controller to listen, then for its first polls."""
         order = {
             "topology": self._topology.to_document(),
             "policy": self._policy.to_document(),
-            "ports": self._ports,
+            "ports": [self._port],
             "seconds": self._seconds,
             "warm_polls": 30,
             "limit_s": 240.0,
         }
         path = self._folder / "order.json"
         path.write_text(json.dumps(order) + "\n")
-        argv = ["taskset", "--cpu-list", cores, sys.executable, "-m", "sluice.bench.switches"]
+        argv = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "sluice.bench.switches"]
         with path.open("rb") as ordered:
             return subprocess.Popen(argv, stdin=ordered, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
 
@@ -305,10 +268,6 @@ class _Run:
             entries_per_s=record["entries"] / self._seconds,
             rules_per_s=record["modified"] / self._seconds,
         )
-
-
-def _cpu_seconds_of(processes: list[subprocess.Popen[bytes]]) -> float:
-    return sum(cpu_seconds(process.pid) for process in processes)
 
 
 def cpu_seconds(pid: int) -> float:

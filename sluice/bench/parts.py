@@ -180,20 +180,6 @@ def _control_results() -> Iterator[Result]:
         yield Result(f"control loop, {scheme}, most ports that keep the pace", most_ports, "ports")
 
 
-def _shared_results() -> Iterator[Result]:
-    """Two controllers that share more ports than they can hold, and one, in turn. Each has a core of its own."""
-    from sluice.bench.shared import INTERVAL_MS, SCHEME, measure_shared
-
-    found = measure_shared()
-    one, two = found.one, found.two
-    of = f"control loop, {SCHEME}, two controllers"
-    ports, cost = f"{of}, ports polled every {INTERVAL_MS} ms", f"{of}, CPU time a port and interval"
-    yield Result(ports, two.ports, "ports", one.ports, "one controller", found.ports_ratio)
-    yield Result(cost, two.us_a_port, "us", one.us_a_port, "one controller", found.cost_ratio)
-    switches = two.us_a_port_of_switches
-    yield Result(f"{cost}, switches", switches, "us", one.us_a_port_of_switches, "one controller")
-
-
 def _store_results() -> Iterator[Result]:
     """Flow records into SQLite, in batches of the size that agents deliver."""
     batch = 200
@@ -293,7 +279,6 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "hook": _hook_results,
     "policy": _policy_results,
     "control": _control_results,
-    "shared": _shared_results,
     "store": _store_results,
     "records": _record_results,
     "durability": _durability_results,
@@ -306,7 +291,6 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
 WITHOUT_ROOT = {
     "policy",
     "control",
-    "shared",
     "store",
     "records",
     "durability",

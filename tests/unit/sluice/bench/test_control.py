@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.bench import control as bench_control
-from sluice.bench.control import SCHEMES, Crew, Loop, Place, measure_decoding, measure_loop, most_leaves
+from sluice.bench.control import SCHEMES, Loop, measure_decoding, measure_loop, most_leaves
 from sluice.store import observed
 from tests.kit.known import known
 
@@ -27,13 +27,6 @@ def test_loop__polls_moves_rules_and_leaves_the_maps_that_the_controller_tells_o
     assert 0 < loop.kept < 1.1
     assert loop.rules_per_s > 0
     assert loop.entries_per_s > 0
-
-
-def test_loop__of_two_controllers_that_share_the_switches() -> None:
-    loop = measure_loop("mlfq-adaptive", 1, 2.0, crew=Crew(2, Place.CORE_EACH))
-    assert loop.switches == 5
-    assert 0 < loop.kept < 1.1
-    assert loop.rules_per_s > 0
 
 
 def test_loop__wrong_rules_on_a_switch_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
