@@ -7,8 +7,7 @@ the store, the lease) only put events into its queue, and it answers through the
 handler may wait: none reads a socket or the store.
 
 One of several controllers on a store leads (`leadership.py`). The others stay connected as slaves
-of every switch, have no session, and write nothing. If they share the switches (`sharing.py`), each is so for the
-switches of the others.
+of every switch, have no session, and write nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 from os_ken.controller import ofp_event
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
@@ -38,18 +36,15 @@ from sluice.controller.events import (
     EventUrgency,
     handles,
 )
-from sluice.controller.leadership import Leadership, LeaseStatus, Share
+from sluice.controller.leadership import Leadership, LeaseStatus
 from sluice.controller.led_switches import LedSwitches
 from sluice.controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
-from sluice.controller.own_part import OwnPart
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
-from sluice.controller.sharing import SharedLeadership
 from sluice.controller.survey import Survey
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import NS_PER_S
-from sluice.store.parts import NETWORK
 from sluice.store.totals import add_counts
 
 log = logging.getLogger(__name__)
@@ -68,8 +63,7 @@ class Controller(DaemonLoop):
     OFP_VERSIONS = [openflow.VERSION]  # noqa: RUF012 (os-ken's interface)
     LOGGER_NAME = __name__
 
-    def __init__(self, store_url: str, *, share: bool = False) -> None:
-        """With `share`, this controller shares the switches with others on its store that do so, too."""
+    def __init__(self, store_url: str) -> None:
         super().__init__()
         self.recorder = Recorder(
             store_url,
@@ -78,12 +72,10 @@ class Controller(DaemonLoop):
             lambda agents: self._enqueue(EventAgents(agents)),
             lambda reports: self._enqueue(EventUrgency(reports)),
         )
-        self._sharing = SharedLeadership(store_url, self._looked) if share else None
-        self.leadership = self._sharing or Leadership(store_url, self._looked)
+        self.leadership = Leadership(store_url, self._looked)
         self._reporter = Reporter(self.recorder)
         self._stopped = threading.Event()
         self._led = LedSwitches(self._reporter, self._stopped, self._hosts_seen, self.leadership.doubt)
-        self._part = OwnPart()
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._survey = Survey(self._connections, self._reporter, self._led.generation)
         self._presence_due_ns = 0
@@ -131,14 +123,11 @@ class Controller(DaemonLoop):
         if not self._led.may_act(now_ns):
             return
         self._led.advance(now_ns, tick.at_ns)
-        for part in self._part.to_drop(self._led.sessions, now_ns):
-            self._drop(part)
         self._survey.turn(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             self._led.record_presence()
-            one = next(iter(self._led.sessions), NETWORK)
-            self.recorder.record_of(one, add_counts, self._led.metrics.tally.take())
+            self.recorder.record(add_counts, self._led.metrics.tally.take())
 
     # ── Leading and following ───────────────────────────────────────────────────────────────────
 
@@ -146,11 +135,7 @@ class Controller(DaemonLoop):
     def on_lease(self, event: EventLease) -> None:
         before, now = self._led.lease, event.status
         self._led.lease = now
-        if now.share is not None:
-            self._take_share(now, now.share, before.share if before is not None else None)
-            return
-        shared = before is not None and before.share is not None
-        if not shared and before and (before.leads, before.generation) == (now.leads, now.generation):
+        if before and (before.leads, before.generation) == (now.leads, now.generation):
             return
         if now.leads:
             self._lead(now)
@@ -159,65 +144,21 @@ class Controller(DaemonLoop):
 
     def _lead(self, status: LeaseStatus) -> None:
         log.info("leading, generation %d", status.generation)
-        self._reset()
+        self._led.reset()
         self.recorder.lead(status.generation)
         self._reporter.leading(status.generation)
 
     def _follow(self, status: LeaseStatus) -> None:
         log.info("following: another controller leads, generation %d", status.generation)
-        self._reset()
+        self._led.reset()
         self.recorder.follow()
         for _, connection in self._connections.items():
             self._become_slave(connection)
 
-    def _reset(self) -> None:
-        """Forget what is desired: a controller that begins to lead receives it again."""
-        self._led.reset()
-        self._part = OwnPart()
-
     def _become_slave(self, connection: Connection) -> None:
         lease = self._led.lease
-        if lease is None or lease.leads_at(connection.id):
-            return
-        if generation := lease.generation_at(connection.id):
-            connection.send(openflow.role_request(connection, Role.SLAVE, generation).data)
-
-    # ── Sharing ─────────────────────────────────────────────────────────────────────────────────
-
-    def _take_share(self, status: LeaseStatus, share: Share, before: Share | None) -> None:
-        """Take what the store says of this controller's part. New switches begin with the next desired state."""
-        if before is None:
-            log.info("sharing the switches with other controllers, generation %d", status.generation)
-            self._reset()
-            self._survey = Survey(self._connections, self._reporter, self._led.generation)
-            for _, connection in self._connections.items():
-                self._survey.admitted(connection, time.monotonic_ns())
-        lost, gained = self._part.adopt(share, self._led.sessions, time.monotonic_ns())
-        for part in lost:
-            self._led.forget(part)
-        self.recorder.share(self._part.held, share.since, status.generation)
-        known = before.known if before is not None else {}
-        for part, generation in share.known.items():
-            if known.get(part) != generation:
-                self._yield(part)
-        if lost or gained:
-            log.info(
-                "leading %d switches, generation %d", len(share.held.keys() - {NETWORK}), status.generation
-            )
-        if NETWORK in gained:
-            self._reporter.leading(status.generation)
-
-    def _yield(self, part: int) -> None:
-        """Become slave of a switch, unless this controller leads it."""
-        if (connection := self._connections.established(part)) is not None:
-            self._become_slave(connection)
-
-    def _drop(self, part: int) -> None:
-        """Leave a part to another controller, once the store has its last rows."""
-        self._led.forget(part)
-        self._yield(part)
-        if (sharing := self._sharing) is not None:
-            self.recorder.finish(part, partial(sharing.dropped, part, self._part.held[part]))
+        if lease is not None and not lease.leads and lease.generation:
+            connection.send(openflow.role_request(connection, Role.SLAVE, lease.generation).data)
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
@@ -226,16 +167,16 @@ class Controller(DaemonLoop):
         if event.desired.generation != self._led.generation():
             return
         is_known = self._led.has_ports_of(event.desired.topology)
-        began = self._led.adopt(event.desired)
-        for dpid, connection in self._connections.items():
-            if dpid in began or not is_known:
+        self._led.adopt(event.desired)
+        if not is_known:
+            for dpid, connection in self._connections.items():
                 self._open_session(dpid, connection)
         self._reporter.idle_overrides(event.desired)
         self._led.check_applied()
 
     @handles(EventNetwork)
     def on_network(self, event: EventNetwork) -> None:
-        if self._led.shares or event.description.generation != self._led.generation():
+        if event.description.generation != self._led.generation():
             return
         left = self._survey.adopt(event, time.monotonic_ns())
         if left is not None:
@@ -299,10 +240,7 @@ class Controller(DaemonLoop):
     def _open_session(self, dpid: int, connection: Connection) -> None:
         if self._led.lease is None or self._led.open_session(dpid, connection):
             return
-        if self._led.shares:
-            if self._led.desired is not None and not self._led.knows(dpid):
-                self._reporter.unknown_switch(dpid)
-        elif self._survey.network.wants(dpid):
+        if self._survey.network.wants(dpid):
             self._survey.ask_for_links(dpid, connection)
         elif self._survey.is_leaving:
             self._survey.release(connection, bridges=False)

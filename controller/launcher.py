@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the controller's parts, and stops them in order.
+"""Starts the controller's threads, and stops them in order.
 
 os-ken's own manager cannot stop with native threads, because `run_apps` ends in an AttributeError.
 So the launcher replaces it. Every thread is a daemon or has a time limit, and the process ends
@@ -41,14 +41,12 @@ class Launcher:
         store_url: str,
         context: ssl.SSLContext | None = None,
         notifier: Notifier | None = None,
-        *,
-        share: bool = False,
     ) -> None:
-        """With a `context`, switches must speak TLS. `share`: as in app.py."""
+        """With a `context`, switches must speak TLS."""
         self._notifier = notifier or Notifier({})
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
-        self._controller: Controller = manager.instantiate(Controller, store_url, share=share)
+        self._controller: Controller = manager.instantiate(Controller, store_url)
         self._listener = Listener(listening, context)
         self._failed = False
         self._stopping = threading.Event()

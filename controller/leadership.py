@@ -4,8 +4,6 @@
     follows ──the holder's row is unchanged for LEASE_S, or its process has ended──▶ leads
     leads ──another controller has taken the row──▶ follows
 
-Controllers that share the switches hold the lease together (`membership.py`, `sharing.py`).
-
 A leader that cannot reach the store continues. If the store is away for all controllers, no other
 one can take the lease. If it is away for this one alone, the new holder becomes master at the
 switches with a greater generation, and they refuse this one. A leader that has not looked at the
@@ -19,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -29,11 +27,10 @@ from sluice.runtime.identity import has_ended, my_identity
 from sluice.store import lease
 from sluice.store.failures import is_delay
 from sluice.store.lease import Lease
-from sluice.store.parts import LEASE
 
 log = logging.getLogger(__name__)
 
-NAME = LEASE
+NAME = "controller"
 LEASE_S = 1.8
 LOOK_S = 0.2
 """Between two looks of a follower at the row. The holder renews it half as often."""
@@ -48,37 +45,12 @@ OUTAGE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Share:
-    """The parts of one of several controllers that share the switches, by datapath id or `parts.NETWORK`."""
-
-    held: Mapping[int, int]
-    """Part → its generation."""
-    leaving: Mapping[int, int]
-    """Parts that this controller must drop, so that another one can take them."""
-    known: Mapping[int, int]
-    """Generations of all parts, whoever holds them."""
-    since: Mapping[int, int]
-    """Own part → the generation in which it was taken. It may have been taken again since, without a break."""
-
-
-@dataclass(frozen=True)
 class LeaseStatus:
     """Whether this controller leads, at a moment of the monotonic clock."""
 
     leads: bool
     generation: int
-    """Of the lease; of a share: the newest in which this controller has taken anything."""
     at_ns: int
-    share: Share | None = None
-    """What it leads. None: all switches."""
-
-    def leads_at(self, switch: int) -> bool:
-        """Whether this controller may lead a switch, if it is one of the network."""
-        return self.leads and (self.share is None or switch in self.share.held)
-
-    def generation_at(self, switch: int) -> int:
-        """The newest generation of a switch's leader, whichever controller that is; 0 if there was none."""
-        return self.generation if self.share is None else self.share.known.get(switch, 0)
 
     def is_fresh(self, now_ns: int) -> bool:
         return now_ns - self.at_ns < FRESH_NS
@@ -195,7 +167,7 @@ class Leadership:
     def start(self) -> None:
         self._thread.start()
 
-    def doubt(self, switch: int) -> None:
+    def doubt(self) -> None:
         """A switch has reported another master: look at the row at once."""
         self._candidacy.doubted = True
         self._wake.set()
@@ -209,7 +181,7 @@ class Leadership:
     def _loop(self) -> None:
         while not self._stopping.is_set():
             self._look()
-            self._wake.wait(self._pause_s())
+            self._wake.wait(2 * LOOK_S if self._candidacy.leads else LOOK_S)
             self._wake.clear()
         self._give_back()
 
@@ -219,24 +191,12 @@ class Leadership:
             if self._engine is None:
                 self._engine = lease.open_for_leases(self._url, create=not self._has_opened)
                 self._has_opened = True
-            self._step(self._engine, at_ns / 1e9)
+            self._candidacy.step(self._engine, at_ns / 1e9)
             self._outage = ""
         except SQLAlchemyError as error:
             self._note_outage(error)
             at_ns = time.monotonic_ns()
-        self._report(self._status(at_ns))
-
-    def _step(self, engine: Engine, now_s: float) -> None:
-        self._candidacy.step(engine, now_s)
-
-    def _status(self, at_ns: int) -> LeaseStatus:
-        return LeaseStatus(self._candidacy.leads, self._candidacy.generation, at_ns)
-
-    def _pause_s(self) -> float:
-        return 2 * LOOK_S if self._candidacy.leads else LOOK_S
-
-    def _release(self, engine: Engine) -> None:
-        self._candidacy.release(engine)
+        self._report(LeaseStatus(self._candidacy.leads, self._candidacy.generation, at_ns))
 
     def _note_outage(self, error: SQLAlchemyError) -> None:
         """Log an outage once, and connect again. The status stays as it is: see the top of this file."""
@@ -253,7 +213,7 @@ class Leadership:
         if self._engine is None:
             return
         try:
-            self._release(self._engine)
+            self._candidacy.release(self._engine)
         except SQLAlchemyError as error:
             log.info("cannot give the lease back: %s", error)
         self._engine.dispose()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switches that this controller leads: a state for each, a session for each that is connected, and their results.
 
-It belongs to the application's thread (app.py). Which switches it leads, the lease says.
+It belongs to the application's thread (app.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from sluice.controller import openflow
@@ -40,11 +40,11 @@ class LedSwitches:
         reporter: Reporter,
         stopped: threading.Event,
         hosts_seen: Callable[[int, list[SeenHost]], None],
-        doubt: Callable[[int], None],
+        doubt: Callable[[], None],
     ) -> None:
         """`stopped`: the controller ends. `hosts_seen` takes the hosts that a switch has learned, by its datapath id.
 
-        `doubt` takes the datapath id of a switch that has reported another master.
+        `doubt`: a switch has reported another master.
         """
         self._reporter, self._stopped, self._hosts_seen, self._doubt = reporter, stopped, hosts_seen, doubt
         self.lease: LeaseStatus | None = None
@@ -64,17 +64,8 @@ class LedSwitches:
         return leads and not self._stopped.is_set()
 
     def generation(self) -> int | None:
-        """Return the generation of the lease, or of the newest own part; None while another controller leads."""
+        """Return the generation of the lease; None while another controller leads."""
         return self.lease.generation if self.lease is not None and self.lease.leads else None
-
-    @property
-    def shares(self) -> bool:
-        """Whether several controllers share the switches."""
-        return self.lease is not None and self.lease.share is not None
-
-    def knows(self, dpid: int) -> bool:
-        """Whether the topology has this switch, whichever controller leads it."""
-        return dpid in self._dpids.values()
 
     def reset(self) -> None:
         """Forget what is desired: a controller that begins to lead receives it again."""
@@ -87,56 +78,40 @@ class LedSwitches:
         self.sessions.clear()
         self.states.clear()
 
-    def forget(self, dpid: int) -> None:
-        self.sessions.pop(dpid, None)
-        self.states.pop(dpid, None)
-
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
     def has_ports_of(self, topology: Topology) -> bool:
         """Whether the desired network has the same ports as this one."""
         return self.desired is not None and self.desired.topology.has_ports_of(topology)
 
-    def adopt(self, desired: Desired) -> Collection[int]:
-        """Take another desired state. Returns the datapath ids of the switches that can have a session since then."""
+    def adopt(self, desired: Desired) -> None:
+        """Take another desired state. If the network has other ports than before, all sessions end."""
         before, is_known = self.desired, self.has_ports_of(desired.topology)
         self.desired = desired
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
         if not is_known:
-            return self._adopt_topology(desired)
+            self._adopt_topology(desired)
+            return
         for state in self.states.values():
             state.reroute(desired.topology)
             state.want(desired)
             self.hosts_judged(state, state.take_verdicts())
-        return self._begin(desired) if self.shares else ()
 
-    def _adopt_topology(self, desired: Desired) -> Collection[int]:
-        self._dpids = {switch.name: switch.dpid for switch in desired.topology.switches}
-        self._reporter.dpids = self._dpids
-        self.clear()
-        new = self._begin(desired)
-        if not self.shares:
-            demoted = [port for state in self.states.values() for port in state.demoted_ports]
-            self._reporter.demoted_ports(demoted)
-        return new
-
-    def _begin(self, desired: Desired) -> Collection[int]:
-        """Make the states of the switches that this controller leads since a moment ago. Returns their datapath ids."""
+    def _adopt_topology(self, desired: Desired) -> None:
         switches = desired.topology.switches
-        new = {
+        self._dpids = {switch.name: switch.dpid for switch in switches}
+        self.clear()
+        self.states = {
             switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
             for turn, switch in enumerate(switches)
-            if self.lease and self.lease.leads_at(switch.dpid) and switch.dpid not in self.states
         }
-        self.states |= new
-        for dpid in new:
+        for dpid in self.states:
             self._record(dpid, connected=False)
-        for state in new.values():
+        for state in self.states.values():
             self.hosts_judged(state, state.take_verdicts())
-            if self.shares:
-                self._reporter.demoted_ports_of(state.name, state.demoted_ports, state.port_ids)
-        return new
+        demoted = [port for state in self.states.values() for port in state.demoted_ports]
+        self._reporter.demoted_ports(demoted)
 
     def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
         """Take what the agents report about urgency tags, by agent."""
@@ -144,11 +119,8 @@ class LedSwitches:
             state.explain_urgency(reports)
 
     def check_applied(self) -> None:
-        """Report, once for each version, that every switch of the topology implements it.
-
-        If the switches are shared, the coordinator does so by their rows (`rollout.py`).
-        """
-        if self.shares or self.desired is None or self.desired.version == self._applied_version:
+        """Report, once for each version, that every switch of the topology implements it."""
+        if self.desired is None or self.desired.version == self._applied_version:
             return
         version = self.desired.version
         if all(d in self.sessions and s.version == version for d, s in self.states.items()):
@@ -164,8 +136,8 @@ class LedSwitches:
         log.info("%s is connected from %s", state.name, connection.place)
         state.connected(time.monotonic_ns())
         self.metrics.connected(state.name)
-        generation, metrics = self.lease.generation_at(dpid), SwitchMetrics(self.metrics)
-        self.sessions[dpid] = Session(connection, state, self, generation, metrics)
+        metrics = SwitchMetrics(self.metrics)
+        self.sessions[dpid] = Session(connection, state, self, self.lease.generation, metrics)
         self._record(dpid, connected=True)
         self._reporter.connected(dpid, state.name)
         return True
@@ -194,12 +166,11 @@ class LedSwitches:
     def mastership_lost(self, state: SwitchState) -> None:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
-        dpid = self._dpids[state.name]
-        self.sessions.pop(dpid, None)
-        self._doubt(dpid)
+        self.sessions.pop(self._dpids[state.name], None)
+        self._doubt()
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
-        self._reporter.thresholds(state.name, news)
+        self._reporter.thresholds(news)
         dpid = self._dpids[state.name]
         if self._reporter.recorded_version(dpid) != state.version:
             self._record(dpid, connected=True)

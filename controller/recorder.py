@@ -3,7 +3,7 @@
 
 It does both only while the controller leads (`leadership.py`), because the store belongs to the
 leader. The store itself refuses the rows of a controller that has lost the lease and does not know it yet
-(`sluice.store.lease.fenced`). A controller that shares the switches writes the rows of its own.
+(`sluice.store.lease.fenced`).
 
 One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
 the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
@@ -25,17 +25,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.controller.leadership import NAME
 from sluice.controller.network import Description
-from sluice.controller.rollout import Rollout
 from sluice.controller.state import Desired
-from sluice.controller.tenures import Tenure, Waiting, fenced, next_batch
-from sluice.controller.writes import Call, P, Row, Rows, Write
+from sluice.controller.writes import Call, P, Row, Rows, Tenure, Waiting, Write
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.policing.belief import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.wire.agents import programmed_ports
-from sluice.store import desired, lease, networks, observed, parts
+from sluice.store import desired, lease, networks, observed
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
@@ -88,12 +86,7 @@ class Recorder:
         """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
         self._tenure: Tenure | None = None
-        """None while another controller leads, or several share the switches."""
-        self._parts: dict[int, Tenure] = {}
-        """The own parts of shared switches."""
-        self._shared_generation: int | None = None
-        """Under which the desired state is read; None if the switches are not shared."""
-        self._coordination: tuple[Tenure, Rollout] | None = None
+        """None while another controller leads."""
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
@@ -116,31 +109,15 @@ class Recorder:
     def record(
         self, write: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it.
+        """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it."""
+        self._enqueue(Call(write, *args, **kwargs))
 
-        If several controllers share the switches, only the coordinator's call has an effect.
-        """
-        self.record_of(parts.NETWORK, write, *args, **kwargs)
-
-    def record_of(
-        self,
-        part: int,
-        write: Callable[Concatenate[Engine, P], object],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> None:
-        """Do `record` for a switch, by datapath id. It has an effect while this controller leads the switch."""
-        self._enqueue(part, Call(write, *args, **kwargs))
-
-    def record_rows(
-        self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row], part: int = parts.NETWORK
-    ) -> None:
+    def record_rows(self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row]) -> None:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
-        self._enqueue(part, Rows(write, list(rows)))
+        self._enqueue(Rows(write, list(rows)))
 
-    def _enqueue(self, part: int, write: Write) -> None:
-        tenure = self._tenure or self._parts.get(part)
-        if tenure is not None:
+    def _enqueue(self, write: Write) -> None:
+        if (tenure := self._tenure) is not None:
             self._incoming.put(Waiting(write, tenure))
 
     def put_topology(self, topology: Topology) -> None:
@@ -154,45 +131,16 @@ class Recorder:
         `generation` of the lease that this controller holds. What it recorded under its own last one stays.
         """
         if self._tenure is None:
-            self.follow()
             self._tenure = Tenure(generation)
         self._tenure.generation = generation
-        self._deliver_again()
-
-    def share(self, held: Mapping[int, int], since: Mapping[int, int], generation: int) -> None:
-        """Lead these parts, and drop what is waiting of all others.
-
-        `held`: part → its generation. `since`: the first one without a break; what was recorded since then stays.
-        If `generation` is new, the desired state is read and delivered again.
-        """
-        if self._tenure is not None:
-            self.follow()
-        for part, tenure in list(self._parts.items()):
-            if since.get(part) != tenure.since:
-                tenure.ended = True
-                del self._parts[part]
-        for part, newest in held.items():
-            tenure = self._parts.setdefault(part, Tenure(newest, part=part, since=since[part]))
-            tenure.generation = newest
-        if generation != self._shared_generation:
-            self._shared_generation = generation
-            self._deliver_again()
-
-    def finish(self, part: int, then: Callable[[], None]) -> None:
-        """Call `then` once all rows of a part are written."""
-        self.record_of(part, lambda _: then())
+        self._begins.set()
+        self._incoming.put(None)
 
     def follow(self) -> None:
         """Deliver nothing and drop what is waiting: the store belongs to another controller."""
-        for tenure in (self._tenure, *self._parts.values()):
-            if tenure is not None:
-                tenure.ended = True
-        self._tenure, self._shared_generation = None, None
-        self._parts.clear()
-
-    def _deliver_again(self) -> None:
-        self._begins.set()
-        self._incoming.put(None)
+        if self._tenure is not None:
+            self._tenure.ended = True
+        self._tenure = None
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────────
 
@@ -228,8 +176,6 @@ class Recorder:
                 self._poll_due_s = time.monotonic() + POLL_S
                 if (tenure := self._tenure) is not None:
                     self._poll(engine, tenure.generation)
-                elif (generation := self._shared_generation) is not None:
-                    self._poll(engine, generation)
         except lease.Deposed as deposed:  # the lease's own thread finds out soon, and ends the tenure
             self._warn_once(str(deposed))
             self._stopping.wait(POLL_S)
@@ -263,16 +209,15 @@ class Recorder:
 
     def _write(self, engine: Engine) -> None:
         while self._waiting:
-            batch = next_batch(self._waiting)
+            oldest = self._waiting[0]
             try:
-                if batch.tenures:
-                    batch.write(fenced(engine, batch.tenures))
+                if not oldest.tenure.ended:
+                    oldest.write(lease.fenced(engine, NAME, oldest.tenure.generation))
             except SQLAlchemyError as error:
                 if is_outage(error):
                     raise
-                log.exception("dropped a row that the store will never take: %s", batch.write)
-            for _ in range(batch.count):
-                self._waiting.popleft()
+                log.exception("dropped a row that the store will never take: %s", oldest.write)
+            self._waiting.popleft()
 
     def _warn_once(self, text: str) -> None:
         if text != self._last_warning:
@@ -291,7 +236,7 @@ class Recorder:
         topology = self._current_topology(engine, generation)
         if topology is None:
             self._warn_once("no network in the store yet: looking for one")
-        elif version == 0 and topology.learns and self._shared_generation is None:
+        elif version == 0 and topology.learns:
             desired.put_policy(lease.fenced(engine, NAME, generation), WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
@@ -299,17 +244,9 @@ class Recorder:
             engine, topology
         ):
             self._deliver(engine, topology, generation)
-        if topology is not None and (coordinator := self._parts.get(parts.NETWORK)) is not None:
-            self._coordinate(engine, coordinator, topology, version)
         if self._tags_urgency and time.monotonic() >= self._urgency_due_s:
             self._urgency_due_s = time.monotonic() + URGENCY_POLL_S
             self._on_urgency(observed.urgency_reports(engine))
-
-    def _coordinate(self, engine: Engine, tenure: Tenure, topology: Topology, version: int) -> None:
-        if self._coordination is None or self._coordination[0] is not tenure:
-            self._coordination = tenure, Rollout()
-        rollout, own = self._coordination[1], fenced(engine, [tenure])
-        rollout.look(engine, own, topology, version, time.monotonic())
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""

@@ -20,7 +20,6 @@ from sluice.policy.policing.limits import Demoted
 from sluice.store import desired as desired_rows
 from sluice.store import networks, observed
 from sluice.store.observed import PortSample, Sanction, ThresholdChange
-from sluice.store.parts import NETWORK
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +38,7 @@ class Endpoint(Protocol):
 
 
 class Reporter:
-    """Belongs to the event-loop thread: it hands rows to the recorder and never waits.
-
-    If several controllers share the switches, each records what concerns its own, and the coordinator all else.
-    """
+    """Belongs to the event-loop thread: it hands rows to the recorder and never waits."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -50,8 +46,6 @@ class Reporter:
         """(datapath id, refused host) → when that was last reported."""
         self._versions: dict[int, int | None] = {}
         """Datapath id → policy version in its row."""
-        self.dpids: Mapping[str, int] = {}
-        """The datapath ids of the network's switches, by name."""
 
     def leading(self, generation: int) -> None:
         self._event("leading", generation=generation)
@@ -61,20 +55,18 @@ class Reporter:
     def switch(self, dpid: int, name: str, *, connected: bool, version: int | None) -> None:
         """Record a switch's connection and the policy version that its rules implement."""
         self._versions[dpid] = version
-        self._recorder.record_of(
-            dpid, observed.put_switch, dpid, name, connected=connected, policy_version=version
-        )
+        self._recorder.record(observed.put_switch, dpid, name, connected=connected, policy_version=version)
 
     def recorded_version(self, dpid: int) -> int | None:
         """Return the policy version in the switch's row."""
         return self._versions.get(dpid)
 
     def connected(self, dpid: int, name: str) -> None:
-        self._switch_event("switch-connected", name, switch=name, dpid=dpid)
+        self._event("switch-connected", switch=name, dpid=dpid)
 
     def disconnected(self, dpid: int, name: str) -> None:
         log.warning("%s is disconnected", name)
-        self._switch_event("switch-disconnected", name, switch=name, dpid=dpid)
+        self._event("switch-disconnected", switch=name, dpid=dpid)
 
     def unknown_switch(self, dpid: int) -> None:
         log.warning("switch %#x is not in the topology: ignored", dpid)
@@ -112,7 +104,7 @@ class Reporter:
 
     def change_refused(self, switch: str, error: str, subject: str) -> None:
         log.error("%s answers with an error: %s (%s)", switch, error, subject)
-        self._switch_event("openflow-error", switch, switch=switch, error=error, rule=subject)
+        self._event("openflow-error", switch=switch, error=error, rule=subject)
 
     # ── Policies ────────────────────────────────────────────────────────────────────────────────
 
@@ -137,11 +129,11 @@ class Reporter:
 
     # ── Ports and hosts ─────────────────────────────────────────────────────────────────────────
 
-    def thresholds(self, switch: str, news: Sequence[ThresholdsInForce]) -> None:
+    def thresholds(self, news: Sequence[ThresholdsInForce]) -> None:
         at_s = time.time()
         changes = [ThresholdChange(at_s, n.port, n.version, n.thresholds_bytes, n.flows) for n in news]
         if changes:
-            self._recorder.record_rows(observed.add_thresholds, changes, self._part(switch))
+            self._recorder.record_rows(observed.add_thresholds, changes)
 
     def queues(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
         """Record queue counters by port number; ports outside the topology are left out."""
@@ -152,38 +144,28 @@ class Reporter:
             if (port := state.port_id(number))
         ]
         if samples:
-            self._recorder.record_rows(observed.add_port_samples, samples, self._part(state.name))
+            self._recorder.record_rows(observed.add_port_samples, samples)
 
     def verdict(self, switch: str, verdict: Verdict) -> None:
         match verdict:
             case Demoted():
                 log.warning("%s: %s is demoted: %s", switch, verdict.host, verdict)
                 row = Sanction(since=time.time(), **vars(verdict))
-                self._recorder.record_of(self._part(switch), observed.put_sanction, row)
-                self._switch_event("host-demoted", switch, **vars(verdict))
+                self._recorder.record(observed.put_sanction, row)
+                self._event("host-demoted", **vars(verdict))
             case Restored():
                 log.info("%s: %s is restored: %s", switch, verdict.host, verdict.reason)
-                self._recorder.record_of(self._part(switch), observed.lift_sanctions, [verdict.port])
-                self._switch_event("host-restored", switch, **vars(verdict))
+                self._recorder.record(observed.lift_sanctions, [verdict.port])
+                self._event("host-restored", **vars(verdict))
             case UrgencyBudgeted(port, host, is_spent):
                 words = "counts as untagged: more than its share" if is_spent else "counts again"
                 log.info("%s: the urgency of %s %s", switch, host, words)
                 kind = "urgency-spent" if is_spent else "urgency-regained"
-                self._switch_event(kind, switch, port=port, host=host)
+                self._event(kind, port=port, host=host)
 
     def demoted_ports(self, port_ids: Sequence[str]) -> None:
         """Remove the sanctions of all other ports."""
         self._recorder.record(observed.lift_all_but, port_ids)
-
-    def demoted_ports_of(self, switch: str, port_ids: Sequence[str], others: Sequence[str]) -> None:
-        """Remove the sanctions of the other ports of a switch."""
-        self._recorder.record_of(self._part(switch), observed.lift_sanctions, set(others) - set(port_ids))
-
-    def _part(self, switch: str) -> int:
-        return self.dpids.get(switch, NETWORK)
-
-    def _switch_event(self, kind: str, of: str, **document: object) -> None:
-        self._recorder.record_of(self._part(of), _add_event, kind, document)
 
     def _event(self, kind: str, **document: object) -> None:
         self._recorder.record(_add_event, kind, document)

@@ -46,11 +46,6 @@ class ControllerOptions:
         "PEM file with the authority that has signed the certificates of the switches.",
         default=None,
     )
-    share: bool = entry(
-        Flag(),
-        "Share the switches with the other controllers on the store that have this setting, too.",
-        default=False,
-    )
     verbose: bool = entry(Flag(), "Log every request.", default=False)
 
 
@@ -68,7 +63,7 @@ def run(options: ControllerOptions) -> int:
     context = _tls_context(options)
     listening = listener.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
-    return launcher.Launcher(listening, store_url, context, Notifier(), share=options.share).run()
+    return launcher.Launcher(listening, store_url, context, Notifier()).run()
 
 
 def check_store(url: str) -> None:
@@ -115,9 +110,10 @@ SERVICE = Service(
     examples="""\
   sluice controller                                     switches on this machine, store in /var/lib/sluice
   sluice controller --listen 0.0.0.0:6653               switches on other machines
-  sluice controller --share --store postgresql+psycopg://sluice@db/sluice
-                                                        one of several that share the switches of a network
   sluice controller --config my.toml --check            check a file before a restart
 """,
     problems=problems,
+    removed={
+        "share": "one controller leads all switches, and others wait; give each network a store of its own"
+    },
 )

@@ -122,15 +122,8 @@ class Session:
         self._generation, self._is_master = generation, False
         self.has_begun = False
         """Whether the session has sent a request."""
-        self.is_ending = False
-        """The session begins no further operation."""
         self._transaction: _Transaction | None = None
         self._bundle_id = 0
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no operation runs."""
-        return self._transaction is None
 
     @property
     def is_settling(self) -> bool:
@@ -144,8 +137,6 @@ class Session:
         if self._transaction is not None:
             if self._transaction.answered:
                 self._next_step(self._transaction)
-            return
-        if self.is_ending:
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that wait for the store. Rows for one function that wait together are written together."""
+"""Writes that wait for the store, each in the name of a time during which the controller led.
+
+Rows for one function that wait together are written together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Engine
@@ -21,8 +25,21 @@ class Write(Protocol):
         Returns whether that is possible.
         """
 
-    def copy(self) -> Write:
-        """Return a write that can absorb others while this one stays."""
+
+@dataclass
+class Tenure:
+    """A time during which this controller leads. It may take its own lease again with a greater generation."""
+
+    generation: int
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A write, and the tenure in which it was recorded."""
+
+    write: Write
+    tenure: Tenure
 
 
 class Call(Generic[P]):
@@ -40,9 +57,6 @@ class Call(Generic[P]):
     def absorb(self, later: Write) -> bool:
         return False
 
-    def copy(self) -> Call[P]:
-        return self
-
 
 class Rows(Generic[Row]):
     def __init__(self, function: Callable[[Engine, list[Row]], object], rows: list[Row]) -> None:
@@ -59,9 +73,6 @@ class Rows(Generic[Row]):
             return False
         self._rows.extend(later._rows)
         return True
-
-    def copy(self) -> Rows[Row]:
-        return Rows(self._function, list(self._rows))
 
 
 def _name(function: Callable[..., object]) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.runtime.settings.secret import without_password
-from sluice.store import ages, lease, partitions, parts
+from sluice.store import ages, lease, partitions
 from sluice.store.connections import connected, one_after_another
 from sluice.store.migration import bring_up_to_date, note_version, refuse_newer
 from sluice.store.schema import RETIRED_INDEXES, RETIRED_TABLES, metadata
@@ -83,7 +83,7 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         if url.database and url.database != ":memory:":
             watch(engine, Path(url.database), create=create)
         event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL" if fsync else "NORMAL"))
-        _fence(engine)
+        event.listen(engine, "begin", lease.check_fence)
         return engine
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
@@ -93,13 +93,8 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         raise _not_a_store(url) from None
     except ImportError as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
-    _fence(engine)
-    return engine
-
-
-def _fence(engine: Engine) -> None:
     event.listen(engine, "begin", lease.check_fence)
-    event.listen(engine, "begin", parts.check_fence)
+    return engine
 
 
 def _make_tables(engine: Engine) -> None:

@@ -22,12 +22,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
 from sluice.store.connections import HOLDER_IDLE_S, locking, reading, server_options
-from sluice.store.schema import leases, members, parts
+from sluice.store.schema import leases
 from sluice.store.sqlite_file import watch
 
 NOBODY = ""
-SHARED = "shared"
-"""The holder of a lease that several processes hold together: see store/parts.py."""
 _FENCE = "sluice_lease"
 """Name of the execution option that `fenced` sets: the lease's name and generation."""
 WAIT_MS = 300
@@ -68,8 +66,7 @@ def open_for_leases(url: str, *, create: bool = True) -> Engine:
         if parsed.database:
             watch(engine, Path(parsed.database), create=create)
     with engine.begin() as connection:
-        for table in (leases, members, parts):
-            connection.execute(CreateTable(table, if_not_exists=True))
+        connection.execute(CreateTable(leases, if_not_exists=True))
     return engine
 
 
@@ -144,7 +141,4 @@ def _change(engine: Engine, before: Lease, after: Lease) -> Lease | None:
     statement = update(leases).where(*unchanged).values(**vars(after), beat_at=time.time())
     with engine.begin() as connection:
         changed = connection.execute(statement).rowcount
-        if changed and before.holder == SHARED != after.holder:
-            # Those that shared hold nothing any more. The store refuses their rows from now on.
-            connection.execute(update(parts).values(holder=NOBODY, generation=after.generation))
     return after if changed else None

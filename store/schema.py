@@ -3,9 +3,8 @@
 state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
-observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, members, parts,
-          sanctions, enrolments, certificates, tokens, audit;
-          on PostgreSQL flow_ids and detached_flows
+observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
+          enrolments, certificates, tokens, audit; on PostgreSQL flow_ids and detached_flows
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -46,7 +45,16 @@ SCHEMA_VERSION = 2
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Indexes of earlier versions; dropped when a store is opened."""
 
-RETIRED_TABLES = ("alert_rules", "alerts", "capture_files", "captures", "unbroken", "webhook_queue")
+RETIRED_TABLES = (
+    "alert_rules",
+    "alerts",
+    "capture_files",
+    "captures",
+    "members",
+    "parts",
+    "unbroken",
+    "webhook_queue",
+)
 """Tables of earlier versions; dropped when a store is opened."""
 
 _SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, bool: Boolean, str: String}
@@ -266,23 +274,6 @@ leases = Table(
     Column("beat_at", Float, nullable=False),
 )
 """Which process does a task that only one may do: see store/lease.py. `beat_at` is for human readers only."""
-
-members = Table(
-    "members",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("beat", BigInteger, nullable=False),
-)
-"""The controllers that share the switches, and a count that each of them increases: see store/parts.py."""
-
-parts = Table(
-    "parts",
-    metadata,
-    Column("part", BigInteger, primary_key=True, autoincrement=False),
-    Column("holder", String, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-)
-"""Which of these controllers leads a switch, by datapath id: see store/parts.py."""
 
 sanctions = Table(
     "sanctions",

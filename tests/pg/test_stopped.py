@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.wait import wait_until
-from sluice.store import connections, lease, parts
+from sluice.store import connections, lease
 from sluice.store.connections import end_stuck_copies, one_after_another
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
@@ -31,17 +31,10 @@ PATIENCE_S = 60.0
 TAKE_OVER_S = 3.0
 _HOLD = """
 import sys, threading
-from sluice.store import lease, parts
+from sluice.store import lease
 from sluice.store.engine import open_store
 store, leases = open_store(sys.argv[1]), lease.open_for_leases(sys.argv[1])
-if sys.argv[2] == "part":
-    lease.take(leases, parts.LEASE, lease.SHARED, None)
-    parts.beat(leases, "a")
-    parts.take(leases, "a", {1: None})
-    mine = parts.fenced(store, {1: parts.look(leases).parts[1].generation})
-else:
-    mine = lease.fenced(store, parts.LEASE, lease.take(leases, parts.LEASE, "a", None).generation)
-with mine.begin():
+with lease.fenced(store, "task", lease.take(leases, "task", "a", None).generation).begin():
     print("holds the lock", flush=True)
     threading.Event().wait()
 """
@@ -101,23 +94,16 @@ def test_a_transaction_of_a_stopped_process_ends_after_the_limit(engine: Engine,
         assert add_flows(engine, flow()) == 1
 
 
-@pytest.mark.parametrize("what", ["lease", "part"])
-def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time(
-    database: str, what: str
-) -> None:
+def test_a_controller_that_is_stopped_amid_a_transaction_can_be_replaced_in_time(database: str) -> None:
     engine = open_for_leases(database)
 
     def is_taken() -> bool:
         try:
-            if what == "lease":
-                return lease.take(engine, parts.LEASE, "b", lease.look(engine, parts.LEASE)) is not None
-            parts.bury(engine, "a", 0)
-            parts.take(engine, "b", parts.look(engine).parts)
-            return parts.look(engine).parts[1].holder == "b"
+            return lease.take(engine, "task", "b", lease.look(engine, "task")) is not None
         except OperationalError:  # the wait for the lock is short
             return False
 
-    with stopped_script(_HOLD, database, what):
+    with stopped_script(_HOLD, database):
         assert not is_taken()
         wait_until(is_taken, "another one holds it", timeout_s=TAKE_OVER_S)
     engine.dispose()

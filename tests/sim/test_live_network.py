@@ -65,7 +65,7 @@ class Direct(Recorder):
         super().__init__("", lambda desired: None)
         self._direct = engine
 
-    def _enqueue(self, part: int, write: Write) -> None:
+    def _enqueue(self, write: Write) -> None:
         write(self._direct)
 
 

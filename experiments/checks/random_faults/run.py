@@ -3,32 +3,23 @@
 
 It checks three things afterwards. Every flow has exactly one record. The rules are those that a
 fresh controller installs on empty switches. No fault of the control plane stopped traffic.
-
-With several controllers, these share the switches. It then also cuts controllers from switches and from the store,
-changes the policy at random moments, and checks who writes to which switch, and how fast others take over.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from typing import Any
 
 import numpy as np
 
-from experiments.checks.random_faults import outcome as of_all
-from experiments.checks.random_faults import shared_run
 from experiments.checks.random_faults.faults import draw, inject
-from experiments.checks.random_faults.outcome import Outcome
-from experiments.checks.random_faults.shared_claims import shared_claims, shared_numbers
-from experiments.checks.random_faults.shared_run import SharedOutcome
+from experiments.checks.random_faults.outcome import Outcome, claims, numbers
 from experiments.checks.random_faults.traffic import BUSY_PORT, LEAD_S, PAUSE_S, conclude, document_of
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import run_until
 from experiments.kit.machine import Machine, left_over
 from experiments.kit.port_gaps import PortGaps
-from experiments.kit.verdict import Claim
-from sluice.commands.arguments import at_least_one, seconds, seed
+from sluice.commands.arguments import seconds, seed
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
@@ -39,8 +30,6 @@ from sluice.terminal import console
 
 def measure(given: Given) -> Outcome:
     need_root()
-    if given["controllers"] > 1:
-        return shared_run.measure(given)
     before = Machine.look()
     outcome = run_faults(given)
     outcome.left = left_over(before)
@@ -79,14 +68,6 @@ def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outc
         run_until(stack, time.time() + float(rng.uniform(*PAUSE_S)))
 
 
-def claims(outcome: Outcome) -> list[Claim]:
-    return shared_claims(outcome) if isinstance(outcome, SharedOutcome) else of_all.claims(outcome)
-
-
-def numbers(outcome: Outcome) -> dict[str, Any]:
-    return shared_numbers(outcome) if isinstance(outcome, SharedOutcome) else of_all.numbers(outcome)
-
-
 EXPERIMENT = Experiment(
     name="random_faults",
     claim="Random faults lose no flow's record and no rule, and faults of the control plane stop no traffic.",
@@ -98,12 +79,6 @@ EXPERIMENT = Experiment(
     options=(
         option("--seconds", type=seconds, default=600.0, help="seconds of traffic (default: %(default)s)"),
         option("--seed", type=seed, default=1, help="seed of flows and faults (default: %(default)s)"),
-        option(
-            "--controllers",
-            type=at_least_one,
-            default=1,
-            help="how many; two or more share the switches, on PostgreSQL (default: %(default)s)",
-        ),
     ),
     quick={"seconds": 120.0},
     claims=claims,

@@ -134,7 +134,7 @@ class SimulatedController:
         news = state.applied()
         for port in news:
             self._fabric.map_queues(port.port, queue_map(self._desired.policy, port.thresholds_bytes))
-        self._reporter.thresholds(state.name, news)
+        self._reporter.thresholds(news)
         dpid = self._dpids[state.name]
         if self._reporter.recorded_version(dpid) != state.version:
             self._reporter.switch(dpid, state.name, connected=True, version=state.version)

@@ -3,8 +3,6 @@
 
 The lease, the application, its sessions and the recorder are the code itself. No thread of theirs runs: each step calls
 what the thread would call. The switch takes roles and bundles as OpenFlow 1.3.5, section 6.3.6, says.
-
-Controllers that share have the same model: the lease of it is the part of the one switch.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from sluice.controller.app import Controller
 from sluice.controller.connection import Connection
 from sluice.controller.events import Event, EventAnswer, EventDesired, EventLease, EventNetwork
 from sluice.controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
-from sluice.controller.membership import Membership
 from sluice.controller.openflow import (
     Answer,
     BarrierReply,
@@ -35,9 +32,9 @@ from sluice.controller.openflow import (
     StatsType,
 )
 from sluice.controller.operations import Change
-from sluice.controller.tenures import Tenure
+from sluice.controller.writes import Tenure
 from sluice.policy.schema.desired import Policy
-from sluice.store import desired, lease, parts
+from sluice.store import desired, lease
 from sluice.store.observed import put_switch
 from tests.fakes.openflow import Xids, frames
 
@@ -101,12 +98,10 @@ class Link(Xids):
 class Candidate:
     """One controller."""
 
-    shares = False
-
     def __init__(self, name: str, engine: Engine) -> None:
         self.engine, self.clock_s = engine, 0.0
-        self.app = Controller("sqlite://", share=self.shares)
-        self._join(name)
+        self.app = Controller("sqlite://")
+        self.app.leadership._candidacy = self._candidacy = Candidacy(name, ended=lambda _: False)
         self.app.recorder._engine = engine
         self.inbox: deque[Event] = deque()
         self.app._enqueue = self.inbox.append  # type: ignore[assignment, method-assign]
@@ -117,15 +112,9 @@ class Candidate:
         self._counted = 0
         self.link = self._connect()
 
-    def _join(self, name: str) -> None:
-        self.app.leadership._candidacy = self._candidacy = Candidacy(name, ended=lambda _: False)
-
     def _step(self) -> LeaseStatus:
         self._candidacy.step(self.engine, self.clock_s)
         return LeaseStatus(self._candidacy.leads, self._candidacy.generation, time.monotonic_ns() + LATER_NS)
-
-    def _doubt(self) -> None:
-        self._candidacy.doubted = True
 
     def heard(self) -> tuple[bool, int]:
         """Return whether the application leads the switch, and in which generation anybody does."""
@@ -159,7 +148,7 @@ class Candidate:
         self.look(LEASE_S + 0.1)
 
     def retake(self) -> None:
-        self._doubt()
+        self._candidacy.doubted = True
         self.look(RETAKE_S + 0.1)
 
     def hear(self) -> None:
@@ -252,50 +241,12 @@ class Candidate:
         return {"state": state, "known": session.state.version or 0}
 
 
-class SharingCandidate(Candidate):
-    """One of two controllers that share one switch."""
-
-    shares = True
-
-    def _join(self, name: str) -> None:
-        sharing = self.app._sharing
-        assert sharing is not None
-        self._membership = sharing._membership = Membership(name, ended=lambda _: False)
-        sharing._shares = True
-        if lease.look(self.engine, parts.LEASE) is None:
-            lease.take(self.engine, parts.LEASE, lease.SHARED, None)
-        parts.beat(self.engine, name)
-
-    def _step(self) -> LeaseStatus:
-        self._membership.step(self.engine, {DPID}, self.clock_s)
-        generation, share = self._membership.generation, self._membership.share
-        return LeaseStatus(True, generation, time.monotonic_ns() + LATER_NS, share)
-
-    def _doubt(self) -> None:
-        self._membership.doubt(DPID)
-
-    def _of_switch(self, status: LeaseStatus | None) -> tuple[bool, int]:
-        share = status.share if status is not None else None
-        return (DPID in share.held, share.known.get(DPID, 0)) if share is not None else (False, 0)
-
-    def wanted(self) -> int:
-        return super().wanted() if DPID in self.app._led.states else 0
-
-    def tenure(self) -> Tenure | None:
-        return self.app.recorder._parts.get(DPID)
-
-    def take(self) -> None:
-        self._step()  # the other one has given its last sign by now
-        super().take()
-
-
 class World:
     """The store, the switch and both controllers."""
 
-    def __init__(self, engine: Engine, candidate: type[Candidate] = Candidate) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine, self.version = engine, 1
-        self.candidates = {name: candidate(name, engine) for name in "ab"}
-        self._holder = "part AS name, holder, generation FROM parts" if candidate.shares else "* FROM leases"
+        self.candidates = {name: Candidate(name, engine) for name in "ab"}
         self.seen = self.rules = self.writer = self.row_generation = self._base = 0
 
     def step(self, action: str, who: str) -> None:
@@ -342,7 +293,7 @@ class World:
     def state(self) -> dict[str, Any]:
         """Return the variables of the model, as far as traces have them."""
         with self.engine.connect() as connection:
-            row = connection.exec_driver_sql(f"SELECT {self._holder}").first()
+            row = connection.exec_driver_sql("SELECT * FROM leases").first()
             reported = connection.exec_driver_sql("SELECT policy_version FROM switches").scalar()
         self.row_generation = row.generation if row else 0
         if row is not None and not self._base:

@@ -15,7 +15,7 @@ import pytest
 from sluice.controller import session
 from sluice.store import desired
 from sluice.store.engine import engine_of, open_store
-from tests.unit.controller.mastership import Candidate, SharingCandidate, World, policy
+from tests.unit.controller.mastership import World, policy
 from tests.unit.controller.networks import single
 
 MODEL = Path(__file__).parents[2] / "model"
@@ -41,10 +41,9 @@ def expected(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, **lengths, "down": kinds}
 
 
-@pytest.mark.parametrize("candidate", [Candidate, SharingCandidate])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_code_follows_every_trace_of_the_model(
-    part: int, candidate: type[Candidate], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: int, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The model has no time: an answer may come as late as it likes, also on a busy machine.
     monkeypatch.setattr(session, "OPERATION_LIMIT_NS", 10**15)
@@ -52,7 +51,7 @@ def test_the_code_follows_every_trace_of_the_model(
         store = tmp_path / f"{number}.db"
         shutil.copyfile(template, store)
         engine = engine_of(f"sqlite:///{store}")
-        world = World(engine, candidate)
+        world = World(engine)
         for place, (action, who, state) in enumerate(trace):
             world.step(action, who)
             at = f"trace {number * PARTS + part}, step {place}: {action} {who}"

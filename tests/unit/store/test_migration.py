@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import inspect
 
 from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.store import lease
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
@@ -95,6 +97,25 @@ def test_a_store_without_limits_of_demoted_hosts_takes_them(tmp_path: Path) -> N
     limited = replace(before, port="s1:3", rate_bps=1_000_000)
     put_sanction(engine, limited)
     assert all_sanctions(engine) == [before, limited]
+    engine.dispose()
+
+
+def test_the_rows_of_controllers_that_shared_switches_go_and_the_lease_stays_to_be_taken(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.db"
+    open_store(f"sqlite:///{path}").dispose()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE members (name VARCHAR PRIMARY KEY, beat BIGINT NOT NULL)")
+        connection.execute(
+            "CREATE TABLE parts (part BIGINT PRIMARY KEY, holder VARCHAR NOT NULL, generation BIGINT NOT NULL)"
+        )
+        connection.execute("INSERT INTO leases VALUES ('controller', 'shared', 9, 4, 0.0)")
+    engine = open_store(f"sqlite:///{path}")
+    taken = lease.take(engine, "controller", "me", lease.look(engine, "controller"))
+    assert taken is not None
+    assert taken.generation == 10
+    assert not {"members", "parts"} & set(inspect(engine).get_table_names())
     engine.dispose()
 
 

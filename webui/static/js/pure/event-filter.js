@@ -26,7 +26,6 @@ const PROBLEMS = new Set([
   "host-demoted",
   "network-problem",
   "openflow-error",
-  "policy-late",
   "policy-refused",
   "switch-disconnected",
 ]);
