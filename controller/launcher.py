@@ -22,7 +22,7 @@ from sluice.controller import END_SIGNALS
 from sluice.controller.app import Controller
 from sluice.controller.event_loop import Handshake
 from sluice.controller.listener import Listener
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 
 log = logging.getLogger(__name__)
 

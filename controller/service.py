@@ -15,7 +15,7 @@ from sluice.controller import END_SIGNALS
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
 

@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 
-from sluice.dataplane import iterators, shared
+from sluice.dataplane import loader, shared_resource
 from sluice.dataplane.libbpf import ATTACH_ITERATOR
 from sluice.dataplane.loader import load
 from sluice.runtime.command import run
@@ -32,15 +32,15 @@ def bpf_things() -> set[BpfThing]:
 
 
 def storages(map_name: str) -> int:
-    """Return how many sockets have an entry in a shared map (dataplane/shared.py), 0 if there is no such map."""
-    fd = shared.descriptor(map_name)
+    """Return how many sockets have an entry in a shared map (shared_resource.py), 0 if there is no such map."""
+    fd = shared_resource.descriptor(map_name)
     if fd is None:
         return 0
     try:
         with load("storages") as counter:
-            link_fd = iterators.attach(counter.program("sluice_storages"), ATTACH_ITERATOR, fd)
+            link_fd = loader.attach(counter.program("sluice_storages"), ATTACH_ITERATOR, fd)
             try:
-                return len(iterators.read(link_fd))
+                return len(loader.read(link_fd))
             finally:
                 os.close(link_fd)
     finally:

@@ -8,6 +8,9 @@
 After the object is closed, the kernel keeps programs that are attached to an interface, and their maps. A congestion
 control ends with its handle. Most callers use dataplane.tagger, dataplane.port or dataplane.congestion, which know the
 maps of their programs.
+
+Tracepoints and iterators have links, and the programs of iterators write a text. A ring buffer gives new records in
+order.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sluice.dataplane import build, shared
+from sluice.dataplane import build, shared_resource
 from sluice.dataplane.clsact import attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.libbpf import (
     BPF_F_LINK,
@@ -245,10 +248,10 @@ class BpfObject:
         return self._handle
 
     def _load(self) -> None:
-        shared_maps = [handle for handle in self._map_handles() if shared.is_shared(handle)]
-        with shared.one_at_a_time() if shared_maps else nullcontext():
+        shared_maps = [handle for handle in self._map_handles() if shared_resource.is_shared(handle)]
+        with shared_resource.one_at_a_time() if shared_maps else nullcontext():
             for handle in shared_maps:
-                shared.reuse(handle)
+                shared_resource.reuse(handle)
             code = lib().bpf_object__load(self._handle)
         if code < 0:
             raise failure(f"cannot load the BPF object {self.path}", code)
@@ -265,3 +268,61 @@ class BpfObject:
         for handle in self._map_handles():
             if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
                 library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)
+
+
+_READ_BYTES = 1 << 16
+
+
+def attach(program: Program, attach_type: int, over_map_fd: int | None = None) -> int:
+    """Return the file descriptor of a link, which ends with it. `over_map_fd`: the map that an iterator walks."""
+    options: Any = ffi.new("struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")})
+    walked = ffi.new("uint32_t *", over_map_fd or 0)
+    if over_map_fd is not None:
+        options.iter_info, options.iter_info_len = walked, ffi.sizeof("uint32_t")
+    link_fd = int(lib().bpf_link_create(program.fd, 0, attach_type, options))
+    if link_fd < 0:
+        raise failure(f"cannot attach {program.name}", link_fd)
+    return link_fd
+
+
+def read(iterator_link_fd: int) -> bytes:
+    """Run an iterator and return what its program writes."""
+    fd = int(lib().bpf_iter_create(iterator_link_fd))
+    if fd < 0:
+        raise failure("cannot run a BPF iterator", fd)
+    try:
+        parts = []
+        while part := os.read(fd, _READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+class RingBuffer:
+    """The reading end of a map of type ringbuf. There must be one reader, in one thread."""
+
+    def __init__(self, of: Map) -> None:
+        self._taken: list[bytes] = []
+        self._callback: Any = ffi.callback("int(void *, void *, size_t)", self._take)
+        self._ring: Any = lib().ring_buffer__new(of.fd, self._callback, ffi.NULL, ffi.NULL)
+        if self._ring == ffi.NULL:
+            raise failure(f"cannot read the ring buffer {of.name}")
+
+    def read(self) -> list[bytes]:
+        """Return all waiting records, without waiting for one."""
+        code = lib().ring_buffer__consume(self._ring)
+        if code < 0:
+            raise failure("cannot read a ring buffer", code)
+        taken, self._taken = self._taken, []
+        return taken
+
+    def close(self) -> None:
+        """Release the reader. Idempotent."""
+        if self._ring != ffi.NULL:
+            lib().ring_buffer__free(self._ring)
+            self._ring = ffi.NULL
+
+    def _take(self, _context: Any, data: Any, size: int) -> int:
+        self._taken.append(bytes(ffi.buffer(data, size)))
+        return 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from sluice.dataplane import flow_queues, iterators
+from sluice.dataplane import flow_queues, loader
 from sluice.dataplane.clsact import Netlink, attached_program
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT
@@ -117,7 +117,7 @@ class PortProgram:
         flow queues.
         """
         for name in ("sluice_departure", "sluice_drop")[len(self._links) :]:
-            self._links.append(iterators.attach(self._object.program(name), ATTACH_RAW_TRACEPOINT))
+            self._links.append(loader.attach(self._object.program(name), ATTACH_RAW_TRACEPOINT))
 
     def make_flow_queues(self, ifname: str) -> None:
         """Make the flow queues below the port's eight queues. Waiting packets are lost. See dataplane.flow_queues.

@@ -17,10 +17,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import TracebackType
 
-from sluice.dataplane import build, iterators
+from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
-from sluice.dataplane.loader import BpfObject, load
-from sluice.dataplane.ring import RingBuffer
+from sluice.dataplane.loader import BpfObject, RingBuffer, load
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 
@@ -185,7 +184,7 @@ class Watch:
             if writes:
                 self._attach(*writes)
             self._attach("sluice_watch_ack", ATTACH_RAW_TRACEPOINT)
-            iterators.read(self._attach("sluice_watch_adopt", ATTACH_ITERATOR))
+            loader.read(self._attach("sluice_watch_adopt", ATTACH_ITERATOR))
         except BaseException:
             self.close()
             raise
@@ -195,7 +194,7 @@ class Watch:
         self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns))
 
     def _attach(self, program: str, attach_type: int) -> int:
-        self._links.append(iterators.attach(self._object.program(program), attach_type))
+        self._links.append(loader.attach(self._object.program(program), attach_type))
         return self._links[-1]
 
     def ended(self) -> list[Connection]:
@@ -208,7 +207,7 @@ class Watch:
         """Return the open connections of the caller's network namespace, including those without data."""
         if self._ring is None:
             raise ValueError("the watch is closed")
-        data = iterators.read(self._living)
+        data = loader.read(self._living)
         return [
             Connection.unpack(data[i : i + _CONNECTION.size]) for i in range(0, len(data), _CONNECTION.size)
         ]

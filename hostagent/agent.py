@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings
+from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent.control import HostControl
 from sluice.hostagent.journal import Journal
 from sluice.hostagent.link import HostLink, LinkMeter, mac_address
@@ -35,9 +35,8 @@ from sluice.policy.wire.records import Schedule
 from sluice.runtime.agent_identity import identity_for
 from sluice.runtime.certificates import Holder
 from sluice.runtime.http_client import HttpClient
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.priority import HOST_NICE, Priority, take
-from sluice.runtime.signals import on_end
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,13 @@ import logging
 import socket
 from pathlib import Path
 
-from sluice.dataplane.congestion import CongestionControl, available
-from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
+from sluice.dataplane.congestion import (
+    DEFAULT_CONTROL,
+    CongestionControl,
+    ControlSettings,
+    HostEntry,
+    available,
+)
 from sluice.hostagent import tcp
 from sluice.policy.controls import LAST_RESORT, PREFIX, fallback_of
 from sluice.policy.errors import EnvironmentLacking

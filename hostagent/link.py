@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from pyroute2 import IPRoute
 
-from sluice.dataplane.link_queues import CLASSES, LinkQueues, QdiscKind, remove
-from sluice.dataplane.queue_counters import Kind, queue_counters
+from sluice.dataplane.link_queues import CLASSES, Kind, LinkQueues, QdiscKind, queue_counters, remove
 from sluice.policy.errors import SluiceError
 from sluice.policy.tags import UNTAGGED
 from sluice.policy.units import BITS_PER_BYTE

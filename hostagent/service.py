@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import AGENT, INTERFACE, entry
 from sluice.policy.schema.kinds import Choice, Flag, Number, Text
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress
 

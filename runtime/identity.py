@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of a process, by which another process of the same machine can see later whether it still runs."""
+"""What /proc says: the identity of a process, by which others see whether it still runs, and how busy cores are."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -43,3 +44,21 @@ def _started(pid: int) -> str | None:
         return None
     state, *fields = stat.rpartition(")")[2].split()
     return None if state in "ZX" else fields[18]
+
+
+class Ticks(NamedTuple):
+    """Time of all cores together since boot, in clock ticks."""
+
+    busy: int
+    total: int
+
+
+def machine_ticks() -> Ticks:
+    """Return the busy ticks and all ticks of all cores.
+
+    Time that a hypervisor took counts as busy, because the run could not use it. Time of processes
+    with a lower priority ("nice") does not, because the run could have used it.
+    """
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    _, nice, _, idle, waiting, *_ = ticks
+    return Ticks(sum(ticks) - idle - waiting - nice, sum(ticks))

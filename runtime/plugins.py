@@ -29,7 +29,7 @@ from sluice.policy import tags
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.network.graph import Links
 from sluice.policy.schemes import SCHEMES, Scheme
-from sluice.runtime.paths import is_file
+from sluice.runtime.toml import is_file
 
 VARIABLE = "SLUICE_PLUGINS"
 """Paths of files, separated by colons."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long-running child processes that never outlive their parent."""
+"""Long-running child processes that never outlive their parent.
+
+Their logs are kept short: they are opened for appending, so they can be cut while a process writes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import ctypes
 import logging
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -122,3 +126,25 @@ def stop(process: subprocess.Popen[bytes], *, grace_s: float = 5.0) -> int:
             process.kill()
             process.wait()
     return process.returncode
+
+
+MOST_BYTES = 16 * 1024 * 1024
+
+
+def keep_short(folder: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Cut every log of a folder that is longer than this. NAME.log.1 has its content so far, and no older one.
+
+    Lines that a process writes in this moment may be lost. A disk without room loses the old content, not the new.
+    """
+    for path in folder.glob("*.log"):
+        try:
+            if path.stat().st_size <= most_bytes:
+                continue
+            before = path.with_name(f"{path.name}.1")
+            try:
+                shutil.copyfile(path, before)
+            except OSError:
+                before.unlink(missing_ok=True)
+            os.truncate(path, 0)
+        except OSError as error:
+            log.warning("cannot shorten %s: %s", path, error.strerror)

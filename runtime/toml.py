@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOML from a user: every text that is no TOML gives one kind of error."""
+"""Files that a user names: TOML, where every text that is none gives one kind of error, and whether a path exists.
+
+For a name that is too long, `pathlib` raises OSError instead of saying that there is no file.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,24 @@ def read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise NotToml(str(error)) from None
     return parse_toml(text)
+
+
+MOST_NAME_BYTES = 255
+MOST_PATH_BYTES = 4095
+
+
+def can_name_a_file(text: str) -> bool:
+    """Return whether Linux takes the text as a path: not empty, no null character, and not too long."""
+    data = text.encode(errors="surrogateescape")
+    long = len(data) > MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > MOST_NAME_BYTES
+    return bool(text.strip()) and "\0" not in text and not long
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file at the path."""
+    return can_name_a_file(str(path)) and path.is_file()
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is anything at the path."""
+    return can_name_a_file(str(path)) and path.exists()

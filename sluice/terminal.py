@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sluice.runtime.signals import on_first_end
+from sluice.runtime.lifecycle import on_first_end
 
 console = Console()
 

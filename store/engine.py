@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
-from sluice.runtime.settings.secret import without_password
+from sluice.runtime.settings.kinds import without_password
 from sluice.store import ages, lease, partitions
 from sluice.store.connections import connected, one_after_another
 from sluice.store.migration import bring_up_to_date, note_version, refuse_newer

@@ -13,8 +13,7 @@ from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.network.graph import Topology
 from sluice.runtime import plugins
 from sluice.topologies import dumbbell, fat_tree, from_file, leaf_spine, single
-from sluice.topologies.checking import checked
-from sluice.topologies.failures import without
+from sluice.topologies.wiring import checked, without
 
 if TYPE_CHECKING:
     from sluice.policy.workload.scenario import Fabric, Scenario

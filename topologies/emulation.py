@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph as a Mininet network: hosts in their own namespaces, veth pairs, then sysctls, addresses and rates.
 
-Mininet makes nodes and links. One OVSDB transaction (`switches.network`) makes bridges, ports and queues with all
+Mininet makes nodes and links. One OVSDB transaction (`commands.network`) makes bridges, ports and queues with all
 shaping, because Mininet's TCLink would replace Open vSwitch's queues.
+
+A link with a delay has two veth pairs instead of one, and netem between them (topologies/commands.py). If the kernel
+has no netem, a warning says that hops have only their own delay.
 """
 
 from __future__ import annotations
@@ -20,13 +23,63 @@ from mininet.topo import Topo
 
 from sluice.policy.network.graph import Host, Port, Topology
 from sluice.runtime.command import run
-from sluice.topologies.commands import hosts, switches
-from sluice.topologies.commands.command import Command
-from sluice.topologies.delayed_link import DelayedLink
-from sluice.topologies.delays import HOP_NS, needs_delays
+from sluice.topologies import commands
+from sluice.topologies.commands import Command
 from sluice.topologies.ovs import controller_targets
 from sluice.topologies.qdiscs import has_netem
 from sluice.topologies.settings import Settings
+
+
+class DelayedLink(Link):  # type: ignore[misc]
+    """The link of a switch port. In the topology, the port's end is `port_end`: the first or the second."""
+
+    def __init__(self, *nodes: Any, port: Port, port_end: int, **options: Any) -> None:
+        self._port, self._port_end = port, port_end
+        super().__init__(*nodes, **options)
+
+    def makeIntfPair(  # Mininet calls it
+        self,
+        intfname1: str,
+        intfname2: str,
+        addr1: str | None = None,
+        addr2: str | None = None,
+        node1: Any = None,
+        node2: Any = None,
+        deleteIntfs: bool = True,
+    ) -> None:
+        """Make both pairs. The inner ends are in the network namespace of the switches, which is this process's."""
+        ends = [(intfname1, node1), (intfname2, node2)]
+        if self._port_end == 1:
+            ends.reverse()
+        for inner, (outer, node) in zip(commands.inner_ends(self._port), ends, strict=True):
+            run(commands.pair(inner, outer, node.pid).argv)
+        for command in commands.delayed(self._port):
+            run(command.argv, stdin=command.stdin)
+
+
+HOP_NS = 50_000
+"""Time to cross an emulated link (veth, userspace switch, scheduling). It contains any shorter link delay."""
+
+
+def needs_delays(graph: Topology) -> bool:
+    """Return whether a link's delay is longer than a hop's own."""
+    return _longest_ns(graph) > HOP_NS
+
+
+def delay_warnings(graph: Topology, has_netem: bool) -> list[str]:
+    """Return a warning if the graph has delays that the emulation does not reproduce."""
+    if has_netem or not needs_delays(graph):
+        return []
+    return [
+        f"link delays up to {_longest_ns(graph) / 1000:g} us: this kernel has no netem, so the testbed adds no delay "
+        f"to a hop's own (about {HOP_NS / 1000:g} us), and round trips are shorter than in the scenario. "
+        "`sluice doctor` names the remedy"
+    ]
+
+
+def _longest_ns(graph: Topology) -> int:
+    return max((port.delay_ns for port in graph.ports), default=0)
+
 
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 
@@ -43,7 +96,7 @@ class _GraphTopo(Topo):  # type: ignore[misc]
 
     def build(self, graph: Topology, netem: bool) -> None:
         for host in graph.hosts:
-            self.addHost(host.name, ip=f"{host.ipv4}/{hosts.HOST_PREFIX_V4}", mac=host.mac)
+            self.addHost(host.name, ip=f"{host.ipv4}/{commands.HOST_PREFIX_V4}", mac=host.mac)
         for switch in graph.switches:
             self.addSwitch(switch.name, dpid=f"{switch.dpid:016x}")
         for port in graph.ports:
@@ -72,14 +125,14 @@ def start(
     Returns the process id of each host's first process, which holds its network namespace. Raises CommandFailed if
     any command fails.
     """
-    _run_all(switches.switch_namespace())
+    _run_all(commands.switch_namespace())
     pids = _start_mininet(graph, netem=needs_delays(graph) and has_netem())
-    _run_all(switches.switch_ports(graph.ports))
+    _run_all(commands.switch_ports(graph.ports))
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
     targets = controller_targets(settings.controllers, settings.ovs_dir)
     shares = settings.behaviour.shares
-    ovs(switches.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
+    ovs(commands.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
     return pids
 
 
@@ -97,7 +150,7 @@ def _start_mininet(graph: Topology, *, netem: bool) -> dict[str, int]:
 
 
 def _host_commands(host: Host, graph: Topology, settings: Settings) -> list[Command]:
-    return hosts.host(
+    return commands.host(
         host,
         graph.hosts,
         rate_bps=graph.edge_port(host.name).rate_bps,

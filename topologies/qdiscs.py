@@ -20,7 +20,7 @@ def try_qdisc(arguments: str) -> str:
 
 
 def has_netem() -> bool:
-    """Return whether the kernel can delay packets, as topologies/commands/delays.py does."""
+    """Return whether the kernel can delay packets, as topologies/commands.py does."""
     try:
         run(["unshare", "--net", "tc", "-batch", "-"], stdin=_DELAYED)
     except (CommandFailed, OSError, subprocess.SubprocessError):

@@ -25,13 +25,13 @@ from sluice.hostagent.port.settings import try_write_json
 from sluice.policy.network.graph import Topology
 from sluice.runtime import priority
 from sluice.runtime.command import CommandFailed
+from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.priority import Priority
 from sluice.runtime.process import reap_orphans, spawn
 from sluice.runtime.wait import wait_until
-from sluice.runtime.watchdog import Watchdog, socket_path
-from sluice.topologies import emulation, ovs, packet_sockets, turns
-from sluice.topologies.commands import switches as commands
-from sluice.topologies.probing import Probe
+from sluice.topologies import commands as commands
+from sluice.topologies import emulation, ovs, turns
+from sluice.topologies.processes import Probe
 from sluice.topologies.settings import Settings, load_start
 
 log = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class Inside:
         process = self.service(SWITCH).process
         assert process is not None
         # The command that raises ovs-vswitchd executes it, so both have one process id.
-        self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
+        self.known_sockets |= ovs.enlarge(process.pid, self.known_sockets)
 
     def supervise(self) -> None:
         """Restart services that end or hang, until this process ends."""

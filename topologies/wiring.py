@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two kinds of link that topologies are made of."""
+"""What topologies share: the two kinds of link, the check of parameters, and links that are down from the start."""
 
 from __future__ import annotations
 
-from sluice.policy.network.graph import Host, Links, Port, Switch
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from sluice.policy.errors import FieldError, shortened, unknown_key
+from sluice.policy.network.graph import Host, Links, Port, Switch, Topology
+from sluice.policy.schema.entries import entries
+from sluice.policy.schema.kinds import Quantity
 
 
 def host_link(switch: Switch, number: int, host: Host, links: Links) -> Port:
@@ -26,3 +33,59 @@ def core_link(a: Switch, a_number: int, b: Switch, b_number: int, links: Links) 
         Port(a.name, a_number, b.name, b_number, rate_bps, delay_ns),
         Port(b.name, b_number, a.name, a_number, rate_bps, delay_ns),
     )
+
+
+Parameters = TypeVar("Parameters", bound=Links)
+
+
+def checked(cls: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
+    """Return the defaults with the given values. FieldError names the key as a scenario writes it."""
+    known = {one.name: one for one in entries(cls)}
+    for name in parameters:
+        if name not in known:
+            raise unknown_key(name, name, [one.key for one in known.values()])
+    for one in known.values():
+        if one.is_required and one.name not in parameters:
+            raise FieldError(one.key, f"is missing; it must be {one.kind.allowed}")
+    values = {}
+    for name, value in parameters.items():
+        kind = known[name].kind
+        base = replace(kind, bare=True) if isinstance(kind, Quantity) else kind
+        values[name] = base.read(known[name].key, value)
+    return cls(**values)
+
+
+KEY = "down"
+
+
+def without(topology: Topology, links: Sequence[str]) -> Topology:
+    """Return the network with these links between switches down, each named as "s1-s5".
+
+    Raises FieldError if there is no such link, or if a host can no longer be reached.
+    """
+    known = {f"{port.switch}-{port.peer}" for port in topology.ports if not port.edge}
+    for link in links:
+        if link not in known:
+            raise FieldError(KEY, f"has no link {shortened(link)}; {_examples(known)}")
+    dead = {frozenset(link.split("-")) for link in links}
+    ports = tuple(
+        replace(port, up=False) if frozenset((port.switch, port.peer)) in dead else port
+        for port in topology.ports
+    )
+    left = replace(topology, ports=ports, parameters={**topology.parameters, KEY: list(links)})
+    if dead:
+        _check_connected(left)
+    return left
+
+
+def _examples(known: set[str]) -> str:
+    if not known:
+        return "this network has no link between switches"
+    return f"links between switches are named as in {min(known)}"
+
+
+def _check_connected(topology: Topology) -> None:
+    edges = {port.switch for port in topology.ports if port.edge}
+    reached = topology.distances_to_switch(min(edges))
+    if cut := sorted(edges - reached.keys()):
+        raise FieldError(KEY, f"leaves no path between the hosts of {min(edges)} and of {cut[0]}")

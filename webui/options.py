@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     pass
 import argparse
 
-from sluice.runtime.settings.flags import add_checked_flags
 from sluice.runtime.settings.kinds import FOR_EVER
+from sluice.runtime.settings.service import add_checked_flags
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 PLAINTEXT = (

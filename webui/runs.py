@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Text
-from sluice.policy.wire.access import RunRequest
+from sluice.policy.wire.runs import RunRequest
 from sluice.runtime.local_calls import CallFailed, call
 from sluice.runtime.process import spawn, stop
 from sluice.store.observed import add_event

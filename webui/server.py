@@ -25,11 +25,10 @@ from flask import Flask
 from tornado.netutil import bind_sockets, bind_unix_socket
 
 from sluice.policy.errors import EnvironmentLacking
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import LIMIT_S, Notifier
 from sluice.runtime.process import die_with_parent
 from sluice.runtime.settings.kinds import split_address
 from sluice.runtime.wait import patient
-from sluice.runtime.watchdog import LIMIT_S
 from sluice.store.engine import engine_of
 from sluice.store.retention import Retention
 from sluice.webui.access import allowed_hosts

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.policy.errors import EnvironmentLacking
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.webui.options import DEFAULT_LISTEN, WebOptions, problems, retention_of

@@ -3,7 +3,7 @@
  * All that the kernel knows of the flow on a socket: the declaration of its program
  * (include/sluice.h) and the state from its congestion control. The setsockopt hook, the
  * congestion controls and the tagger share this map. The machine has one such map
- * (dataplane/shared.py). A socket's entry goes away with the socket.
+ * (dataplane/shared_resource.py). A socket's entry goes away with the socket.
  *
  * Every writer holds the socket's lock: the hook runs with it, and so does a congestion control.
  */

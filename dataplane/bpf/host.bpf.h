@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * What a host's policy says to our congestion controls, by network namespace: each host of a testbed
- * is one. The host's agent writes its own entry (dataplane/host.py). The machine has one such map
- * (dataplane/shared.py).
+ * is one. The host's agent writes its own entry (dataplane/congestion.py). The machine has one such map
+ * (dataplane/shared_resource.py).
  */
 #ifndef SLUICE_HOST_BPF_H
 #define SLUICE_HOST_BPF_H

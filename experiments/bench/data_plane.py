@@ -43,7 +43,7 @@ from sluice.policy.schema.desired import Policy, host_queue_map
 from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.wait import wait_until
 from sluice.topologies import build
-from sluice.topologies.static_flows import install
+from sluice.topologies.commands import install
 from sluice.topologies.testbed import Testbed
 
 LINK_ROUNDS = 9

@@ -39,7 +39,7 @@ from sluice.runtime.agent_identity import Identity, identity_for, problem_of
 from sluice.runtime.certificates import Holder
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import HttpClient, ServerAway
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 
 log = logging.getLogger(__name__)
 

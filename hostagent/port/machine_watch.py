@@ -28,7 +28,7 @@ from sluice.policy.network.graph import Port
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed, run
-from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.runtime.identity import Ticks, machine_ticks
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema.entries import AGENT, entry
 from sluice.policy.schema.kinds import Flag, Text
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
-from sluice.runtime.signals import on_end
 
 if TYPE_CHECKING:
     from sluice.dataplane.port import PortProgram

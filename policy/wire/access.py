@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others may ask of the web process: the scopes of a token, the token with which an agent enrols, runs.
+"""Access to the web process: what a token allows, and the token with which an agent enrols.
 
 The token of an enrolment works once, and it says which authority the agent may trust:
 
@@ -19,11 +19,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sluice.policy.errors import FieldError
-from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read
-from sluice.policy.schema.kinds import Choice, Flag, ListOf, Text, Whole
-from sluice.policy.workload.scenario import LOAD, SCHEME, SEED
+from sluice.policy.schema.kinds import Choice, Text, Whole
 
 READ = "read"
 CHANGE = "change"
@@ -82,48 +80,3 @@ class Token:
 
 def _decoded(text: str) -> Any:
     return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-
-
-MOST_SCENARIO_CHARACTERS = 64_000
-MOST_VALUES = 50
-"""Values on one axis of a sweep."""
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """A run or a sweep that someone wants to start."""
-
-    on: str = entry(Choice((SIMULATOR, TESTBED)), "Where to run it.")
-    scenario: str | None = entry(
-        Text(longest=64), "Name of a scenario that Sluice includes. Give this or `text`.", default=None
-    )
-    text: str | None = entry(
-        Text(longest=MOST_SCENARIO_CHARACTERS), "The scenario itself, as TOML.", default=None
-    )
-    flows: int | None = entry(
-        Whole(1, 1_000_000_000), "Number of flows, instead of the scenario's.", default=None
-    )
-    settings: tuple[str, ...] = entry(
-        ListOf(Text(longest=500), longest=50),
-        'Changed keys of the scenario, each as "workload.load=0.5".',
-        default=(),
-    )
-    sweep: bool = entry(
-        Flag(), "Run every combination of schemes, loads and seeds, as `sluice sweep` does.", default=False
-    )
-    schemes: tuple[str, ...] | None = entry(
-        ListOf(SCHEME, shortest=1, longest=MOST_VALUES),
-        "Schemes of a sweep, or variants of the scenario's `[sweep.scheme]`. Without it, as in the scenario.",
-        default=None,
-    )
-    loads: tuple[float, ...] | None = entry(
-        ListOf(LOAD, shortest=1, longest=MOST_VALUES),
-        "Loads of a sweep. Without it, as in the scenario.",
-        default=None,
-    )
-    seeds: tuple[int, ...] | None = entry(
-        ListOf(SEED, shortest=1, longest=MOST_VALUES),
-        "Seeds of a sweep. Without it, as in the scenario.",
-        default=None,
-    )
-    confirmed: bool = entry(Flag(), "Start it also if it takes hours.", default=False)

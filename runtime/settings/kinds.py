@@ -2,6 +2,8 @@
 """Kinds of settings that name something outside the program: addresses, files, stores, ages.
 
 `problem` of these kinds looks at the machine. `--check` calls it: does the file exist, may this user read it?
+
+Secrets do not stay in texts, because every user of the machine reads a command line, and logs keep messages.
 """
 
 from __future__ import annotations
@@ -16,8 +18,26 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from sluice.policy.schema.kinds import Kind, Schema
-from sluice.runtime.paths import can_name_a_file
-from sluice.runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
+from sluice.runtime.toml import can_name_a_file
+
+_USERINFO = re.compile(r"(://[^:/@?]*):[^/]*@")
+_QUERY = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
+
+PASSWORD_REMEDY = (
+    "a command line shows its password to every user of the machine: leave it out of the URL, and put it into the file"
+    " of store_password_file or into ~/.pgpass"
+)
+
+
+def has_password(url: str) -> bool:
+    """Return whether a URL holds a password, before the host or in its query."""
+    return without_password(url) != url
+
+
+def without_password(url: str) -> str:
+    """Return the URL with *** in place of its password."""
+    return _QUERY.sub(r"\1***", _USERINFO.sub(r"\1:***@", url))
+
 
 FOR_EVER = "forever"
 _MAX_PORT = 65_535

@@ -5,6 +5,10 @@
     sys.exit(SERVICE.main(sys.argv[1:]))
 
 To add a setting, add an entry to the table. The reference page and the example file come from it (`make gen`).
+
+A service reads its settings from layers. Rising priority: built-in default, systemd credential, configuration file,
+environment, flags. Every value is checked, also one that a higher layer replaces, because a wrong value would
+surprise on the day when the higher layer is gone.
 """
 
 from __future__ import annotations
@@ -13,26 +17,227 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
-from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.schema.entries import entries
-from sluice.policy.schema.kinds import ListOf
+from sluice.policy.errors import FieldError, SluiceError, unknown_key
+from sluice.policy.schema.entries import REQUIRED, Entry, entries
+from sluice.policy.schema.kinds import Choice, Flag, Kind, ListOf, Number, Whole
 from sluice.policy.version import VERSION
-from sluice.runtime.settings.flags import add_flags
-from sluice.runtime.settings.kinds import Outside
-from sluice.runtime.settings.layers import (
-    WrongSettings,
-    flag_of,
-    from_credentials,
-    from_environment,
-    from_file,
-    from_flags,
-    merge,
-)
+from sluice.runtime.settings.kinds import CountOrForEver, Outside, SecretFile
+from sluice.runtime.toml import NotToml, read_toml
+
+CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
+"""systemd sets it to the folder of the service's credentials."""
+_FLAG_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class WrongSettings(SluiceError):
+    """Some settings are wrong. The message has one line for each."""
+
+    def __init__(self, problems: Iterable[object]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that a user gave, not checked yet."""
+
+    where: str
+    """The file and the key, the variable, or the flag, as the user wrote it."""
+    value: object
+    is_text: bool = False
+    """The value is text from the environment or the command line, where a number is text as well."""
+
+
+Layer = Mapping[str, Given]
+"""Key → what a user gave for it."""
+
+
+def flag_of(one: Entry) -> str:
+    """Return the flag of an entry: "--run-dir" for the key run_dir."""
+    return "--" + one.key.replace("_", "-")
+
+
+def from_credentials(table: type, environ: Mapping[str, str]) -> Layer:
+    """Return the secrets that systemd passes to the service."""
+    folder = environ.get(CREDENTIALS_VARIABLE)
+    found = {}
+    for one in entries(table) if folder else ():
+        if isinstance(one.kind, SecretFile) and (path := Path(folder or "") / one.kind.credential).is_file():
+            found[one.key] = Given(f"the systemd credential {one.kind.credential}", str(path))
+    return found
+
+
+def from_file(
+    table: type, path: Path, removed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Layer, list[FieldError]]:
+    """Return what a configuration file gives, and what is wrong with its keys. Raises SluiceError.
+
+    `removed`: key of an earlier version → what replaces it.
+    """
+    try:
+        document = read_toml(path)
+    except OSError as error:
+        remedy = "create it, change its mode, or name another file with --config"
+        raise SluiceError(
+            f"{path}: cannot read the configuration file: {error.strerror}; {remedy}"
+        ) from error
+    except NotToml as error:
+        raise SluiceError(
+            f'{path}: is no TOML: {error}. A setting is one line, for example: key = "value"'
+        ) from error
+    known = [one.key for one in entries(table)]
+    wrong = [_unknown(f"{path}: {key}", key, known, removed.get(key)) for key in document if key not in known]
+    return {key: Given(f"{path}: {key}", document[key]) for key in known if key in document}, wrong
+
+
+def _unknown(where: str, key: str, known: Sequence[str], instead: str | None) -> FieldError:
+    """The error for a key that is not there. `instead`: what replaces it, if an earlier version had it."""
+    if instead is not None:
+        return FieldError(where, f"is no setting any more: {instead}")
+    return unknown_key(where, key, known)
+
+
+def from_environment(
+    table: type, prefix: str, environ: Mapping[str, str], removed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Layer, list[FieldError]]:
+    """Return what the variables with a prefix give, and which of them are unknown or removed."""
+    variables = {prefix + one.key.upper(): one.key for one in entries(table)}
+    given = {name: value for name, value in environ.items() if name.startswith(prefix)}
+    wrong = [
+        _unknown(name, name, list(variables), removed.get(name.removeprefix(prefix).lower()))
+        for name in given
+        if name not in variables
+    ]
+    known = {variables[name]: Given(name, given[name], is_text=True) for name in given if name in variables}
+    return known, wrong
+
+
+def from_flags(table: type, values: Mapping[str, Any]) -> Layer:
+    """Return what parsed flags give. `values`: attribute → text, list of texts or truth; None if it was not given."""
+    return {
+        one.key: Given(flag_of(one), values[one.name], is_text=True)
+        for one in entries(table)
+        if values.get(one.name) is not None
+    }
+
+
+def merge(table: type, layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return attribute → value, and key → where it came from. The last layer wins.
+
+    Raises WrongSettings with every value that is wrong, and with every setting that is missing.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    wrong: list[FieldError] = []
+    for one in entries(table):
+        values[one.name] = None if one.default is REQUIRED else one.default
+        for given in _given(one, layers):
+            sources[one.key] = given.where
+            try:
+                values[one.name] = _value(one.kind, given)
+            except FieldError as error:
+                wrong.append(error)
+        if one.is_required and one.key not in sources:
+            wrong.append(FieldError(one.key, f"is missing; give {flag_of(one)}: {one.help}"))
+    if wrong:
+        raise WrongSettings(wrong)
+    return values, sources
+
+
+def _given(one: Entry, layers: Iterable[Layer]) -> Iterator[Given]:
+    return (layer[one.key] for layer in layers if one.key in layer)
+
+
+def _value(kind: Kind, given: Given) -> Any:
+    return kind.read(given.where, typed(kind, given.value) if given.is_text else given.value)
+
+
+def typed(kind: Kind, value: object) -> object:
+    """Return a text as the type that its kind reads. A text that does not fit stays a text, which the kind refuses."""
+    if isinstance(kind, ListOf):
+        items = value.split(",") if isinstance(value, str) else value
+        return [typed(kind.item, item.strip()) for item in items or ()]  # type: ignore[attr-defined]
+    if not isinstance(value, str):
+        return value
+    if isinstance(kind, Flag):
+        return _FLAG_WORDS.get(value.lower(), value)
+    if isinstance(kind, Whole | CountOrForEver):
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else value
+    if isinstance(kind, Number):
+        return _number(value)
+    return value
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def add_flags(parser: argparse._ActionsContainer, table: type) -> None:
+    """Add a flag for each entry. Their values are texts, and None if the user gave none."""
+    for one in entries(table):
+        if isinstance(one.kind, Flag):
+            parser.add_argument(
+                flag_of(one), dest=one.name, action=argparse.BooleanOptionalAction, help=help_of(one)
+            )
+        else:
+            action = "append" if isinstance(one.kind, ListOf) else "store"
+            parser.add_argument(
+                flag_of(one), dest=one.name, action=action, metavar=metavar(one.kind), help=help_of(one)
+            )
+
+
+def add_checked_flags(parser: argparse._ActionsContainer, table: type, keys: Collection[str]) -> None:
+    """Add the flags of some entries to a command that has no configuration file. Their values are checked at once."""
+    for one in entries(table):
+        if one.key in keys:
+            parser.add_argument(
+                flag_of(one),
+                dest=one.name,
+                type=checked(one.kind),
+                default=one.default,
+                metavar=metavar(one.kind),
+                help=help_of(one),
+            )
+
+
+def checked(kind: Kind) -> Callable[[str], Any]:
+    """Return a type of argparse's that reads a value of this kind."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind.read("", typed(kind, text))
+        except FieldError as error:
+            raise argparse.ArgumentTypeError(error.problem) from None
+
+    return read
+
+
+def help_of(one: Entry) -> str:
+    """Return the help with the default."""
+    text = one.help.rstrip(".").replace("%", "%%")
+    shown = one.shown_default.strip('"')
+    if one.default in (None, (), False) or one.is_required or not shown:
+        return text + (" (required)" if one.is_required else "")
+    return f"{text} (default {shown})".replace("%", "%%")
+
+
+def metavar(kind: Kind) -> str:
+    """Return the placeholder of a value in the help."""
+    if isinstance(kind, ListOf):
+        return metavar(kind.item)
+    if isinstance(kind, Choice):
+        return "{" + ",".join(kind.options) + "}"
+    return str(getattr(kind, "metavar", kind.name.upper()))
+
 
 FOLDER = Path("/etc/sluice")
 """Configuration files are here unless --config names another."""
@@ -176,3 +381,34 @@ def _found_at(problem: FieldError, sources: Mapping[str, str]) -> FieldError:
     key = re.split(r"[\[.]", problem.field, maxsplit=1)[0]
     within = problem.field.removeprefix(key)
     return FieldError(f"{sources.get(key, key)}{within}", problem.problem)
+
+
+_WIDTH = 98
+_LICENCE = "# SPDX-" + "License-Identifier: Apache-2.0\n"
+"""In two parts, because tools look for the whole text."""
+
+
+def example(service: Service[object]) -> str:
+    """Return the text of a file in which every setting is commented out, except those that have no default."""
+    head = (
+        f"Settings of `sluice {service.name}`. A line without # changes a default. "
+        f"Environment variables ({service.prefix}…) and flags come before this file. "
+        f"`sluice {service.name} --check` checks the file."
+    )
+    parts = [_LICENCE + _comment(head)]
+    parts += [f"{_comment(one.help)}{_line(one)}" for one in entries(service.table)]
+    return "\n".join(parts)
+
+
+def _comment(text: str) -> str:
+    """Comment lines with two signs, so that an editor can tell them from settings."""
+    return (
+        textwrap.fill(text, _WIDTH, initial_indent="## ", subsequent_indent="## ", break_on_hyphens=False)
+        + "\n"
+    )
+
+
+def _line(one: Entry) -> str:
+    if one.default in (None, ()) or one.is_required:
+        return f"## {one.key} must be {one.kind.allowed}.\n# {one.key} =\n"
+    return f"# {one.key} = {one.shown_default}\n"

@@ -12,9 +12,8 @@ from pathlib import Path
 from sluice.cli import COMMANDS
 from sluice.policy.errors import FieldError, shortened
 from sluice.runtime import plugins
-from sluice.runtime.paths import can_name_a_file
-from sluice.runtime.settings.kinds import Age
-from sluice.runtime.settings.secret import PASSWORD_REMEDY, has_password
+from sluice.runtime.settings.kinds import PASSWORD_REMEDY, Age, has_password
+from sluice.runtime.toml import can_name_a_file
 
 DAY_S = 86_400
 LONGEST_S = 1e7

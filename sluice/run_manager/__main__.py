@@ -14,8 +14,8 @@ from typing import Any
 from sluice.policy.errors import SluiceError
 from sluice.run_manager.manager import Listing, RunManager, refused
 from sluice.runtime import plugins
+from sluice.runtime.lifecycle import on_end
 from sluice.runtime.local_calls import Listener
-from sluice.runtime.signals import on_end
 
 log = logging.getLogger("sluice.run_manager")
 

@@ -14,7 +14,7 @@ from typing import Any
 from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.schema.entries import read
-from sluice.policy.wire.access import RunRequest
+from sluice.policy.wire.runs import RunRequest
 from sluice.policy.workload.scenario import Scenario, no_traces
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.fabrics import check_on

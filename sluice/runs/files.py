@@ -23,8 +23,7 @@ from sluice.policy.workload.scenario import Fabric, Scenario, check_topology, sc
 from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
 from sluice.runtime import plugins
-from sluice.runtime.paths import exists, is_file
-from sluice.runtime.toml import NotToml, parse_toml, read_toml
+from sluice.runtime.toml import NotToml, exists, is_file, parse_toml, read_toml
 from sluice.topologies import build_fabric
 
 

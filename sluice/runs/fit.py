@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from sluice.policy import units
-from sluice.runtime.machine_load import machine_ticks
+from sluice.runtime.identity import machine_ticks
 from sluice.topologies import build
+from sluice.topologies.commands import install
 from sluice.topologies.measure import Sender, transmit
-from sluice.topologies.static_flows import install
 from sluice.topologies.testbed import Testbed
 
 CPU_GOAL = 0.6

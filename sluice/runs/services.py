@@ -19,10 +19,10 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.network.graph import Host, Topology
 from sluice.policy.wire.records import Schedule, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario
+from sluice.runtime.lifecycle import Watchdog, socket_path
 from sluice.runtime.process import reap_orphans, stop
-from sluice.runtime.watchdog import Watchdog, socket_path
 from sluice.store.retention import FOR_EVER, Retention
-from sluice.topologies.commands.hosts import LINK_CLASS
+from sluice.topologies.commands import LINK_CLASS
 from sluice.webui.options import retention_argv
 
 

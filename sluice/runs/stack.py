@@ -49,8 +49,7 @@ from sluice.runs.services import (
 )
 from sluice.runs.validity import HostDelays
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
-from sluice.runtime.logs import keep_short
-from sluice.runtime.process import spawn
+from sluice.runtime.process import keep_short, spawn
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed
 from sluice.store import flows as flow_store

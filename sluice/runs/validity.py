@@ -27,7 +27,7 @@ from sluice.policy.figures.validity import (
     total_delays,
 )
 from sluice.policy.wire.agents import HostHeartbeat
-from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.runtime.identity import Ticks, machine_ticks
 from sluice.topologies.testbed import PortService, Testbed
 
 SWITCH = "ovs-vswitchd"

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sluice.dataplane import laws_cffi
-from sluice.dataplane.congestion import register_congestion_control
-from sluice.dataplane.host import ControlSettings, HostEntry
+from sluice.dataplane.congestion import ControlSettings, HostEntry, register_congestion_control
 from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a host's windows, as its agent writes them (dataplane/host.py)."""
+"""The settings of a host's windows, as its agent writes them (dataplane/congestion.py)."""
 
 from __future__ import annotations
 
 import contextlib
 
-from sluice.dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
+from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry
 from sluice.hostagent.control import HostControl
 from tests.kernel.lab import Namespace
 

@@ -18,7 +18,7 @@ from sluice.policy.schema.desired import Policy, host_queue_map
 from sluice.policy.wire.agents import HostSettings
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
-from sluice.topologies.commands.hosts import LINK_CLASS, shaper
+from sluice.topologies.commands import LINK_CLASS, shaper
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 

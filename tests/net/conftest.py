@@ -14,7 +14,7 @@ import pytest
 from sluice import topologies
 from sluice.dataplane.build import KERNEL_BTF
 from sluice.runtime.command import CommandFailed, run
-from sluice.topologies import static_flows
+from sluice.topologies import commands
 from sluice.topologies.testbed import Testbed
 
 HERE = Path(__file__).parent
@@ -53,7 +53,7 @@ def queue_of_tag(tag: int) -> int:
 
 def install(bed: Testbed, queue_of_tag: Callable[[int], int] = queue_of_tag) -> None:
     """Install rules without a controller."""
-    for command in static_flows.install(bed.topology, queue_of_tag):
+    for command in commands.install(bed.topology, queue_of_tag):
         bed.ovs(command.argv, stdin=command.stdin)
 
 

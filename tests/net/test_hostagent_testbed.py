@@ -25,7 +25,7 @@ from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
 from sluice.runs.background import BackgroundLoad, Load
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
-from sluice.topologies.commands.hosts import LINK_CLASS
+from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
 from tests.unit.hostagent.fake_web import FakeWeb

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.wait import wait_until
-from sluice.topologies import measure, packet_sockets
+from sluice.topologies import measure, ovs
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install
@@ -159,15 +159,15 @@ def _peer(family: str) -> str:
 
 def test_the_switch_has_large_packet_sockets(testbed: Testbed) -> None:
     pid = testbed.pids["ovs-vswitchd"]
-    assert packet_sockets.smallest_send_buffer(pid) >= packet_sockets.SEND_BYTES
+    assert ovs.smallest_send_buffer(pid) >= ovs.SEND_BYTES
     text = testbed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])
     assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the sending one"
-    assert min(map(int, re.findall(r"rb(\d+)", text))) >= packet_sockets.RECEIVE_BYTES
+    assert min(map(int, re.findall(r"rb(\d+)", text))) >= ovs.RECEIVE_BYTES
 
 
 def test_the_machines_settings_stay(testbed: Testbed) -> None:
     """A testbed must not change the defaults of new sockets, because they belong to the whole machine."""
-    assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
+    assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < ovs.SEND_BYTES
 
 
 @pytest.mark.timing

@@ -18,7 +18,7 @@ from sluice import topologies
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
-from sluice.topologies import measure, packet_sockets, processes
+from sluice.topologies import measure, ovs, processes
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
@@ -55,7 +55,7 @@ def test_ovs_vswitchd_killed__queues_program_and_large_sockets_are_back(bed: Tes
     )
     assert bed.pids["ovs-vswitchd"] != pid
     assert classes(bed, "s1-eth1") == before
-    assert packet_sockets.smallest_send_buffer(bed.pids["ovs-vswitchd"]) >= packet_sockets.SEND_BYTES
+    assert ovs.smallest_send_buffer(bed.pids["ovs-vswitchd"]) >= ovs.SEND_BYTES
     install(bed)
     measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
     assert measure.queue_packets(bed, "s1:1")[5] == 30

@@ -10,10 +10,8 @@ from sluice.cli import SERVICES, service
 from sluice.policy.schema.entries import Entry, entries
 from sluice.policy.schema.kinds import Kind
 from sluice.runtime.settings import Service
-from sluice.runtime.settings.example import example
-from sluice.runtime.settings.flags import metavar
 from sluice.runtime.settings.kinds import SecretFile
-from sluice.runtime.settings.layers import flag_of
+from sluice.runtime.settings.service import example, flag_of, metavar
 from tools.reference import documents
 from tools.reference.markdown import code, fence, page, sentence, table
 

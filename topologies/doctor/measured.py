@@ -16,8 +16,8 @@ from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.tags import TAG_COUNT
 from sluice.policy.units import format_rate
 from sluice.runtime.wait import wait_until
-from sluice.topologies import measure, static_flows
-from sluice.topologies.commands.hosts import MTU_BYTES
+from sluice.topologies import commands, measure
+from sluice.topologies.commands import MTU_BYTES
 from sluice.topologies.doctor.check import Check, tried
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
@@ -72,7 +72,7 @@ def queue_of_tag(tag: int) -> int:
 
 
 def install_queue_per_tag(bed: Testbed) -> None:
-    for command in static_flows.install(bed.topology, queue_of_tag):
+    for command in commands.install(bed.topology, queue_of_tag):
         bed.ovs(command.argv, stdin=command.stdin)
 
 

@@ -22,8 +22,7 @@ from sluice.controller.leadership import NAME
 from sluice.controller.recorder import Recorder
 from sluice.runs.files import scenario_with
 from sluice.runtime import plugins
-from sluice.runtime.notify import Notifier
-from sluice.runtime.signals import on_end
+from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.store import lease
 from sluice.store.engine import open_store
 from sluice.topologies import build_topology

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane import congestion
-from sluice.dataplane.host import ControlSettings
+from sluice.dataplane.congestion import ControlSettings
 from sluice.hostagent import control
 from sluice.hostagent.control import HostControl
 from sluice.policy.controls import fallback_of

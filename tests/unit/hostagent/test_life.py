@@ -11,7 +11,7 @@ import pytest
 
 from sluice.hostagent.agent import Agent
 from sluice.hostagent.loop import Loop
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 
 
 class Recorded(Notifier):

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.runtime.logs import keep_short
-from sluice.runtime.process import spawn, stop
+from sluice.runtime.process import keep_short, spawn, stop
 from sluice.runtime.wait import wait_until
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.runtime.paths import can_name_a_file, exists, is_file
+from sluice.runtime.toml import can_name_a_file, exists, is_file
 
 
 @pytest.mark.parametrize("text", ["a", "a" * 255, "ä" * 127, "b/" * 2047 + "b", "/" + "c" * 200, ".."])

@@ -15,7 +15,7 @@ import pytest
 
 _PROGRAM = """
 import os, signal, sys, time
-from sluice.runtime.signals import on_first_end
+from sluice.runtime.lifecycle import on_first_end
 def end(number):
     raise KeyboardInterrupt(number.name)
 on_first_end(end)

@@ -21,11 +21,9 @@ from sluice.hostagent.service import interface_of_default_route
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entries
 from sluice.policy.version import VERSION
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.process import spawn, stop
-from sluice.runtime.settings.example import example
-from sluice.runtime.settings.layers import from_file, merge
-from sluice.runtime.settings.service import Service
+from sluice.runtime.settings.service import Service, example, from_file, merge
 from sluice.store.engine import with_password
 
 

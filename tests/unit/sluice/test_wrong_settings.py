@@ -18,7 +18,7 @@ from sluice.cli import COMMANDS, SERVICES, main, service
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.entries import Entry, entries, entry_schema
 from sluice.runtime.settings import Service
-from sluice.runtime.settings.layers import flag_of
+from sluice.runtime.settings.service import flag_of
 
 TEXTS = (
     "",
@@ -74,7 +74,7 @@ def refused(of: Service[Any], document: object, flags: dict[str, Any], environ: 
     path = Path("file.toml")
     path.write_text("")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.runtime.settings.layers.read_toml", lambda path: document)
+        patch.setattr("sluice.runtime.settings.service.read_toml", lambda path: document)
         try:
             of.load(path, flags, environ)
         except SluiceError as error:

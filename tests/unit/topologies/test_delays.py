@@ -7,8 +7,8 @@ import pytest
 
 from sluice import topologies
 from sluice.policy.network.graph import Port
-from sluice.topologies.commands import delays
-from sluice.topologies.delays import HOP_NS, delay_warnings, needs_delays
+from sluice.topologies import commands
+from sluice.topologies.emulation import HOP_NS, delay_warnings, needs_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
 SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)
@@ -32,12 +32,12 @@ def test_with_netem_there_is_no_warning() -> None:
 
 
 def test_the_outer_end_of_a_pair_goes_to_its_node() -> None:
-    command = delays.pair("s1-eth2~b", "h2-eth0", 4711)
+    command = commands.pair("s1-eth2~b", "h2-eth0", 4711)
     assert command.argv[-5:] == ["peer", "name", "h2-eth0", "netns", "4711"]
 
 
 def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
-    links, forwarding = delays.delayed(PORT)
+    links, forwarding = commands.delayed(PORT)
     assert links.stdin is not None
     assert {line.split()[2] for line in links.stdin.splitlines()} == {"s1-eth2~a", "s1-eth2~b"}
     assert forwarding.stdin is not None
@@ -48,15 +48,15 @@ def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
 
 
 def test_no_forwarding_begins_before_its_delay() -> None:
-    forwarding = delays.delayed(PORT)[1].stdin or ""
-    for here, there in (delays.inner_ends(PORT), delays.inner_ends(PORT)[::-1]):
+    forwarding = commands.delayed(PORT)[1].stdin or ""
+    for here, there in (commands.inner_ends(PORT), commands.inner_ends(PORT)[::-1]):
         assert forwarding.index(f"dev {there} root netem") < forwarding.index(f"dev {here} ingress")
 
 
 @pytest.mark.parametrize(("rate_bps", "delay_ns"), [(10**8, 2 * 10**6), (10**10, 10**8)])
 def test_netem_holds_more_than_a_full_link_of_the_smallest_frames(rate_bps: int, delay_ns: int) -> None:
     port = replace(PORT, rate_bps=rate_bps, delay_ns=delay_ns)
-    assert delays.in_flight_packets(port) * 64 * 8 > rate_bps * delay_ns / 1e9
+    assert commands.in_flight_packets(port) * 64 * 8 > rate_bps * delay_ns / 1e9
 
 
 def test_the_names_of_the_inner_ends_fit_the_kernels_limit() -> None:

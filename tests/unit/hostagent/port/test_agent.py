@@ -31,7 +31,7 @@ from sluice.policy.wire.agents import (
     heartbeat_from,
 )
 from sluice.runtime.command import CommandFailed
-from sluice.runtime.machine_load import Ticks
+from sluice.runtime.identity import Ticks
 
 
 @dataclass

@@ -10,7 +10,7 @@ from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, Machin
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
 from sluice.policy.wire.agents import QueueCounters
 from sluice.runtime.command import CommandFailed
-from sluice.runtime.machine_load import Ticks, machine_ticks
+from sluice.runtime.identity import Ticks, machine_ticks
 
 RATE_BPS = 10**7
 GRAPH = topologies.build("dumbbell", left=1, right=1, host_rate_bps=RATE_BPS, core_rate_bps=RATE_BPS)

@@ -11,7 +11,7 @@ import pytest
 from sluice.commands import network, policy
 from sluice.policy.errors import SluiceError
 from sluice.runs.files import read_document, setting
-from sluice.runtime.settings.layers import from_file
+from sluice.runtime.settings.service import from_file
 from sluice.webui.options import WebOptions
 
 DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000

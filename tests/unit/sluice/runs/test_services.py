@@ -11,9 +11,9 @@ import pytest
 
 from sluice.policy.errors import SluiceError
 from sluice.runs.services import Services
+from sluice.runtime.lifecycle import Watchdog
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
-from sluice.runtime.watchdog import Watchdog
 
 
 def test_check__restarts_what_died() -> None:
@@ -67,7 +67,7 @@ def test_check__stays_quiet_while_all_live() -> None:
 
 _LIVING = """
 import time
-from sluice.runtime.notify import Notifier
+from sluice.runtime.lifecycle import Notifier
 notifier = Notifier()
 notifier.ready("lives")
 while True:

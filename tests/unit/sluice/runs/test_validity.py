@@ -17,7 +17,7 @@ from sluice.runs.validity import (
     remarks_between,
     summary_between,
 )
-from sluice.runtime.machine_load import Ticks
+from sluice.runtime.identity import Ticks
 from sluice.topologies.testbed import PortService
 from tests.kit.heartbeats import host_heartbeat
 
