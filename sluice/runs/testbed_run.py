@@ -86,8 +86,8 @@ def run_on_testbed(
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed)
         background = stack.start_background()
+        tcp_before = tcp_counters(stack.testbed)  # it takes time, in which the first flows would end
         start_at = stack.start_agents(flows)
-        tcp_before = tcp_counters(stack.testbed)
         interruption = ""
         with watch, beside(stack):
             try:
