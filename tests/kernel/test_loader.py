@@ -105,7 +105,7 @@ def test_register__loses_the_race_and_uses_the_winners(
 def hold(name: str, control_file: Path) -> subprocess.Popen[bytes]:
     """Return a process that has registered the control."""
     script = (
-        "import sys, signal, pathlib; from dataplane.congestion import register_congestion_control as r;"
+        "import sys, signal, pathlib; from sluice.dataplane.congestion import register_congestion_control as r;"
         "handle = r(sys.argv[1], pathlib.Path(sys.argv[2])); signal.pause()"
     )
     holder = process.spawn([sys.executable, "-c", script, name, str(control_file)])

@@ -104,7 +104,7 @@ def open_files() -> int:
 
 def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
     script = (
-        "import sys, signal, pathlib; from dataplane.sockopt import Attachment;"
+        "import sys, signal, pathlib; from sluice.dataplane.sockopt import Attachment;"
         "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
         "print(*held.program_ids, flush=True); signal.pause()"
     )

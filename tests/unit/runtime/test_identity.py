@@ -14,7 +14,7 @@ def test_a_process_that_runs_has_not_ended() -> None:
 
 
 def test_a_killed_process_has_ended_even_before_its_parent_waits_for_it() -> None:
-    code = "from runtime.identity import my_identity; print(my_identity(), flush=True); input()"
+    code = "from sluice.runtime.identity import my_identity; print(my_identity(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

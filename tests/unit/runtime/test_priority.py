@@ -11,7 +11,7 @@ from sluice.runtime.priority import HOST_NICE, Priority, allowed, raised
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a process")
 _SHOW = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
-_TAKE = "from runtime.priority import allowed, take; print(allowed().name, take(-15).name);" + _SHOW
+_TAKE = "from sluice.runtime.priority import allowed, take; print(allowed().name, take(-15).name);" + _SHOW
 _NO_REALTIME = """
 import os
 def refuse(*_): raise PermissionError

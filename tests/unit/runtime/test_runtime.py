@@ -41,7 +41,7 @@ def test_stop__kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
 def test_spawn__child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = (
-        "import pathlib, time; from runtime.process import spawn;"
+        "import pathlib, time; from sluice.runtime.process import spawn;"
         f"p = spawn(['sleep', '600']); pathlib.Path({str(pid_file)!r}).write_text(str(p.pid)); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", script])

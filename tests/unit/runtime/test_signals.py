@@ -64,7 +64,7 @@ def test_a_closed_terminal_does_not_disturb_the_end() -> None:
 
 def test_nohup_is_respected() -> None:
     program = (
-        "import os, signal; from runtime.signals import end_signals\n"
+        "import os, signal; from sluice.runtime.lifecycle import end_signals\n"
         "print(sorted(number.name for number in end_signals()))"
     )
     argv = ["env", "--ignore-signal=HUP", sys.executable, "-c", program]
