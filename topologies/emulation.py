@@ -4,8 +4,7 @@
 Mininet makes nodes and links. One OVSDB transaction (`commands.network`) makes bridges, ports and queues with all
 shaping, because Mininet's TCLink would replace Open vSwitch's queues.
 
-A link with a delay has two veth pairs instead of one, and netem between them (topologies/commands.py). If the kernel
-has no netem, a warning says that hops have only their own delay.
+A link with a delay has two veth pairs instead of one, and netem between them (topologies/commands.py).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from sluice.runtime.command import run
 from sluice.topologies import commands
 from sluice.topologies.commands import Command
 from sluice.topologies.ovs import controller_targets
-from sluice.topologies.qdiscs import has_netem
+from sluice.topologies.qdiscs import HOP_NS, has_netem, needs_delays
 from sluice.topologies.settings import Settings
 
 
@@ -55,30 +54,6 @@ class DelayedLink(Link):  # type: ignore[misc]
             run(commands.pair(inner, outer, node.pid).argv)
         for command in commands.delayed(self._port):
             run(command.argv, stdin=command.stdin)
-
-
-HOP_NS = 50_000
-"""Time to cross an emulated link (veth, userspace switch, scheduling). It contains any shorter link delay."""
-
-
-def needs_delays(graph: Topology) -> bool:
-    """Return whether a link's delay is longer than a hop's own."""
-    return _longest_ns(graph) > HOP_NS
-
-
-def delay_warnings(graph: Topology, has_netem: bool) -> list[str]:
-    """Return a warning if the graph has delays that the emulation does not reproduce."""
-    if has_netem or not needs_delays(graph):
-        return []
-    return [
-        f"link delays up to {_longest_ns(graph) / 1000:g} us: this kernel has no netem, so the testbed adds no delay "
-        f"to a hop's own (about {HOP_NS / 1000:g} us), and round trips are shorter than in the scenario. "
-        "`sluice doctor` names the remedy"
-    ]
-
-
-def _longest_ns(graph: Topology) -> int:
-    return max((port.delay_ns for port in graph.ports), default=0)
 
 
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")

@@ -35,8 +35,7 @@ from sluice.runtime.priority import Priority
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from sluice.topologies import losses, ovs, processes
-from sluice.topologies.emulation import delay_warnings, needs_delays
-from sluice.topologies.qdiscs import has_netem
+from sluice.topologies.qdiscs import delay_warnings, has_netem, needs_delays
 from sluice.topologies.settings import Settings
 
 log = logging.getLogger(__name__)

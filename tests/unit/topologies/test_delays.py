@@ -8,7 +8,7 @@ import pytest
 from sluice import topologies
 from sluice.policy.network.graph import Port
 from sluice.topologies import commands
-from sluice.topologies.emulation import HOP_NS, delay_warnings, needs_delays
+from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
 SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)
