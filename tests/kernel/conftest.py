@@ -22,7 +22,7 @@ from tests.kernel.cgroups import Cgroup
 from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, address, connect, dial, listen
 from tests.kernel.port_frames import OPEN, PORT, Port
-from tests.kernel.watching import WatchOf
+from tests.kernel.watching import NEVER_NS, WatchOf
 
 HERE = Path(__file__).parent
 V4 = {"a": "10.9.0.1", "b": "10.9.0.2"}
@@ -133,8 +133,9 @@ def port(pair: Pair, link_bps: int) -> Iterator[Port]:
 
 @pytest.fixture
 def watch(pair: Pair) -> Iterator[Watch]:
-    """A watch of host a."""
+    """A watch of host a. A pause of the machine begins no flow."""
     made = WatchOf(pair.a)
+    made.set_idle_gap(NEVER_NS)
     yield made
     made.close()
 

@@ -20,7 +20,6 @@ from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, sockets_closed
 
-NEVER_NS = 3600 * 10**9
 TIMEOUTS_BEFORE = 92
 """The place in struct watched of bpf/watch_state.bpf.h."""
 
@@ -31,6 +30,11 @@ FAMILIES = pytest.mark.parametrize(
 )
 
 
+def retransmitted(ns: Namespace) -> int:
+    """Return how many segments the namespace has retransmitted. A machine that stands still makes TCP send again."""
+    return int(ns.run("nstat", "-a", "-s", "-z", "TcpRetransSegs").split()[-2])
+
+
 @FAMILIES
 def test_a_connection_in_full(
     pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
@@ -39,6 +43,7 @@ def test_a_connection_in_full(
         before_ns = time.monotonic_ns()
         near, far = dial(pair.a, listener, "reno")
         connected_ns = time.monotonic_ns()
+        before = retransmitted(pair.a)
         send_and_receive(near, far, 400_000)
         send_and_receive(far, near, 1234)
         local, remote = near.getsockname()[:2], listener.getsockname()[:2]
@@ -51,7 +56,9 @@ def test_a_connection_in_full(
     assert before_ns <= connection.start_ns <= connected_ns
     assert connection.sent_at_ns is not None
     assert connected_ns <= connection.sent_at_ns <= connection.read_ns <= after_ns
-    assert (connection.retransmissions, connection.timeouts, connection.error) == (0, 0, 0)
+    assert connection.retransmissions == retransmitted(pair.a) - before
+    assert connection.timeouts in range(connection.retransmissions + 1)
+    assert connection.error == 0
     assert connection.congestion_control == "reno"
     assert connection.active
     assert connection.closed
@@ -124,7 +131,6 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
     pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
 ) -> None:
     v6 = ["-V"] if family == socket.AF_INET6 else []
-    watch.set_idle_gap(NEVER_NS)  # iperf pauses to keep its rate
     with pair.b:
         iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
     try:
@@ -283,7 +289,6 @@ def run_ss(ns: Namespace) -> int:
 
 def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
     """For a while, the receiver has another hardware address and so refuses frames."""
-    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 10_000)

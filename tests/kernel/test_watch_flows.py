@@ -18,7 +18,6 @@ from tests.kernel.watching import close_in_order, ended
 
 GAP_NS = 400_000_000
 PAUSE_S = 0.5
-NEVER_NS = 3600 * 10**9
 
 
 def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
@@ -48,7 +47,6 @@ def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
 
 
 def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
-    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for _ in range(20):
@@ -62,7 +60,6 @@ def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
 def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch, waits: bool) -> None:
     """Also if the data of the flow before it is not acknowledged yet."""
     count, size_bytes = 4, 20_000
-    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for number in range(count):

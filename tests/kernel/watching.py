@@ -10,6 +10,8 @@ from sluice.dataplane.watch import Connection, Watch
 from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 
+NEVER_NS = 3600 * 10**9
+"""An idle gap that no test waits for."""
 RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 
 
