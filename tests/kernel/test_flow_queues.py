@@ -249,7 +249,7 @@ def busy_peer(pair: Pair, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def takers() -> set[int]:
-    """Return the kernel's threads that take packets for such a peer. Those of a namespace that ends stay for a while."""
+    """Return the kernel's threads that take packets for such a peer. They outlive their namespace for a moment."""
     pids = set()
     for path in Path("/proc").glob("[0-9]*/comm"):
         with suppress(OSError):  # it has ended
