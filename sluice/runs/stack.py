@@ -96,9 +96,9 @@ class Reserve:
         self._path.unlink(missing_ok=True)
 
 
-READY_TIMEOUT_S = 30.0
-REQUEST_TIMEOUT_S = 10.0
-AGENTS_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0
+REQUEST_TIMEOUT_S = 30.0
+AGENTS_TIMEOUT_S = 180.0
 MOST_VERSIONS = 1000
 START_LEAD_S = 0.3
 """From the moment when all agents are ready to the first flow. Each agent has read the start time by then."""
