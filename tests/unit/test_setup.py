@@ -58,7 +58,7 @@ def call(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": f"{commands}:{os.environ['PATH']}", "PYTHON3": str(commands / "python3")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
-        argv, cwd=tree, env=kept | variables, capture_output=True, text=True, timeout=60, check=False
+        argv, cwd=tree, env=kept | variables, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -142,7 +142,7 @@ def test_a_machine_without_debian_is_told_what_to_install(tree: Path) -> None:
     variables = {"PATH": str(tree / "commands"), "PYTHON3": str(tree / "commands/python3")}
     argv = [str(bash), "tools/install-packages", "--simulator"]
     done = subprocess.run(
-        argv, cwd=tree, env=variables, capture_output=True, text=True, timeout=60, check=False
+        argv, cwd=tree, env=variables, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     assert done.stderr.startswith("missing: g++ python3-venv python3-dev (names of Debian).")

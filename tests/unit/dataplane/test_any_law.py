@@ -56,7 +56,7 @@ def require_ubsan(directory: Path) -> None:
 
 
 def ran(program: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_driver__calls_every_law(laws: ModuleType) -> None:

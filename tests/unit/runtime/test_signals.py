@@ -42,7 +42,7 @@ def run(number: signal.Signals, **streams: Any) -> Iterator[str]:
             yield report.readline()
             os.kill(process.pid, number)
             yield report.read()
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()  # nothing happens if it has ended
 

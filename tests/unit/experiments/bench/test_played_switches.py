@@ -161,7 +161,7 @@ def test_line__what_a_slow_controller_has_not_read_waits_as_it_was(listener: soc
             if was_pending:
                 break
         assert pending(line)
-        controller.settimeout(60)
+        controller.settimeout(300)
         received = bytearray()
         while len(received) < len(wanted):
             turned(line)
