@@ -138,7 +138,7 @@ def test_agent__without_cgroups_does_all_but_the_hook() -> None:
 
 
 RUN_DOCTOR = (
-    "import json; from sluice.topologies import doctor;"
+    "import json; from sluice import doctor;"
     "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
 )
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.doctor.check import Check
 from sluice.terminal import print_checks
-from sluice.topologies.doctor.check import Check
 
 LONG = "mount " + "x" * 200
 

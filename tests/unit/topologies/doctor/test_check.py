@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from sluice.doctor import installed
+from sluice.doctor.check import Check, guarded, tried
+from sluice.doctor.kernel import Kernel
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed
-from sluice.topologies.doctor import installed
-from sluice.topologies.doctor.check import Check, guarded, tried
-from sluice.topologies.doctor.kernel import Kernel
 
 FINE = Check("first", True, "fine", "")
 

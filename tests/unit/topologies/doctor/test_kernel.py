@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.topologies.doctor import kernel
-from sluice.topologies.doctor.kernel import Kernel, missing_capabilities, running
+from sluice.doctor import kernel
+from sluice.doctor.kernel import Kernel, missing_capabilities, running
 
 DEBIAN = Kernel(
     "6.1.0-56-amd64", frozenset({"sch_htb", "sch_netem"}), {"CONFIG_BPF_JIT": "y", "CONFIG_CGROUP_BPF": "y"}

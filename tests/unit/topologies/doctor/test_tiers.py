@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from sluice.dataplane.link_queues import FQ, HTB, QdiscKind
+from sluice.doctor import check
+from sluice.doctor.check import Check
+from sluice.doctor.kernel import Kernel
+from sluice.doctor.tiers import active_tiers
 from sluice.policy.controls import ours
-from sluice.topologies.doctor import names
-from sluice.topologies.doctor.check import Check
-from sluice.topologies.doctor.kernel import Kernel
-from sluice.topologies.doctor.tiers import active_tiers
 
-CONTROLS = [names.struct_ops(control.kernel_name) for control in ours()]
-ALL = [*CONTROLS, names.HOOK, names.PORT_PROGRAM, names.WATCH]
+CONTROLS = [check.struct_ops(control.kernel_name) for control in ours()]
+ALL = [*CONTROLS, check.HOOK, check.PORT_PROGRAM, check.WATCH]
 DEBIAN = Kernel("6.1.0-56-amd64", frozenset({"tcp_dctcp"}))
 NEW = Kernel("6.18.44")
 
@@ -22,7 +22,7 @@ def tiers(
     datapaths: str = "",
     link: QdiscKind | None = None,
 ) -> dict[str, str]:
-    found = [Check(name, name in ok, "", "") for name in ALL] + [Check(names.DATAPATHS, True, datapaths, "")]
+    found = [Check(name, name in ok, "", "") for name in ALL] + [Check(check.DATAPATHS, True, datapaths, "")]
     return dict(active_tiers(found, kernel, netem, ["reno", "cubic"], link))
 
 
@@ -47,7 +47,7 @@ def test_before_6_4_a_control_outlives_a_killed_process() -> None:
 
 
 def test_without_struct_ops_the_kernels_own_controls_are_named() -> None:
-    found = tiers([names.HOOK, names.PORT_PROGRAM], DEBIAN)["congestion control"]
+    found = tiers([check.HOOK, check.PORT_PROGRAM], DEBIAN)["congestion control"]
     assert found.startswith("the kernel's own ")
     assert "dctcp" in found.partition(" for ")[0]
     assert "reno" in found.partition(" for ")[0]

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sluice.dataplane import link_queues
 from sluice.dataplane.congestion import available
-from sluice.topologies import qdiscs
-from sluice.topologies.doctor import kernel, tiers
-from sluice.topologies.doctor.check import Check, guarded
-from sluice.topologies.doctor.installed import (
+from sluice.doctor import kernel, tiers
+from sluice.doctor.check import Check, guarded
+from sluice.doctor.installed import (
     check_btf,
     check_capabilities,
     check_congestion_controls,
@@ -25,8 +24,9 @@ from sluice.topologies.doctor.installed import (
     check_tun,
     check_watch,
 )
-from sluice.topologies.doctor.kernel import Kernel
-from sluice.topologies.doctor.tiers import Tier
+from sluice.doctor.kernel import Kernel
+from sluice.doctor.tiers import Tier
+from sluice.topologies import qdiscs
 
 
 def checks(*, measure: bool = True) -> Iterator[Check]:
@@ -73,6 +73,6 @@ def _checks_of_root(here: Kernel) -> Iterator[Check]:
 
 def _measured() -> Iterable[Check]:
     """Return the checks on a testbed. Without Mininet, the import fails, and the doctor must still start."""
-    from sluice.topologies.doctor.measured import measured_checks
+    from sluice.doctor.measured import measured_checks
 
     return measured_checks()

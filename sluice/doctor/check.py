@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One finding about this machine."""
+"""One finding about this machine, and the names of the findings from which the tiers are concluded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from sluice.runtime.command import CommandFailed
 
 REFUSALS = (SluiceError, CommandFailed, OSError, subprocess.SubprocessError)
 """What a machine that lacks something makes our code and its tools raise."""
+
+DATAPATHS = "Open vSwitch datapaths"
+HOOK = "setsockopt hook (cgroup BPF)"
+PORT_PROGRAM = "BPF programs"
+WATCH = "flow watch"
+
+
+def struct_ops(control: str) -> str:
+    """Return the name of the finding about a congestion control."""
+    return f"{control} (struct_ops)"
 
 
 class Check(NamedTuple):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from sluice.dataplane.link_queues import QdiscKind
 from sluice.dataplane.loader import LINKS_SINCE
+from sluice.doctor import check
+from sluice.doctor.check import Check
+from sluice.doctor.kernel import Kernel
 from sluice.policy.controls import LAST_RESORT, ours
-from sluice.topologies.doctor import names
-from sluice.topologies.doctor.check import Check
-from sluice.topologies.doctor.kernel import Kernel
 
 
 class Tier(NamedTuple):
@@ -31,20 +31,20 @@ def active_tiers(
 
     `controls`: congestion controls that the kernel offers. `link`: the qdisc of the hosts' own links.
     """
-    ok = {check.name for check in found if check.ok}
+    ok = {finding.name for finding in found if finding.ok}
     return [
         Tier("congestion control", _control(ok, kernel, controls)),
         Tier("switches", _switches(found)),
-        Tier("flow queues", "yes" if names.PORT_PROGRAM in ok else "no: the port program does not load"),
+        Tier("flow queues", "yes" if check.PORT_PROGRAM in ok else "no: the port program does not load"),
         Tier("hosts' own links", f"{link.name}: {link.promise}" if link else "one queue"),
         Tier("link delays", _delays(kernel, netem)),
         Tier("deadlines", _deadlines(ok)),
-        Tier("flow watch", "every TCP connection" if names.WATCH in ok else "only scheduled flows"),
+        Tier("flow watch", "every TCP connection" if check.WATCH in ok else "only scheduled flows"),
     ]
 
 
 def _control(ok: set[str], kernel: Kernel, controls: Sequence[str]) -> str:
-    missing = [control for control in ours() if names.struct_ops(control.kernel_name) not in ok]
+    missing = [control for control in ours() if check.struct_ops(control.kernel_name) not in ok]
     if not missing:
         if kernel.version >= LINKS_SINCE:
             return "Sluice's own, in BPF; each ends with its process"
@@ -56,7 +56,7 @@ def _control(ok: set[str], kernel: Kernel, controls: Sequence[str]) -> str:
 
 
 def _switches(found: Sequence[Check]) -> str:
-    detail = next((check.detail for check in found if check.name == names.DATAPATHS), "")
+    detail = next((finding.detail for finding in found if finding.name == check.DATAPATHS), "")
     if detail.startswith("kernel"):
         return "Open vSwitch's kernel datapath"
     return "Open vSwitch's userspace datapath"
@@ -69,6 +69,6 @@ def _delays(kernel: Kernel, netem: bool) -> str:
 
 
 def _deadlines(ok: set[str]) -> str:
-    if names.HOOK in ok:
+    if check.HOOK in ok:
         return "programs and agents declare flows by the setsockopt hook"
     return "none: no one can declare a flow, and runs with deadlines are marked as not valid"

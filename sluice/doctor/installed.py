@@ -17,12 +17,12 @@ from sluice.dataplane.congestion import available, register_congestion_control
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.sockopt import attach_socket_hook
 from sluice.dataplane.watch import Watch
+from sluice.doctor import check
+from sluice.doctor.check import Check, tried
+from sluice.doctor.kernel import Kernel
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
 from sluice.topologies import ovs
-from sluice.topologies.doctor import names
-from sluice.topologies.doctor.check import Check, tried
-from sluice.topologies.doctor.kernel import Kernel
 from sluice.topologies.qdiscs import try_qdisc
 
 TOOLS: dict[str, tuple[list[str], str]] = {
@@ -120,7 +120,7 @@ def check_port_program(kernel: Kernel) -> Check:
             program.follow_departures()
             return "the port program loads and counts departures"
 
-    return tried(names.PORT_PROGRAM, attempt, kernel.programs_remedy())
+    return tried(check.PORT_PROGRAM, attempt, kernel.programs_remedy())
 
 
 def check_watch(kernel: Kernel) -> Check:
@@ -128,7 +128,7 @@ def check_watch(kernel: Kernel) -> Check:
         with Watch() as watch:
             return f"attaches, and sees {len(watch.live())} connections in this network namespace"
 
-    return tried(names.WATCH, attempt, kernel.programs_remedy())
+    return tried(check.WATCH, attempt, kernel.programs_remedy())
 
 
 def check_struct_ops(kernel: Kernel) -> Iterator[Check]:
@@ -142,7 +142,7 @@ def _check_control(name: str, kernel: Kernel) -> Check:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    return tried(names.struct_ops(name), attempt, kernel.struct_ops_remedy())
+    return tried(check.struct_ops(name), attempt, kernel.struct_ops_remedy())
 
 
 def check_socket_hook(kernel: Kernel) -> Check:
@@ -154,7 +154,7 @@ def check_socket_hook(kernel: Kernel) -> Check:
                 raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
             return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
 
-    return tried(names.HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
+    return tried(check.HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
 
 
 def _cgroup2_is_mounted() -> bool:
@@ -171,4 +171,4 @@ def check_datapaths() -> Check:
         if ovs.kernel_datapath()
         else "userspace only: the kernel has no openvswitch module"
     )
-    return Check(names.DATAPATHS, True, kinds, "")
+    return Check(check.DATAPATHS, True, kinds, "")

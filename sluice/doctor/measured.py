@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice import topologies
+from sluice.doctor.check import Check, tried
 from sluice.hostagent.port.queues import QUEUES
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import PortBehaviour
@@ -18,7 +19,6 @@ from sluice.policy.units import format_rate
 from sluice.runtime.wait import wait_until
 from sluice.topologies import commands, measure
 from sluice.topologies.commands import MTU_BYTES
-from sluice.topologies.doctor.check import Check, tried
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
 
