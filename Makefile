@@ -66,7 +66,7 @@ frontend:
 
 # What a simulated demonstration needs: a compiler and the Python packages that it imports.
 simulated:
-	@tools/setup simulator python-run page core
+	@tools/setup simulator python-demo page core
 
 bpf:
 	@tools/setup python bpf
@@ -153,7 +153,6 @@ test-kernels: setup guests ## the data plane and the testbed under Debian's kern
 
 test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
 	@tools/install-packages --cluster
-	$(PIP_HASHED) requirements/cluster.txt
 	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
@@ -208,12 +207,12 @@ tour: runnable ## five schemes one after the other with the same flows, and a ta
 # What these two need, without what only tests and checks need. Where the testbed cannot run, no Debian package would
 # help: the simulator needs a C++ compiler and what pip installs.
 runnable:
-	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null 2>&1; then tools/setup demo python-run page core bpf; \
-		else tools/setup simulator python-run page core; fi
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null 2>&1; then tools/setup demo python-demo page core bpf; \
+		else tools/setup simulator python-demo page core; fi
 
 # The same, and what benchmarks and experiments start besides.
 measurable:
-	@tools/setup lab python-run page core bpf
+	@tools/setup lab python-lab page core bpf
 
 doctor: runnable ## what this machine can do, measured
 	.venv/bin/sluice doctor

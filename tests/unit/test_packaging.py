@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from sluice.runtime import extras
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -39,7 +42,7 @@ def _hashed(name: str) -> dict[str, str]:
     return {_canonical(package): version for package, _, version in found}
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "node", "audit", "fuzz"])
+@pytest.mark.parametrize("name", ["run", "demo", "lab", "dev", "node", "audit", "fuzz"])
 def test_every_package_with_hashes_has_the_version_of_the_constraints(name: str) -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     pinned = {_canonical(line): line.partition("==")[2] for line in lines}
@@ -47,11 +50,30 @@ def test_every_package_with_hashes_has_the_version_of_the_constraints(name: str)
         assert pinned.get(package) == version, f"{package}: enter it in constraints.txt, then `make pins`"
 
 
-def test_every_requirement_has_hashes() -> None:
-    needed = {_canonical(requirement) for requirement in PROJECT["project"]["dependencies"]}
-    assert needed <= _hashed("run").keys(), "run `make pins`"
-    needed |= {_canonical(requirement) for requirement in PROJECT["project"]["optional-dependencies"]["dev"]}
-    assert needed <= _hashed("dev").keys(), "run `make pins`"
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("run", []), ("demo", ["plots"]), ("lab", EXTRAS.keys() - {"cluster", "dev"}), ("dev", EXTRAS.keys())],
+)
+def test_every_requirement_has_hashes(name: str, wanted: Iterable[str]) -> None:
+    needed = [*PROJECT["project"]["dependencies"], *(one for extra in wanted for one in EXTRAS[extra])]
+    needed += [] if name == "run" else PROJECT["build-system"]["requires"]
+    assert {_canonical(requirement) for requirement in needed} <= _hashed(name).keys(), "run `make pins`"
+
+
+MOST_PACKAGES = 60
+
+
+def test_the_plain_installation_is_small() -> None:
+    assert len(_hashed("run")) <= MOST_PACKAGES, "make what one command needs an extra (runtime/extras.py)"
+
+
+def test_every_library_that_a_user_may_lack_is_in_the_extra_that_its_message_names() -> None:
+    for library, extra in extras.EXTRAS.items():
+        names = {_canonical(requirement) for requirement in EXTRAS[extra]}
+        assert _canonical(library) in names
 
 
 def _canonical(requirement: str) -> str:

@@ -17,7 +17,7 @@ FILES = (
     "pyproject.toml",
     "tools/install-packages",
     "tools/setup",
-    *(f"requirements/{name}.txt" for name in ("dev", "run", "node")),
+    *(f"requirements/{name}.txt" for name in ("demo", "dev", "node")),
     *(f"webui/{name}" for name in ("package.json", "package-lock.json", "fetch_vendor.py")),
 )
 
@@ -63,7 +63,7 @@ def call(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
-    done = call(tree, "tools/setup", "--dry-run", "demo", "python-run", "page", "core", "bpf")
+    done = call(tree, "tools/setup", "--dry-run", "demo", "python-demo", "page", "core", "bpf")
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("Setting up, once: about ")
@@ -79,24 +79,24 @@ def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
 
 
 def test_each_step_is_done_once(tree: Path) -> None:
-    first = call(tree, "tools/setup", "python-run", "page")
+    first = call(tree, "tools/setup", "python-demo", "page")
     assert first.returncode == 0, first.stderr
     assert [line[:5] for line in first.stdout.splitlines()] == ["Setti", "[1/2]", "[2/2]", "Set u"]
-    again = call(tree, "tools/setup", "python-run", "page")
+    again = call(tree, "tools/setup", "python-demo", "page")
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
-    (tree / "requirements/run.txt").touch()
-    assert "[1/1] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+    (tree / "requirements/demo.txt").touch()
+    assert "[1/1] Python packages" in call(tree, "tools/setup", "python-demo", "page").stdout
 
 
 def test_a_step_that_fails_shows_its_output_and_is_tried_again(tree: Path) -> None:
     (tree / "broken").touch()
-    failed = call(tree, "tools/setup", "python-run", "page")
+    failed = call(tree, "tools/setup", "python-demo", "page")
     assert failed.returncode == 1
     assert failed.stderr.startswith("downloads\n")
     assert "failed at step 1, Python packages" in failed.stderr
     assert "[2/2]" not in failed.stdout
     (tree / "broken").unlink()
-    assert "[1/2] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+    assert "[1/2] Python packages" in call(tree, "tools/setup", "python-demo", "page").stdout
 
 
 def test_an_unknown_step_is_refused(tree: Path) -> None:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.policy.errors import SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.sweep import points, run_points
 from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, limit_minutes, predicted_s
@@ -64,10 +65,12 @@ def test_options__a_profile_replaces_slurm() -> None:
 
 
 def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SluiceError, match=r"pip install 'sluice\[slurm\]'"):
-        Cluster().check()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    for library in ("snakemake", "snakemake_executor_plugin_slurm"):
+        monkeypatch.setitem(sys.modules, library, None)
+    for cluster in (Cluster(), Cluster("profile")):
+        with pytest.raises(EnvironmentLacking, match=r"pip install 'sluice\[cluster\]'"):
+            cluster.check()
+    monkeypatch.setattr("sluice.runtime.extras.find_spec", lambda name: name)
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(SluiceError, match="there is no sbatch here"):
         Cluster().check()

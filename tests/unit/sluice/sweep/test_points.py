@@ -129,15 +129,6 @@ def test_points__the_document_is_left_as_it_was() -> None:
     assert document == tomllib.loads(SCENARIO + PLAN)
 
 
-def test_points__the_digest_follows_what_is_run() -> None:
-    first, second = points(tomllib.loads(SCENARIO), seeds=[1, 2])
-    assert first.digest != second.digest
-    assert first.digest == points(tomllib.loads(SCENARIO), seeds=[1])[0].digest
-    assert (
-        first.digest != points(tomllib.loads(SCENARIO), seeds=[1], settings={"workload.flows": 99})[0].digest
-    )
-
-
 @pytest.mark.parametrize(
     ("axes", "message"),
     [

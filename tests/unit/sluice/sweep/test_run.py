@@ -10,7 +10,7 @@ import pytest
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.sweep import Point, run_points
-from sluice.sweep.points import is_finished
+from sluice.sweep.points import POINT_LOG, is_finished
 from tests.unit.sluice.bundles import bundle, document, flow
 
 
@@ -38,7 +38,7 @@ def test_run_points__nothing_to_do_starts_nothing(tmp_path: Path) -> None:
     point = finished_point(tmp_path)
     outcome = run_points([point], tmp_path)
     assert (outcome.finished, outcome.failed) == ([point], {})
-    assert not (tmp_path / "snakemake.log").exists()
+    assert not (tmp_path / point.name / POINT_LOG).exists()
 
 
 def test_run_points__the_testbed_runs_one_at_a_time(tmp_path: Path) -> None:
