@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 from typing import Any
 
-from experiments.checks.ns2 import flows as scripts
+from experiments.checks.ns2 import reference as scripts
 from experiments.checks.ns2 import run
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf

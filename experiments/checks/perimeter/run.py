@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.perimeter.agents import Agent, HealthWatcher, Times
-from experiments.checks.perimeter.attacks import ATTACKS
+from experiments.checks.perimeter.clients import ATTACKS, Agent, HealthWatcher, Times
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, existing_folder, seconds

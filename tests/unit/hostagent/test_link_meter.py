@@ -6,7 +6,7 @@ import socket
 import sys
 from dataclasses import replace
 
-from experiments.checks.soak.usage import read_process
+from experiments.checks.soak.run import read_process
 from sluice.hostagent.link import LinkMeter, with_rates
 from sluice.policy.wire.agents import LinkCounters
 from tests.unit.hostagent.namespaces import Cable

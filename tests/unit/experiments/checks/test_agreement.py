@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.checks.agreement import run
 from experiments.checks.agreement.compare import Pair, Side, claims_of, settling_claim, table_of
-from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
+from experiments.checks.agreement.run import idle_document, on_simulator, same_flows
 from experiments.kit.points import NamedPoint
 from experiments.papers.adaptive_thresholds import mismatch_fct
 from sluice.policy.units import MSS_BYTES

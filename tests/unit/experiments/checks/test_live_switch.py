@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.checks.live_switch.run import Outcome, Outcomes, Switch, claims
-from experiments.checks.live_switch.scenario import policies_of, scenario_of
+from experiments.checks.live_switch.run import Outcome, Outcomes, Switch, claims, policies_of, scenario_of
 from experiments.kit.schemes import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with

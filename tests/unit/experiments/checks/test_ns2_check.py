@@ -13,8 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.checks.ns2 import run
-from experiments.checks.ns2.flows import FLOWS_AT_S, WARM_UP_S, columns, flow_tables
-from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
+from experiments.checks.ns2.reference import (
+    ALL_MEAN_US,
+    FLOWS_AT_S,
+    FULL,
+    ROWS,
+    SMALL,
+    WARM_UP_S,
+    Reference,
+    columns,
+    flow_tables,
+)
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import given

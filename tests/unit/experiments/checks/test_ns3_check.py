@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 
 from experiments.checks.ns3 import cases, ns3, speed
-from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
-from experiments.checks.ns3.explanations import explanation_of
-from experiments.checks.ns3.table import class_rows, rows
+from experiments.checks.ns3.compare import (
+    Figure,
+    class_rows,
+    class_times,
+    explanation_of,
+    figures_of_times,
+    jain_index,
+    rows,
+    times_of,
+)
 from sluice.policy.network.graph import Topology
 
 

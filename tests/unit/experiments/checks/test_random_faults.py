@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
-from experiments.checks.random_faults.outcome import EXCUSED_S, Outcome, claims, unexcused
-from experiments.checks.random_faults.traffic import document_of
+from experiments.checks.random_faults.run import EXCUSED_S, Outcome, claims, document_of, unexcused
 from experiments.kit.port_gaps import Gap
 from sluice.policy.wire.records import FINISHED, FlowRecord
 from sluice.policy.workload.listed_flows import ExplicitWorkload

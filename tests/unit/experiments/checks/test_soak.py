@@ -11,9 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from experiments.checks.soak.flows import SEGMENT_S, document_of
-from experiments.checks.soak.run import Outcome, change_scheme, claims
-from experiments.checks.soak.usage import Reading, draw, growing, read_process
+from experiments.checks.soak.run import (
+    SEGMENT_S,
+    Outcome,
+    Reading,
+    change_scheme,
+    claims,
+    document_of,
+    draw,
+    growing,
+    read_process,
+)
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack

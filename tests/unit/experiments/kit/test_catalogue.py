@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import EXPERIMENTS, load, load_all, main
-from experiments.kit.catalogue import README, listing, with_table
-from experiments.kit.main import read_command
+from experiments.kit.main import README, listing, read_command, with_table
 from sluice.policy.errors import SluiceError
 
 ROOT = README.parents[1]
