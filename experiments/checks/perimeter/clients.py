@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients that hold the web process up, in a process of their own.
+"""Clients that hold the web process up, in a process of their own, and honest agents that measure themselves.
 
 `python -m experiments.checks.perimeter.clients NAME PORT SECONDS` opens every connection of an attack at the start, and
 again when the server closes it. It prints how many answers of each status it got.
@@ -177,10 +177,6 @@ def main() -> None:
     )
 
 
-if __name__ == "__main__":
-    main()
-
-
 EVERY_S = 1.0
 BATCH = 50
 TIMEOUT_S = 5.0
@@ -283,3 +279,7 @@ def _record(src: str, number: int) -> dict[str, Any]:
         "status": "finished",
         "reason": "",
     }
+
+
+if __name__ == "__main__":
+    main()
