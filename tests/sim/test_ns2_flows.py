@@ -13,7 +13,7 @@ from sluice.runs.files import load_cdf
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
-from tests.unit.experiments.builders import given
+from tests.kit.finished_runs import given
 
 STARTED = 400
 """Flows that start in the first 5 ms. Later ones cannot change the short ones among the first hundred."""

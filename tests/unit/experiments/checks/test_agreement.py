@@ -17,7 +17,7 @@ from experiments.papers.adaptive_thresholds import mismatch_fct
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
-from tests.unit.experiments.builders import given
+from tests.kit.finished_runs import given
 
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:

@@ -17,7 +17,7 @@ from experiments.checks.ns2.flows import FLOWS_AT_S, WARM_UP_S, columns, flow_ta
 from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.unit.experiments.builders import given
+from tests.kit.finished_runs import given
 
 
 def scenario_of(name: str) -> Scenario:

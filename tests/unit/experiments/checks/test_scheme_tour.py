@@ -10,7 +10,7 @@ from experiments.checks.scheme_tour import compare
 from experiments.checks.scheme_tour.run import order
 from experiments.kit.main import main
 from experiments.kit.runs import Runs
-from tests.unit.experiments.builders import run_of
+from tests.kit.finished_runs import run_of
 
 OURS = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from experiments.kit.claims import all_finished, all_valid, at_most, below_one, lower, noted, within
 from experiments.kit.paired import Changes, Difference
 from experiments.kit.runs import Runs
-from tests.unit.experiments.builders import run_of
+from tests.kit.finished_runs import run_of
 
 
 def change(mean: float) -> Difference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.experiments.builders import flow, sampled
+from tests.kit.finished_runs import flow, sampled
 
 
 def test_rates__between_samples_and_from_the_start() -> None:

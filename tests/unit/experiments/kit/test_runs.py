@@ -15,7 +15,7 @@ from sluice.policy.figures.metrics import distribution
 from sluice.policy.wire.records import FlowRecord
 from sluice.runs.bundle import write_bundle
 from sluice.store.observed import ThresholdChange
-from tests.unit.experiments.builders import run_of, runs_of
+from tests.kit.finished_runs import run_of, runs_of
 
 RUNS = runs_of(
     {

@@ -27,7 +27,7 @@ from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.sweep.points import Point
-from tests.unit.experiments.builders import given, run_of, sweep_of
+from tests.kit.finished_runs import given, run_of, sweep_of
 from tests.unit.experiments.kit.test_flows import flows
 
 GIVEN = given(fig5.EXPERIMENT, "--seeds", "1", "2")

@@ -14,7 +14,7 @@ from experiments.papers.aemon import common, fct, misses, ucp_share
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
-from tests.unit.experiments.builders import claim, given, sweep_of
+from tests.kit.finished_runs import claim, given, sweep_of
 from tests.unit.experiments.kit.test_flows import written
 
 

@@ -21,7 +21,7 @@ from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.topologies import build_topology
-from tests.unit.experiments.builders import NOWHERE, given, run_of
+from tests.kit.finished_runs import NOWHERE, given, run_of
 from tests.unit.experiments.kit.test_flows import written
 
 

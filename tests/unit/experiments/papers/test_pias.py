@@ -9,7 +9,7 @@ from experiments.papers.pias import pias_144
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import SCENARIOS, load_cdf, read_document
 from sluice.sweep import points
-from tests.unit.experiments.builders import claim, given, sweep_of
+from tests.kit.finished_runs import claim, given, sweep_of
 
 FCT = [f"fct_us_{group}_{name}" for group in ("small", "medium", "large", "all") for name in ("mean", "p99")]
 LOADS = pias_144.EXPERIMENT.loads

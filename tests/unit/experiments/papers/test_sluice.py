@@ -11,7 +11,7 @@ from experiments.kit.runs import Results
 from experiments.papers.sluice import fct
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.unit.experiments.builders import claim, given, sweep_of
+from tests.kit.finished_runs import claim, given, sweep_of
 
 FIGURES = [*fct.SHOWN.values(), *(f"interval {i}" for i in range(1, len(fct.EDGES)))]
 

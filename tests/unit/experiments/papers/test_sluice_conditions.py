@@ -17,7 +17,7 @@ from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.files import scenario_with
-from tests.unit.experiments.builders import claim, given, run_of
+from tests.kit.finished_runs import claim, given, run_of
 
 EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
 MIXED = (10**10, 10**10, 10**10, 4 * 10**10)

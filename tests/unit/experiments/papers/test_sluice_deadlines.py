@@ -13,7 +13,7 @@ from sluice.policy import tags
 from sluice.policy.schema.desired import queue_map
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.unit.experiments.builders import claim, given, run_of
+from tests.kit.finished_runs import claim, given, run_of
 
 pytestmark = pytest.mark.usefixtures("no_plugin_stays")
 

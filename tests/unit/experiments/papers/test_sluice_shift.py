@@ -10,7 +10,7 @@ from experiments.papers.sluice import shift
 from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.unit.experiments.builders import given
+from tests.kit.finished_runs import given
 
 PHASE_S = 0.5
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.report.board import Board, board
 from sluice.report.runs import Variant, find_runs, variants
-from tests.unit.sluice.bundles import bundle, document, flow, random_flows
+from tests.kit.bundles import bundle, document, flow, random_flows
 
 
 def of(tmp_path: Path, slower: dict[str, float], flows: int = 300) -> tuple[list[Variant], Board]:

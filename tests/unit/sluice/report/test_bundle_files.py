@@ -11,7 +11,7 @@ import pytest
 
 from sluice.policy.errors import SluiceError
 from sluice.report.runs import find_runs
-from tests.unit.sluice.bundles import bundle, document, flow
+from tests.kit.bundles import bundle, document, flow
 
 TEXTS = (
     "",

@@ -27,7 +27,7 @@ from sluice.report.numbers import (
     time_text,
 )
 from sluice.report.runs import Flows, Run, find_runs
-from tests.unit.sluice.bundles import bundle, document, flow
+from tests.kit.bundles import bundle, document, flow
 
 
 def runs_with(tmp_path: Path, fct_us_by_seed: Mapping[int, float | None]) -> list[Run]:

@@ -9,8 +9,8 @@ import numpy as np
 from sluice.report.charts import TIMES, Moves, threshold_moves
 from sluice.report.runs import Run, find_runs
 from sluice.runs.bundle import BundleWriter
+from tests.kit.bundles import document, flow
 from tests.kit.known import known
-from tests.unit.sluice.bundles import document, flow
 
 
 def run_with(folder: Path, changes: list[tuple[float, str, list[int]]], version: int = 1) -> Run:

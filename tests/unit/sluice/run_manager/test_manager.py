@@ -17,7 +17,7 @@ from sluice.run_manager import manager as module
 from sluice.run_manager.manager import Listing, Refusal, RunManager, refused
 from sluice.runtime.process import spawn as really_spawn
 from sluice.runtime.wait import wait_until
-from tests.unit.sluice.bundles import sweep
+from tests.kit.bundles import sweep
 
 WHO = {"by": "alice", "address": "192.0.2.1"}
 COMMANDS: list[list[str]] = []

@@ -29,7 +29,7 @@ from sluice.runs.bundle import (
 from sluice.runs.files import scenario_from_file
 from sluice.store.desired import PolicyVersion
 from sluice.store.observed import PortSample, ThresholdChange
-from tests.unit.sluice.bundles import document, flow, random_flows
+from tests.kit.bundles import document, flow, random_flows
 
 FLOW = FlowRecord(
     "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"

@@ -10,7 +10,7 @@ import pytest
 from sluice.policy.errors import FieldError
 from sluice.runs.folder import bundles, describe, entries, entry_of, read_plain
 from sluice.runs.progress import progress_file
-from tests.unit.sluice.bundles import sweep
+from tests.kit.bundles import sweep
 
 KILLED_STATE = {"pid": 1, "born": 1, "name": "", "scheme": "", "on": "simulator", "started_at": 1.0}
 

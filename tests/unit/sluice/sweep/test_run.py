@@ -11,7 +11,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.sweep import Point, run_points
 from sluice.sweep.points import is_finished
-from tests.unit.sluice.bundles import bundle, document, flow
+from tests.kit.bundles import bundle, document, flow
 
 
 def finished_point(folder: Path) -> Point:

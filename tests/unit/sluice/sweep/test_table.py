@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sluice.sweep.points import Point
 from sluice.sweep.table import figures, rows, terminal_table, write
-from tests.unit.sluice.bundles import bundle, document, flow
+from tests.kit.bundles import bundle, document, flow
 
 
 def point(

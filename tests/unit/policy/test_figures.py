@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sluice import topologies
+from sluice.policy.figures.metrics import IdealTimes, cdf, ideal_fct_us
 from sluice.policy.figures.scoreboard import (
     BETTER,
     LEAST_FLOWS,
@@ -22,8 +30,24 @@ from sluice.policy.figures.scoreboard import (
     scored,
     version_of,
 )
+from sluice.policy.figures.validity import (
+    DELAYS,
+    FORWARDED,
+    LATE,
+    LOST,
+    MachineStatus,
+    delay_class,
+    delays_between,
+    flaws,
+    share_late,
+    total_delays,
+)
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import read, write
+from sluice.policy.units import FRAME_BYTES, MSS_BYTES
 from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
+from tests.kit.networks import RATE_BPS, star
 
 FIRST = Period(1, "dctcp", 0.0, 1000.0)
 SECOND = Period(2, "pias", 1010.0, math.inf)
@@ -174,3 +198,132 @@ def test_scoreboard__compares_with_the_chosen_version() -> None:
     assert board[1]["classes"]["small"]["mean_us"]["against"]["ratio"] == pytest.approx(0.5)
     assert board[1]["classes"]["small"]["mean_us"]["against"]["verdict"] == BETTER
     assert all(name in board[0]["classes"] for name in (*SIZE_CLASSES, "all"))
+
+
+@given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))
+def test_cdf__every_point_is_on_the_distribution(values: list[float]) -> None:
+    x, share = cdf(np.array(values), 240)
+    assert share == pytest.approx([np.mean(np.array(values) <= value) for value in x])
+    assert share[-1] == 1
+    assert x[-1] == max(values)
+    assert (np.diff(share) > 0).all()
+    assert (np.diff(x) > 0).all()
+
+
+LEAF_SPINE = {
+    "leaves": 3,
+    "spines": 2,
+    "hosts_per_leaf": 2,
+    "host_rate_bps": 10**10,
+    "core_rate_bps": 4 * 10**10,
+}
+LINK_DELAYS = {"link_delay_ns": 200, "host_delay_ns": 20_000}
+"""PIAS's delays: 20.2 us for a host's link, 0.2 us for a link between switches."""
+
+
+def leaf_spine(**changes: Any) -> Topology:
+    return topologies.build("leaf-spine", **(LEAF_SPINE | LINK_DELAYS | changes))
+
+
+def pipeline_us(rates_bps: Sequence[float], delays_ns: Sequence[float], size_bytes: int) -> float:
+    """Return the same by following every segment over every link. A link sends a segment once it
+    has all of it."""
+    frames = [MSS_BYTES] * (size_bytes // MSS_BYTES) + [size_bytes % MSS_BYTES] * (size_bytes % MSS_BYTES > 0)
+    free_us = [0.0] * len(rates_bps)
+    done_us = 0.0
+    for payload in frames:
+        at_us = 0.0
+        for i, (rate_bps, delay_ns) in enumerate(zip(rates_bps, delays_ns, strict=True)):
+            free_us[i] = max(free_us[i], at_us) + (payload + FRAME_BYTES - MSS_BYTES) * 8e6 / rate_bps
+            at_us = free_us[i] + delay_ns / 1000
+        done_us = at_us
+    return done_us
+
+
+@given(size_bytes=st.integers(64, 200_000))
+def test_ideal__equals_every_segment_followed_over_every_link(size_bytes: int) -> None:
+    same_leaf = pipeline_us([1e10, 1e10], [20_200, 20_200], size_bytes)
+    across = pipeline_us([1e10, 4e10, 4e10, 1e10], [20_200, 200, 200, 20_200], size_bytes)
+    assert ideal_fct_us(leaf_spine(), "h1", "h2", size_bytes) == pytest.approx(same_leaf, rel=1e-12)
+    assert ideal_fct_us(leaf_spine(), "h1", "h6", size_bytes) == pytest.approx(across, rel=1e-12)
+
+
+def test_ideal__a_slow_core_paces() -> None:
+    topology = leaf_spine(core_rate_bps=10**9)
+    slow = [
+        b - a for a, b in pairwise(ideal_fct_us(topology, "h1", "h6", n * MSS_BYTES) for n in (10, 11, 12))
+    ]
+    assert slow == pytest.approx([FRAME_BYTES * 8e6 / 1e9] * 2)
+
+
+def test_ideal__one_segment_crosses_two_links() -> None:
+    assert ideal_fct_us(star(), "h2", "h1", MSS_BYTES) == pytest.approx(2 * FRAME_BYTES * 8e6 / RATE_BPS)
+
+
+def test_ideal__the_senders_own_link_has_its_delay() -> None:
+    near = ideal_fct_us(leaf_spine(link_delay_ns=0, host_delay_ns=0), "h1", "h2", 1000)
+    assert ideal_fct_us(leaf_spine(link_delay_ns=0), "h1", "h2", 1000) == pytest.approx(near + 2 * 20)
+
+
+def test_ideal_times__columns_equal_single_flows() -> None:
+    topology, rng = leaf_spine(), np.random.default_rng(1)
+    src, size_bytes = rng.integers(6, size=50), rng.integers(64, 10**7, size=50)
+    dst = (src + rng.integers(1, 6, size=50)) % 6
+    many = IdealTimes(topology).of(src, dst, size_bytes)
+    one = [
+        ideal_fct_us(topology, f"h{s + 1}", f"h{d + 1}", int(b))
+        for s, d, b in zip(src, dst, size_bytes, strict=True)
+    ]
+    assert many.tolist() == one
+
+
+@pytest.mark.timing
+def test_ideal_times__a_thousand_hosts_take_no_time() -> None:
+    topology = leaf_spine(leaves=32, spines=16, hosts_per_leaf=32)
+    began = time.process_time()
+    IdealTimes(topology)
+    assert time.process_time() - began < 1.0
+
+
+def counts(**by_class: int) -> tuple[int, ...]:
+    return tuple(by_class.get(f"c{i}", 0) for i in range(DELAYS))
+
+
+def test_flaws__a_machine_that_keeps_up_has_none_however_busy_it_is() -> None:
+    assert list(flaws(MachineStatus(10.0, 1.0, late={"s1:1": 0.05}, forwarded_late=0.02), "ports")) == []
+
+
+def test_flaws__each_says_where_why_and_what_to_do() -> None:
+    status = MachineStatus(10.0, 0.99, {"s1:2": 0.31}, {"switch side of the link at s1-eth2": 12}, 0.25)
+    assert read(MachineStatus, write(status)) == status
+    found = list(flaws(status, "ports"))
+    assert [(flaw.kind, flaw.where) for flaw in found] == [
+        (FORWARDED, "ports"),
+        (LATE, "s1:2"),
+        (LOST, "switch side of the link at s1-eth2"),
+    ]
+    assert "forwarded 25.0% of the packets in the last 10 s later than" in found[0].problem
+    assert "late, by 31% of its sending time" in found[1].problem
+    assert "12 packets were lost" in found[2].problem
+    assert all(flaw.remedy for flaw in found)
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"), [(-1, 0), (0.1, 0), (0.125, 1), (0.25, 2), (0.99, 3), (1, 4), (2, 5), (1e9, 15)]
+)
+def test_delay_class__powers_of_two_of_eighths(delay: float, expected: int) -> None:
+    assert delay_class(delay * 7, 7) == expected
+    assert delay_class(delay, 0) == 0
+
+
+def test_share_late__counts_whole_units_and_more() -> None:
+    assert share_late(counts(c0=6, c3=2, c4=1, c9=1)) == 0.2
+    assert share_late(counts()) == 0
+    assert share_late(counts(c0=6, c3=2, c4=1, c9=1), units=2) == 0.1
+
+
+def test_delays_between__the_growth_or_all_of_a_new_process() -> None:
+    assert delays_between(counts(c0=5), counts(c0=7, c4=1)) == counts(c0=2, c4=1)
+    assert delays_between(counts(c0=5), counts(c4=1)) == counts(c4=1)
+    assert total_delays([counts(c0=5), counts(c0=1, c2=1)]) == counts(c0=6, c2=1)
+    assert total_delays([]) == counts()

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from sluice.hostagent.records import unfinished
+import json
+
+from sluice.hostagent.records import body_of, unfinished
+from sluice.hostagent.spool import Spool
 from sluice.policy.wire.records import FlowRecord, Schedule, ScheduledFlow
 
 
@@ -20,3 +23,12 @@ def schedule(*flows: ScheduledFlow, persistent: bool = False, address: str = "12
 
 def record(number: int, reason: str = "test") -> FlowRecord:
     return unfinished(flow(number), reason, started_at=1.0, scheme="dctcp", congestion_control="cubic")
+
+
+def drain(spool: Spool) -> list[str]:
+    """Deliver everything. Returns the ids in order."""
+    ids = []
+    while batch := spool.next_batch():
+        ids += [FlowRecord.from_document(document).id for document in json.loads(body_of(batch.lines))]
+        spool.acknowledge(batch)
+    return ids
