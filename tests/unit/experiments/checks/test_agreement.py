@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.agreement import run
-from experiments.checks.agreement.compare import Pair, Side, claims_of, settling_claim, table_of
+from experiments.checks.agreement.compare import Pair, Side, claims_of, settling_claim
 from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
 from experiments.kit.points import NamedPoint
-from experiments.papers.adaptive_thresholds import mismatch_fct
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
-from tests.kit.finished_runs import given
 
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:
@@ -48,12 +45,6 @@ def test_claims__the_order_of_the_variants() -> None:
     assert not claims_of({"fast": [pair(1.0)], "slow": [swapped]})[-1].holds
 
 
-def test_table__a_line_a_variant_and_class() -> None:
-    lines = list(table_of({"dctcp": [pair(1.2)]}))
-    assert len(lines) == 4
-    assert "4 / 4.8" in lines[2]
-
-
 def test_idle_document__one_packet_at_a_time() -> None:
     scenario, *_ = scenario_with(idle_document())
     assert isinstance(scenario.workload, Workload)
@@ -71,18 +62,6 @@ def test_same_flows__by_size_and_start(tmp_path: Path) -> None:
     one, again, other = bundle("one", 0.0), bundle("again", 50.0), bundle("other", 0.0, seed=2)
     assert same_flows(one, again)
     assert not same_flows(one, other)
-
-
-def test_points__are_the_runs_of_mismatch_fct() -> None:
-    asked = given(run.EXPERIMENT, "--variants", "dctcp", "--seeds", "1", "2")
-    assert [point.name for point in run._points(asked)] == ["dctcp-seed1", "dctcp-seed2"]
-
-
-def test_quick__compares_with_quick_runs_of_as_many_flows() -> None:
-    quick = given(run.EXPERIMENT, "--quick")
-    theirs = given(mismatch_fct.EXPERIMENT, "--quick")
-    assert (quick["testbed"], quick.flows) == (theirs.out, theirs.flows)
-    assert set(quick.seeds) <= set(theirs.seeds)
 
 
 def test_settling_claim__two_adjustments_apart_at_most() -> None:

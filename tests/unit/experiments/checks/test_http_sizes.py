@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from experiments.checks.http_sizes import client, server
-from experiments.checks.http_sizes.run import CLASSES, Run, claims, table
+from experiments.checks.http_sizes.run import CLASSES, Run, claims
 from sluice.hostagent.sockets import http
 
 
@@ -26,10 +26,6 @@ def test_claims__declared_sizes_must_be_faster() -> None:
 def test_claims__a_run_of_the_machine_does_not_hold() -> None:
     busy = Run({name: [1.0] for name in CLASSES}, ["the CPU was busy"])
     assert not claims({"plain": [busy], "declared": [busy]})[-1].holds
-
-
-def test_table__has_a_row_for_each_mode() -> None:
-    assert "| declared | 19.1 |" in table({"plain": runs(1.0), "declared": runs(0.8)})
 
 
 @pytest.mark.parametrize("declares", [True, False])

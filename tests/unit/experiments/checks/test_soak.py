@@ -13,14 +13,14 @@ import pytest
 
 from experiments.checks.soak.flows import SEGMENT_S, document_of
 from experiments.checks.soak.run import Outcome, change_scheme, claims
-from experiments.checks.soak.usage import Reading, draw, growing, read_process
+from experiments.checks.soak.usage import Reading, growing, read_process
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.topologies import build_topology
+from tests.kit.finished_runs import record
 from tests.kit.known import known
-from tests.unit.experiments.kit.test_runs import record
 
 
 def test_document__as_many_flows_at_any_time() -> None:
@@ -56,11 +56,6 @@ def test_growing__names_the_process_and_what_grows() -> None:
     (found,) = growing(readings(memory_step_kb=500))
     assert found.startswith("web: memory_kb")
     assert growing(readings(memory_step_kb=500, count=8)) == [], "too few to say"
-
-
-def test_draw__one_line_for_each_process() -> None:
-    memory, descriptors, records = draw(readings(memory_step_kb=10)).axes
-    assert [len(axes.lines) for axes in (memory, descriptors, records)] == [1, 1, 1]
 
 
 def outcome(**changes: Any) -> Outcome:

@@ -10,8 +10,12 @@ import pytest
 
 from experiments.__main__ import EXPERIMENTS, load, load_all, main
 from experiments.kit.catalogue import README, listing, with_table
+from experiments.kit.experiment import Script
 from experiments.kit.main import read_command
+from experiments.kit.schemes import schemes_of_testbed
 from sluice.policy.errors import SluiceError
+from sluice.policy.schemes import SCHEMES
+from sluice.runs.files import scenario_with
 
 ROOT = README.parents[1]
 WORDS = {"scheme_order": ["docs", "experiments"]}
@@ -57,6 +61,21 @@ def test_every_name__has_its_folders_readme_which_names_it(name: str) -> None:
     assert name in text or re.sub(r"\d+$", "", name) in text
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_name__plans_scenarios_in_folders_of_their_own(name: str, tmp_path: Path) -> None:
+    experiment = load(name)
+    plan = getattr(experiment.runner, "plan", None)
+    if plan is None:
+        assert isinstance(experiment.runner, Script), "what makes no plan measures by itself"
+        return
+    given = read_command(experiment, ["--quick", "--out", str(tmp_path), *WORDS.get(name, [])])
+    for group in plan(given).values():
+        assert group.points
+        assert len({point.name for point in group.points}) == len(group.points)
+        for point in {point.scheme: point for point in group.points}.values():
+            scenario_with(point.document)
+
+
 def test_docs__name_experiments_that_there_are() -> None:
     texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"))]
     named = {name for text in texts for name in re.findall(r"make experiment NAME=([a-z]\w*)", text)}
@@ -87,3 +106,7 @@ def test_main__claims_of_finished_experiments(tmp_path: Path, capsys: pytest.Cap
     )
     assert main(["--claims", str(tmp_path)]) == 0
     assert "| x | a | b | c | **no** |" in capsys.readouterr().out
+
+
+def test_schemes_of_testbed__all_but_those_that_no_switch_can_carry_out() -> None:
+    assert set(SCHEMES) - set(schemes_of_testbed()) == {"d3", "pfabric"}

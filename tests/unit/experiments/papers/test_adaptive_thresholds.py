@@ -10,25 +10,20 @@ import pytest
 
 from experiments.kit.experiment import Given
 from experiments.kit.runs import Results, Runs
-from experiments.papers.adaptive_thresholds import causes, fig5, fig8, mismatch_fct, threshold_convergence
+from experiments.papers.adaptive_thresholds import causes, fig5, mismatch_fct, threshold_convergence
 from experiments.papers.adaptive_thresholds.common import (
     CAUSES,
-    FIGURES,
     LOADS,
     cause_points,
     figures_of,
     plan,
-    runs_folder,
-    settled,
     settles,
 )
-from experiments.papers.adaptive_thresholds.short_flows import numbers
 from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.sweep.points import Point
-from tests.kit.finished_runs import given, run_of, sweep_of
-from tests.unit.experiments.kit.test_flows import flows
+from tests.kit.finished_runs import flows, given, run_of
 
 GIVEN = given(fig5.EXPERIMENT, "--seeds", "1", "2")
 
@@ -66,11 +61,6 @@ def test_plan__static_and_dynamic_start_alike() -> None:
         assert starts[f"static-{start}"] == starts[f"dynamic-{start}"] == (threshold,)
 
 
-def test_runs_folder__another_number_of_flows_has_another_folder() -> None:
-    assert str(runs_folder(GIVEN)) == "results/dyna"
-    assert str(runs_folder(given(fig5.EXPERIMENT, "--flows", "500"))) == "results/dyna-500"
-
-
 def test_cause_points__change_what_they_say_and_nothing_else() -> None:
     asked = given(causes.EXPERIMENT, "--seeds", "1", "--loads", "0.5")
     [plain] = cause_points(asked, ["as-is"], ["static-1KB"])
@@ -100,41 +90,6 @@ def test_settles() -> None:
     assert settles([(0.0, 1000), (0.2, 10_000), (0.4, 1000)]) is None
 
 
-def results(short_us: dict[str, float], asked: Given = GIVEN) -> Results:
-    """Return runs with these times of short flows, a fifth less after the first adjustment."""
-    rules = [f"{rule}-{start}" for rule in ("static", "dynamic") for start in ("1KB", "10KB", "1000KB")]
-    columns = [*FIGURES, *map(settled, FIGURES)]
-    return Results(asked, {"": sweep_of(rules, LOADS, columns, lambda variant: short_us[variant])})
-
-
-def test_numbers__by_variant_and_start() -> None:
-    static = {"static-1KB": 200.0, "static-10KB": 100.0, "static-1000KB": 400.0}
-    dynamic = {"dynamic-1KB": 100.0, "dynamic-10KB": 100.0, "dynamic-1000KB": 100.0}
-    found = numbers("short_mean")(results({**static, **dynamic}))
-    assert found["fct_us"]["static-1KB"]["0.5"] == {"short_mean": [200.0] * 3}
-    changes = found["changes"]["short_mean"]
-    assert changes["1000KB"]["whole run"]["0.9"]["mean"] == -0.75
-    assert changes["10KB"]["after the first adjustment"]["0.9"]["mean"] == 0
-
-
-def test_fig8__both_sets_are_planned() -> None:
-    schemes = {point.scheme for point in fig8.plan(GIVEN)[""].points}
-    assert schemes > {"headers-counted-static-1000KB", "headers-counted-dynamic-1000KB", "static-1KB"}
-
-
-def test_mismatch_fct__every_comparison_names_variants() -> None:
-    names = {name for c in mismatch_fct.COMPARISONS for name in (c.better, c.worse)}
-    assert names <= set(mismatch_fct.VARIANTS)
-    assert {c.figure for c in mismatch_fct.COMPARISONS} <= set(mismatch_fct.FIGURES)
-
-
-def test_mismatch_fct__folders_are_named_by_variant_and_seed() -> None:
-    asked = given(mismatch_fct.EXPERIMENT)
-    names = [point.name for point in mismatch_fct.plan(asked)[""].points]
-    assert names[:2] == ["adaptive-from-1KB-seed1", "adaptive-from-1KB-seed2"]
-    assert len(names) == 7 * 3
-
-
 @pytest.mark.parametrize(("valid", "holds"), [(True, True), (False, False)])
 def test_mismatch_fct__a_run_that_is_not_valid_proves_nothing(valid: bool, holds: bool) -> None:
     columns: dict[str, Any] = dict.fromkeys(mismatch_fct.FIGURES.values(), 1.0)
@@ -145,18 +100,6 @@ def test_mismatch_fct__a_run_that_is_not_valid_proves_nothing(valid: bool, holds
     assert found[0].what == "small mean, start 1 KB"
     assert found[0].measured == "0.50 (0.50 … 0.50)"
     assert found[0].holds is holds
-
-
-def test_threshold_convergence__three_starts_and_a_shift() -> None:
-    points = threshold_convergence.plan(given(threshold_convergence.EXPERIMENT))[""].points
-    assert [point.name for point in points] == ["from-1KB", "from-10KB", "from-1000KB", "shift"]
-    assert [scenario_of(point).policy.thresholds for point in points[1:]] == [
-        (10_000,),
-        (1_000_000,),
-        (1_000_000,),
-    ]
-    assert [shift.at for shift in workload_of(points[3]).shifts] == [0.5]
-    assert threshold_convergence.SHIFTED_EDGE_BYTES == 23_714
 
 
 def test_threshold_convergence__a_threshold_that_leaves_again_does_not_converge() -> None:

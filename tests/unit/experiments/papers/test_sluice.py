@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from math import inf
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
-from experiments.kit.runs import Results
-from experiments.papers.sluice import fct
+from experiments.papers.sluice import bounds, fct, fluid, shift
+from experiments.papers.sluice.bounds import Floats, Link
+from sluice.policy.thresholds.static import optimal_thresholds
+from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.kit.finished_runs import claim, given, sweep_of
-
-FIGURES = [*fct.SHOWN.values(), *(f"interval {i}" for i in range(1, len(fct.EDGES)))]
+from tests.kit.finished_runs import given
 
 
 def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
@@ -23,13 +25,6 @@ def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
         for name, group in fct.plan(asked).items()
         for point in group.points
     }
-
-
-def test_plan__each_group_has_its_schemes_and_loads() -> None:
-    found = scenarios()
-    for name, group in fct.GROUPS.items():
-        expected = {(name, scheme, load) for scheme in group.schemes for load in group.loads}
-        assert {key for key in found if key[0] == name} == expected
 
 
 def test_plan__sluice_marks_by_queue_unless_its_buffer_is_small() -> None:
@@ -50,34 +45,171 @@ def test_plan__pias_has_its_authors_thresholds_and_fabric(group: str, load: floa
     assert scenario.simulator.packets_per_ack == 1
 
 
-def results(values: dict[str, float], *groups: str) -> Results:
-    def value(scheme: str) -> Any:
-        return values.get(scheme, 1.0)
+# ── sluice_bounds: known results of queueing theory, which its formulas must give ──────────────
 
-    return Results(
-        given(fct.EXPERIMENT),
+
+LOAD = 0.7
+PROBABILITY = (np.arange(1000) + 0.5) / 1000
+EXPONENTIAL: Floats = -1e5 * np.log1p(-PROBABILITY)
+HEAVY: Floats = 1e4 * (1 - PROBABILITY) ** -0.8
+
+
+def test_exponential_sizes__every_order_without_sizes_has_the_same_mean() -> None:
+    """The bytes sent say nothing about those left (Conway, Maxwell, Miller, 1967): E[S] / (1 - load)."""
+    link = Link(EXPONENTIAL, LOAD)
+    expected = link.flow.mean() / (1 - LOAD)
+    for times in (bounds.processor_sharing, bounds.least_attained, bounds.gittins):
+        assert times(link).mean() == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("flow", [EXPONENTIAL, HEAVY], ids=["exponential", "heavy"])
+def test_shortest_remaining_is_best_and_gittins_best_without_sizes(flow: Floats) -> None:
+    link = Link(flow, LOAD)
+    best = bounds.gittins(link).mean()
+    assert bounds.shortest_remaining(link).mean() < best
+    for times in (bounds.processor_sharing, bounds.least_attained, bounds.levels((100_000, 1_000_000))):
+        assert best <= 1.01 * times(link).mean()
+
+
+def test_decreasing_hazard__gittins_is_least_attained_service() -> None:
+    """A flow of a heavy tail is less likely to end the more it has sent (Aalto, Ayesta, 2009).
+
+    The largest size of a sample ends its tail, so Gittins's mean is a little lower.
+    """
+    link = Link(HEAVY, LOAD)
+    assert bounds.gittins(link).mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.06)
+
+
+def test_levels__none_is_sharing_and_many_are_least_attained_service() -> None:
+    link = Link(HEAVY, LOAD)
+    assert bounds.levels(())(link) == pytest.approx(bounds.processor_sharing(link))
+    many = bounds.levels(tuple(int(edge) for edge in np.geomspace(1e4, 1e7, 300)))(link)
+    assert many.mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.02)
+
+
+def test_best_for_mean__beats_the_levels_of_least_slowdown_in_the_mean() -> None:
+    sizes = load_cdf("web-search")
+    link = Link(bounds.sample(sizes), LOAD)
+    mean = bounds.levels(bounds.best_for_mean(sizes, LOAD, 4))(link).mean()
+    slowdown = bounds.levels(optimal_thresholds(sizes, LOAD, 4))(link).mean()
+    assert mean < 0.999 * slowdown
+
+
+def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
+    """The formula is exact at the first level, and approximate below."""
+    link, ends = Link(HEAVY, LOAD), (50_000, 400_000)
+    formula, events = bounds.levels(ends)(link), bounds.simulated(bounds.feedback(ends))(link)
+    first = link.flow <= ends[0]
+    assert events[first].mean() == pytest.approx(formula[first].mean(), rel=0.05)
+    assert events.mean() == pytest.approx(formula.mean(), rel=0.1)
+
+
+def test_simulated__sizes_of_a_narrow_range_gain_when_flows_finish() -> None:
+    """Flows of 1 to 2 MB that share the last queue end together; those that have sent 1.2 MB should go first."""
+    link = Link(np.linspace(1e6, 2e6, 200), LOAD)
+    shared, finishing = (
+        bounds.simulated(bounds.feedback((100_000,), after))(link) for after in (None, 1_200_000)
+    )
+    assert finishing.mean() < 0.95 * shared.mean()
+
+
+def test_feedback__flows_leave_the_last_queue_for_the_one_before() -> None:
+    assert bounds.feedback((10, 20), 30) == [(10.0, 0), (20.0, 1), (30.0, 3), (np.inf, 2)]
+
+
+# ── The fluid link of the scheme's bounds: cases that a reader can work out by hand ────────────
+
+
+def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: fluid.Parts) -> list[float]:
+    return list(fluid.times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
+
+
+def test_one_queue_is_shared_equally() -> None:
+    assert times([10, 30], [0, 0], [(inf, 0)]) == [20, 40]
+
+
+def test_a_higher_queue_is_served_first() -> None:
+    """The first flow has sent 10 when it drops; the second, of 8, passes it."""
+    assert times([20, 8], [0, 12], [(10, 0), (inf, 1)]) == [28, 8]
+
+
+def test_a_flow_that_rises_passes_those_before_it() -> None:
+    """Both begin together and share the last queue; the first one to reach 12 ends before the other goes on."""
+    together = times([20, 20], [0, 1], [(10, 0), (inf, 1)])
+    rising = times([20, 20], [0, 1], [(10, 0), (12, 1), (inf, 0)])
+    assert rising[0] < together[0]
+    assert sum(rising) < sum(together)
+
+
+def test_the_link_always_works() -> None:
+    """The last flow ends when all bytes are carried, whatever the order."""
+    rng = np.random.default_rng(1)
+    sizes, arrivals = rng.exponential(5, 200), np.cumsum(rng.exponential(1, 200))
+    for parts in ([(inf, 0)], [(3, 0), (inf, 1)], [(3, 0), (6, 2), (inf, 1)]):
+        ends = arrivals + fluid.times(sizes, arrivals, parts)
+        assert ends.max() == pytest.approx(_work_ends(sizes, arrivals))
+
+
+def _work_ends(sizes: fluid.Floats, arrivals: fluid.Floats) -> float:
+    now = 0.0
+    for size, arrival in zip(sizes, arrivals, strict=True):
+        now = max(now, arrival) + size
+    return now
+
+
+# ── sluice_shift: its phases, its variants, and what it compares ───────────────────────────────
+
+
+PHASE_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def shifted() -> dict[str, Scenario]:
+    asked = given(shift.EXPERIMENT, "--phase", str(PHASE_S))
+    points = shift.plan(asked)[""].points
+    return {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
+
+
+def test_plan__the_phases_take_equal_times(shifted: dict[str, Scenario]) -> None:
+    workload = shifted["sluice"].workload
+    assert isinstance(workload, Workload)
+    assert [sizes.mean_bytes for sizes in workload.all_sizes] == [
+        load_cdf(name).mean_bytes for name in shift.PHASES
+    ]
+    counts = shift.flows_of_phases(PHASE_S)
+    assert workload.flows == sum(counts)
+    starts = [int(np.ceil(one.at * workload.flows)) for one in workload.shifts]
+    assert starts == np.cumsum(counts)[:-1].tolist()
+    assert counts[1] < counts[0] < counts[2]  # the larger the flows, the fewer
+
+
+def test_plan__only_plain_sluice_adapts(shifted: dict[str, Scenario]) -> None:
+    frozen = {name: scenario.policy.is_frozen("s1:1") for name, scenario in shifted.items()}
+    assert [name for name in frozen if name.startswith("sluice") and not frozen[name]] == ["sluice"]
+    thresholds = {shifted[f"sluice-{name}"].policy.thresholds for name in shift.WORKLOADS}
+    assert len(thresholds) == len(shift.WORKLOADS)
+    assert shifted["pias-data-mining"].policy.thresholds[0] == 1_087_700
+
+
+def seed(**fct_s: list[float]) -> shift.Seed:
+    """Two flows of each phase, at its begin and 2 s later."""
+    phase, since_s = np.repeat(np.arange(4), 2), np.tile([0.0, 2.0], 4)
+    return shift.Seed(
         {
-            name: sweep_of(fct.GROUPS[name].schemes, fct.GROUPS[name].loads, [*FIGURES, "unfinished"], value)
-            for name in groups
-        },
+            name: shift.Phased(phase, since_s, np.asarray(values), np.asarray(values))
+            for name, values in fct_s.items()
+        }
     )
 
 
-@pytest.mark.parametrize(("sluice", "holds"), [(0.87, True), (0.89, False)])
-def test_claims__ratios_to_pias(sluice: float, holds: bool) -> None:
-    claims = fct.claims(results({"sluice": sluice, "pfabric": 0.9}, "web search"))
-    [found] = [c for c in claims if c.what == "all, over PIAS"]
-    assert (found.measured, found.holds) == (f"{sluice:.3f}", holds)
+def test_right__takes_each_phase_from_the_run_with_its_thresholds() -> None:
+    runs = {f"pias-{name}": [float(i)] * 8 for i, name in enumerate(shift.WORKLOADS)}
+    assert seed(**runs).right("pias") == np.mean([0, 0, 1, 1, 2, 2, 0, 0])
 
 
-def test_claims__told_sizes_need_the_runs_without_them() -> None:
-    assert not any("told" in c.what for c in fct.claims(results({}, "web search")))
-    both = fct.claims(results({"sluice-told-50": 0.7}, "web search", "told"))
-    assert claim(both, "half told: all, over PIAS").holds
-
-
-def test_table_and_figure__show_every_scheme() -> None:
-    found = results({"sluice": 0.5}, "web search", "ablations")
-    table = fct.table(found)
-    assert all(f"| {scheme} | 0.8 |" in table for scheme in fct.GROUPS["ablations"].schemes)
-    fct.draw(found)
+def test_ratio__of_the_flows_that_start_late_enough() -> None:
+    found = seed(ours=[9, 1, 9, 2, 9, 3, 9, 4], best=[1.0] * 8)
+    best = dict.fromkeys(range(4), "best")
+    assert found.ratio("ours", best, after_s=1.5) == {0: 1, 1: 2, 2: 3, 3: 4}
+    assert found.ratio("ours", best)[0] == 5
+    assert found.whole("ours") == 5.75

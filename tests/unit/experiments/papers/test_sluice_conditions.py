@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sluice_conditions: its traffic, its runs, and what it compares."""
+"""sluice_conditions and sluice_deadlines: traffic, runs, and what they compare."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.kit.runs import Results, Runs
-from experiments.papers.sluice import conditions
+from experiments.papers.sluice import conditions, deadlines
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
+from sluice.policy import tags
+from sluice.policy.schema.desired import queue_map
 from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.listed_flows import ExplicitWorkload
+from sluice.policy.workload.scenario import scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf
-from sluice.runs.files import scenario_with
-from tests.kit.finished_runs import claim, given, run_of
+from sluice.runs.files import load_cdf, scenario_with
+from tests.kit.finished_runs import given
+
+# sluice_conditions: its traffic, its runs, and what it compares.
+
 
 EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
 MIXED = (10**10, 10**10, 10**10, 4 * 10**10)
@@ -89,62 +93,29 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())
 
 
-OTHERS = {
-    "pias-authors": 2.0,
-    "pias-best": 1.0,
-    "pias-shallow": 3.0,
-    "pias-deep": 2.0,
-    "sluice-large": 0.5,
-    "sluice-first": 0.6,
-    "sluice-deep": 0.8,
-}
+# sluice_deadlines: one variant for each value of the setting, and claims about the curve.
 
 
-def results(sluice: float, **others: float) -> Results:
-    rows: dict[str, dict[str, Any]] = {
-        name: dict.fromkeys(conditions.CLASSES.values(), value) for name, value in OTHERS.items()
+@pytest.mark.usefixtures("no_plugin_stays")
+def test_plan__one_run_for_each_effect_and_value() -> None:
+    words = ("--effects", *deadlines.EFFECTS, "--urgent-after", "1MB", "--small", "--flows", "9")
+    points = deadlines.plan(given(deadlines.EXPERIMENT, *words))[""].points
+    found = {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
+    controls = {
+        name: one.policy.definition.control.name for name, one in found.items() if name.startswith("sluice")
     }
-    rows["sluice"] = dict.fromkeys(conditions.CLASSES.values(), sluice) | others
-    rows["sluice"] |= {"request_mean": np.nan, "request_p99": np.nan}
-    runs = Runs([run_of(name, **row) for name, row in rows.items()])
-    return Results(given(conditions.EXPERIMENT), {"dead link": runs})
-
-
-def test_claims__against_the_better_list_of_thresholds() -> None:
-    claims = conditions.claims(results(1.01, fct_us_large_mean=1.3, fct_us_medium_mean=1.1))
-    assert claim(claims, "dead link: all").holds
-    large, medium = claim(claims, "dead link: large"), claim(claims, "dead link: medium")
-    assert not large.holds
-    assert large.explanation
-    assert not medium.holds
-    assert not any("request" in one.what for one in claims)
-
-
-@pytest.mark.parametrize(
-    ("name", "title", "word"),
-    [
-        ("dead link", "large", "sluice-large"),
-        ("dead link", "small p99", ""),
-        ("incast of 32", "medium", ""),
-        ("incast of 32", "requests p99", "sluice-first"),
-        ("incast of 64", "requests p99", "sluice-deep"),
-    ],
-)
-def test_explanation__names_the_variant_that_shows_it(name: str, title: str, word: str) -> None:
-    said = conditions.explanation(conditions.CONDITIONS[name], title)
-    assert word in said
-    assert bool(said) == bool(word)
-
-
-def test_table_and_figure__show_every_condition() -> None:
-    found = results(0.9)
-    shown = conditions.table(found)
-    rows = [line for line in shown.splitlines() if line.startswith("| dead link")]
-    assert [row.split(" | ")[1:3] for row in rows] == [
-        ["sluice", "0.90"],
-        ["sluice-large", "0.50"],
-        ["sluice-first", "0.60"],
-        ["sluice-deep", "0.40"],
-        ["sluice, PIAS as published", "0.30"],
-    ]
-    conditions.draw(found)
+    assert controls == {
+        "sluice-1MB": "ucp",
+        "sluice-dctcp-1MB": "dctcp",
+        "sluice-d2tcp-1MB": "d2tcp",
+        "sluice-levels-1MB": "ucp",
+    }
+    policies = {name: one.policy for name, one in found.items()}
+    maps = {
+        name: queue_map(policy, policy.thresholds) for name, policy in policies.items() if name in controls
+    }
+    urgent = {name: set(found[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1]) for name, found in maps.items()}
+    assert urgent == {name: {1} for name in controls} | {"sluice-levels-1MB": {1, 2, 3, 4}}
+    assert {one.fabric.parameters["leaves"] for one in found.values()} == {2}
+    ours = [one.policy for name, one in found.items() if name.startswith("sluice")]
+    assert len({(policy.growth, policy.thresholds, policy.mark_by) for policy in ours}) == 1
