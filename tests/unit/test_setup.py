@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the set-up says and does, in a copy of its files, with commands that install nothing."""
+"""What the set-up says and does, and the tools that watch a machine or repeat tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from sluice.store.totals import FLOW_SECONDS, FLOW_SLOWDOWN, Metric, bound_text
+from tests.fuzz.targets import TARGETS, corpus
+from tools import timing
+
+# What the set-up says and does, in a copy of its files, with commands that install nothing.
+
 
 ROOT = Path(__file__).parents[2]
 FILES = (
@@ -146,3 +153,54 @@ def test_a_machine_without_debian_is_told_what_to_install(tree: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("missing: g++ python3-venv python3-dev (names of Debian).")
+
+
+# The rules for Prometheus are valid, and each fires when it must. tests/web/test_grafana.py knows their metrics.
+
+
+RULES = Path(__file__).parents[2] / "packaging/prometheus/sluice.rules.yml"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("check", "rules", RULES), ("test", "rules", Path(__file__).parent / "prometheus_rules.yml")],
+    ids=["valid", "fire"],
+)
+def test_promtool(argv: tuple[str, str, Path]) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is missing; on Debian: apt-get install prometheus")
+    done = subprocess.run(["promtool", *map(str, argv)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("metric", "limits"), [(FLOW_SECONDS, (1.0, 30.0)), (FLOW_SLOWDOWN, (50.0,))])
+def test_a_limit_is_a_bound_of_the_histogram(metric: Metric, limits: tuple[float, ...]) -> None:
+    for limit in limits:
+        assert limit in metric.buckets
+        assert f'le="{bound_text(limit)}"' in RULES.read_text()
+
+
+# ── What campaigns of `make fuzz-parsers` have kept still breaks no parser ─────────────────────
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_parser_answers_every_kept_input_with_its_own_errors_only(name: str) -> None:
+    inputs = corpus(name)
+    assert inputs, "a target without corpus"
+    for data in inputs:
+        TARGETS[name](data)
+
+
+def test_main__repeats_until_all_is_decided_and_fails_if_most_rounds_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(timing, "ERROR", 0.3)
+    monkeypatch.setenv("PYTHONPATH", str(Path(timing.__file__).parents[1]))
+    monkeypatch.chdir(tmp_path)
+    Path("pytest.ini").write_text("[pytest]\nmarkers = timing: x")
+    tests = "import pytest\npytestmark = pytest.mark.timing\ndef test_good(): pass\ndef test_bad(): assert False\n"
+    Path("test_it.py").write_text(tests)
+    assert timing.main(["test_it.py"]) == 1
+    printed = capfd.readouterr().out
+    assert "2 of 2 passed: test_it.py::test_good" in printed
+    assert "0 of 2 passed: test_it.py::test_bad" in printed
