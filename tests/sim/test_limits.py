@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit into the numbers of the core is refused with its key; and the command that compiles the core."""
+"""What does not fit into the numbers of the core is refused with its key, or counted exactly.
+
+At the end, the command that compiles the core.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,6 @@ from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, PAYLOAD, Link
-
-# What does not fit into the numbers of the core is refused with its key, or counted exactly.
-
 
 MOST_PACKETS = 2**32 - 2
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the set-up says and does, and the tools that watch a machine or repeat tests."""
+"""What the set-up says and does, in a copy of its files, with commands that install nothing.
+
+Also the rules for Prometheus, the inputs that fuzzing has kept, and the tool that repeats tests of time.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,6 @@ import pytest
 from sluice.store.totals import FLOW_SECONDS, FLOW_SLOWDOWN, Metric, bound_text
 from tests.fuzz.targets import TARGETS, corpus
 from tools import timing
-
-# What the set-up says and does, in a copy of its files, with commands that install nothing.
-
 
 ROOT = Path(__file__).parents[2]
 FILES = (

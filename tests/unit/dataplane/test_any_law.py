@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law on any input; and powers, logarithms and rates in integers."""
+"""Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake.
+
+Below: powers, logarithms and rates against double precision and rational numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,6 @@ from sluice.dataplane import build
 from sluice.runtime.command import run
 from tests.unit.dataplane import law_driver
 from tests.unit.dataplane.wide import alphas, u32, u64, unsigned
-
-# Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake.
-
 
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32

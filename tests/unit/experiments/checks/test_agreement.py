@@ -22,8 +22,6 @@ from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
 from tests.kit.finished_runs import run_of
 
-# The experiment agreement: one schedule on both fabrics, and when the two agree.
-
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:
     fct = np.asarray([*small_ms, *medium_ms], float)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ns2_check: its runs differ in what their names say, and its claims are about the run as ns-2."""
+"""ns2_check: its runs differ in what their names say, and its flows are those of the reference."""
 
 from __future__ import annotations
 

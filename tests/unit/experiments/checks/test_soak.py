@@ -39,8 +39,6 @@ from sluice.topologies import build_topology
 from tests.kit.finished_runs import record
 from tests.kit.known import known
 
-# The soak: its traffic and its verdict.
-
 
 def test_document__as_many_flows_at_any_time() -> None:
     scenario, *_ = scenario_with(document_of(1, 60.0, 20, np.random.default_rng(1)))

@@ -18,8 +18,6 @@ from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
 from tests.kit.finished_runs import flow, flows, sampled, written
 
-# The flows of a run as columns.
-
 
 def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
     assert len(flows([1.0, 2.0]).need_finished()) == 2

@@ -18,9 +18,6 @@ from experiments.kit.verdict import Claim, conclude, markdown, over_loads, read_
 from sluice.policy.errors import SluiceError
 from tests.kit.finished_runs import RUNS, run_of
 
-# A verdict as JSON, as an exit code, and as a table for documents.
-
-
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
 
 

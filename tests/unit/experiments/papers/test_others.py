@@ -43,10 +43,7 @@ from sluice.sweep.points import Point
 from sluice.topologies import build_topology
 from tests.kit.finished_runs import NOWHERE, flows, given, run_of, written
 
-# The experiments on Aemon, DATCP, FISH and PIAS: set-ups of the papers, and figures of a run.
-
-
-# The experiments on Aemon: scenarios, figures of a run, claims.
+# The experiments on Aemon: scenarios, and figures of a run.
 
 
 @pytest.mark.parametrize("name", ["aemon", "aemon-data-mining"])
@@ -248,7 +245,7 @@ def test_columns__no_large_flow_is_no_value(tmp_path: Path) -> None:
     assert np.isnan(found["large_mean"])
 
 
-# ── pias_144: its scenarios agree with the authors' scripts, its claims with the paper ─────────
+# ── pias_144: its scenarios agree with the authors' scripts ──────────────────────────────────────
 
 
 LOADS = pias_144.EXPERIMENT.loads
@@ -276,7 +273,7 @@ def test_thresholds_are_those_of_the_load() -> None:
     assert first == [1059, 956, 999, 909, 759]
 
 
-# ── The experiments on adaptive thresholds: the paper's runs, and the claims about them ────────
+# ── The experiments on adaptive thresholds: the paper's runs, and when a threshold has settled ────
 
 
 GIVEN = given(fig5.EXPERIMENT, "--seeds", "1", "2")

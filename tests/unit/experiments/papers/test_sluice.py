@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sluice_fct: its variants differ in what their names say, and its goals are ratios under the same traffic."""
+"""The experiments on the scheme sluice. sluice_fct: its variants differ in what their names say."""
 
 from __future__ import annotations
 
@@ -223,10 +223,7 @@ def test_ratio__of_the_flows_that_start_late_enough() -> None:
     assert found.whole("ours") == 5.75
 
 
-# ── sluice_conditions and sluice_deadlines: traffic, runs, and what they compare ───────────────
-
-
-# sluice_conditions: its traffic, its runs, and what it compares.
+# ── sluice_conditions: its traffic, its runs, and the times of requests ────────────────────────
 
 
 EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
@@ -299,7 +296,7 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())
 
 
-# sluice_deadlines: one variant for each value of the setting, and claims about the curve.
+# sluice_deadlines: one variant for each effect and value of the setting.
 
 
 @pytest.mark.usefixtures("no_plugin_stays")

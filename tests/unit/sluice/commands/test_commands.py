@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ from sluice.commands.agents import rows
 from sluice.commands.capture import port_named
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.field_kinds import Override
 from sluice.runs.files import read_document, setting
 from sluice.runtime.settings.service import from_file
+from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 from sluice.store.networks import current_network, put_sightings
 from sluice.store.tokens import find_token
 from sluice.webui.options import WebOptions
@@ -230,3 +234,159 @@ def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path
 
 def test_a_setting_that_is_no_toml_is_text() -> None:
     assert setting(f"fabric.buffer={'9' * 5000}") == ("fabric.buffer", "9" * 5000)
+
+
+@pytest.fixture
+def sluice_policy(url: str, engine: Engine, tmp_path: Path) -> Iterator[Command]:
+    """`sluice policy`, with a controller that applies every version at once."""
+    token_file = tmp_path / "token"
+    token_file.write_text("token")
+    stop = threading.Event()
+
+    def apply_at_once() -> None:
+        while not stop.wait(0.01):
+            mark_applied(engine, current_version(engine))
+
+    controller = threading.Thread(target=apply_at_once)
+    controller.start()
+    yield lambda *words: cli.main(["policy", "--url", url, "--token-file", str(token_file), *words])
+    stop.set()
+    controller.join()
+
+
+def in_force(engine: Engine) -> Policy:
+    current = current_policy(engine)
+    assert current is not None
+    return current.policy
+
+
+def test_a_canary_and_the_way_back(sluice_policy: Command, engine: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
+    assert sluice_policy("set", str(file)) == 0
+    assert sluice_policy("act", "--at", "rack1:3", "rack1:4") == 0
+    assert (in_force(engine).scheme, in_force(engine).acts_at) == ("pias", ("rack1:3", "rack1:4"))
+    assert sluice_policy("rollback") == 0
+    assert in_force(engine).acts_at == ("*",)
+    assert sluice_policy("act", "--nowhere") == 0
+    assert in_force(engine).only_watches
+    assert sluice_policy("rollback", "2") == 0
+    assert in_force(engine).acts_at == ("rack1:3", "rack1:4")
+
+
+def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
+    sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
+    sluice_policy("set", str(tmp_path / "policy.toml"))
+    assert sluice_policy("rollback") == 2
+    assert "version 1 is the first policy: there is none before it" in capsys.readouterr().err
+    sluice_policy("set", "thresholds=20KB")
+    for repeated, undone, thresholds in ((1, 2, (10_000,)), (2, 3, (20_000,)), (3, 4, (10_000,))):
+        capsys.readouterr()
+        assert sluice_policy("rollback") == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"it repeats version {repeated}. " in said
+        assert f"Another `sluice policy rollback` returns to version {undone}; " in said
+        assert in_force(engine).thresholds == thresholds
+    assert sluice_policy("rollback", "1") == 0
+    assert "version 1 is the same policy; give the number of another version" in capsys.readouterr().out
+    assert sluice_policy("rollback", "9") == 2
+    assert "there is no version 9; the newest are 5, 4, 3, 2, 1" in capsys.readouterr().err
+
+
+def test_show__lists_the_versions(
+    sluice_policy: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "dctcp"\nacts_at = []\n')
+    sluice_policy("set", str(tmp_path / "policy.toml"))
+    assert sluice_policy("show") == 0
+    shown = capsys.readouterr().out
+    assert '"scheme": "dctcp"' in shown
+    assert "no port" in shown
+
+
+def test_set__changes_some_keys_and_prints_what_changes(
+    sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\nbuffer = "60KB"\n')
+    sluice_policy("set", str(file))
+    capsys.readouterr()
+    assert sluice_policy("set", "queues=3", "thresholds=10KB,1MB", "mark_at=18KB") == 0
+    now = in_force(engine)
+    assert (now.queues, now.thresholds, now.mark_at, now.buffer) == (3, (10_000, 1_000_000), 18_000, 60_000)
+    lines = [line.split("│")[1:4] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["queues", "2", "3"],
+        ["thresholds", '["10KB"]', '["10KB", "1MB"]'],
+        ["mark_at", '"97500B"', '"18KB"'],
+        ["untagged_queue", "1", "2"],
+    ]
+    assert sluice_policy("set", "thresholds=20KB", "queues=2") == 0
+    assert in_force(engine).thresholds == (20_000,)
+
+
+def test_set__what_changes_nothing_makes_no_version(
+    sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "dctcp"\n')
+    sluice_policy("set", str(tmp_path / "policy.toml"))
+    assert sluice_policy("set", "mark_at=97500B") == 0
+    assert "nothing changes" in capsys.readouterr().out
+    assert current_version(engine) == 1
+
+
+def test_freeze_and_unfreeze(
+    sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_topology(engine, topologies.build("single", hosts=2))
+    (tmp_path / "policy.toml").write_text('scheme = "mlfq-adaptive"\n')
+    sluice_policy("set", str(tmp_path / "policy.toml"))
+    assert sluice_policy("freeze", "s1:2", "s1:9") == 2
+    assert 'overrides[0].ports: the network has no port "s1:9"' in capsys.readouterr().err
+    put_topology(engine, topologies.build("single", hosts=9))
+    assert sluice_policy("freeze", "s1:2", "s1:9") == 0
+    assert [in_force(engine).is_frozen(port) for port in ("s1:1", "s1:2")] == [False, True]
+    put_topology(engine, topologies.build("single", hosts=2))
+    assert sluice_policy("unfreeze", "s1:2") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert 'warning: overrides[0].ports: the network has no port "s1:9"' in said
+    assert in_force(engine).overrides == (Override(("s1:9",), None, True),)
+    assert sluice_policy("unfreeze", "s1:2") == 2
+    assert "s1:2: no override freezes s1:2 by this name; frozen are s1:9" in capsys.readouterr().err
+
+
+def test_set__a_wrong_key_is_named_as_written(
+    sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.toml").write_text('scheme = "pias"\n')
+    sluice_policy("set", str(tmp_path / "policy.toml"))
+    for words, message in (
+        (["mark_att=1KB"], "mark_att: is not a key here (did you mean mark_at?)"),
+        (["mark_at=18K"], 'mark_at: "18K" is not a quantity'),
+        (["thresholds=10KB"], "thresholds: must be a list of 7 values"),
+        (["scheme=tcp", "thresholds=10KB"], "thresholds: scheme tcp has no thresholds"),
+        (["mark_at=1KB", "other.toml"], 'give one file, or only KEY=VALUE; "other.toml" has no ='),
+        (["a b=1"], "policy set a b=1: must be key=value, for example policy set mark_at=18KB"),
+    ):
+        assert sluice_policy("set", *words) == 2
+        assert message in capsys.readouterr().err
+    assert current_version(engine) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["act", "--nowhere"], "there is no policy yet: put one in force with `sluice policy set FILE`"),
+        (["rollback"], "there is no policy yet: put one in force"),
+        (["set", "no-such-file.toml"], "cannot read no-such-file.toml: No such file or directory"),
+        (["set", "mark_at=18KB"], "there is no policy yet"),
+        (["freeze", "s1:1"], "there is no policy yet"),
+    ],
+)
+def test_errors_name_the_remedy(
+    sluice_policy: Command, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sluice_policy(*words) == 2
+    assert message in capsys.readouterr().err
