@@ -9,9 +9,9 @@ COPY tools/install-packages /opt/sluice/tools/
 RUN /opt/sluice/tools/install-packages --runtime && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/sluice
-COPY requirements/run.txt requirements/
+COPY requirements/lab.txt requirements/
 RUN /usr/bin/python3 -m venv --system-site-packages .venv \
-    && .venv/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/run.txt
+    && .venv/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/lab.txt
 COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
 RUN /usr/bin/python3 webui/fetch_vendor.py
 

@@ -27,7 +27,7 @@ def run(
     *,
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
-    timeout_s: float = 60.0,
+    timeout_s: float = 300.0,
 ) -> str:
     """Run a command without a shell and return its standard output.
 

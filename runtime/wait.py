@@ -20,7 +20,7 @@ def patient(timeout_s: float) -> float:
 
 
 def wait_until(
-    condition: Callable[[], T | None], what: str, *, timeout_s: float = 60.0, interval_s: float = 0.02
+    condition: Callable[[], T | None], what: str, *, timeout_s: float = 300.0, interval_s: float = 0.02
 ) -> T:
     """Poll `condition` until it is true and return its value. Raises TimeoutError with `what` after `timeout_s`."""
     timeout_s = patient(timeout_s)

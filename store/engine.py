@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.runtime import extras
 from sluice.runtime.settings.kinds import without_password
 from sluice.store import ages, lease, partitions
 from sluice.store.connections import connected, one_after_another
@@ -49,8 +50,8 @@ def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
     Each group of statements runs in a transaction that survives the death of the process. Raises
-    FieldError for another URL, EnvironmentLacking if a later version of Sluice has changed the store, and SQLAlchemy's
-    OperationalError if the store does not answer.
+    FieldError for another URL, EnvironmentLacking if psycopg is missing or a later version of Sluice has changed the
+    store, and SQLAlchemy's OperationalError if the store does not answer.
     """
     engine = _engine(_parsed(url), fsync, create)
     _make_tables(engine)
@@ -87,12 +88,14 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         return engine
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
+    if url.get_driver_name() == "psycopg":
+        extras.need("psycopg", "store: a PostgreSQL store")
     try:
         engine = connected(url, fsync=fsync)
     except NoSuchModuleError:
         raise _not_a_store(url) from None
     except ImportError as error:
-        raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
+        raise FieldError("store", f"{error}: write postgresql+psycopg://…") from None
     event.listen(engine, "begin", lease.check_fence)
     return engine
 

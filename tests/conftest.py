@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -35,6 +36,32 @@ if PROFILE == "fixed":
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix files whose tests wait with files whose tests compute, so that a few workers use the machine evenly."""
     items.sort(key=lambda item: crc32(item.nodeid.partition("::")[0].encode()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the machine did at that moment, because a machine that stands still may be the cause."""
+    report = yield
+    if report.failed:
+        report.sections.append(("the machine at the failure", machine_state()))
+    return report
+
+
+def machine_state() -> str:
+    """Return the CPU pressure, the time that the hypervisor took, and the 25 processes that use most of the CPU."""
+    pressure = Path("/proc/pressure/cpu")
+    stolen_ticks = Path("/proc/stat").read_text().split()[8]
+    columns = "pid,ppid,stat,wchan:24,cls,rtprio,ni,pcpu,etimes,args"
+    shown = subprocess.run(
+        ["ps", "-ww", "-eo", columns, "--sort=-pcpu"], capture_output=True, text=True, check=False
+    )
+    return "\n".join(
+        [
+            pressure.read_text().strip() if pressure.exists() else "no /proc/pressure/cpu",
+            f"stolen: {stolen_ticks} ticks",
+            *(line[:160] for line in shown.stdout.splitlines()[:26]),
+        ]
+    )
 
 
 @pytest.fixture

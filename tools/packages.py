@@ -63,7 +63,8 @@ SERVICES: Mapping[str, Sequence[str]] = {
 
 WHEEL_ROOMS = ("policy", "runtime", "topologies", "simulator", "sluice")
 """The rooms of the wheel sluice-sim. Of `topologies` it needs the networks as graphs."""
-WHEEL_LIBRARIES = ("argcomplete", "jinja2", "matplotlib", "numpy", "pyarrow", "rich", "snakemake")
+WHEEL_LIBRARIES = ("argcomplete", "jinja2", "matplotlib", "numpy", "pyarrow", "rich")
+"""Some of them are extras of the whole project. The wheel has its extra `cluster`, too."""
 
 COMPLETIONS: Mapping[str, str] = {
     "bash": "usr/share/bash-completion/completions/sluice",
@@ -87,6 +88,9 @@ license = "Apache-2.0"
 license-files = ["LICENSE"]
 requires-python = "{python}"
 dependencies = {needed}
+
+[project.optional-dependencies]
+cluster = {cluster}
 
 [project.scripts]
 sluice = "sluice.cli:main"
@@ -316,10 +320,16 @@ def is_in_the_wheel(path: Path) -> bool:
 def wheel_project() -> str:
     """Return pyproject.toml of the wheel. The requirements of its libraries are those of the project."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {requirement: re.split("[^a-z0-9-]", requirement)[0] for requirement in project["dependencies"]}
-    needed = [requirement for requirement, name in names.items() if name in WHEEL_LIBRARIES]
+    extras = project["optional-dependencies"]
+    every = sorted([*project["dependencies"], *extras["completion"], *extras["plots"]])
+    needed = [
+        requirement for requirement in every if re.split("[^a-z0-9-]", requirement)[0] in WHEEL_LIBRARIES
+    ]
     return _WHEEL_PROJECT.format(
-        version=VERSION, python=project["requires-python"], needed=json.dumps(needed)
+        version=VERSION,
+        python=project["requires-python"],
+        needed=json.dumps(needed),
+        cluster=json.dumps(extras["cluster"]),
     )
 
 

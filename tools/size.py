@@ -98,7 +98,7 @@ def report(files: Sources) -> Iterator[str]:
     yield f"median file                                {middle:.0f} lines"
     yield f"private functions called once              {once / functions:.0%} ({once} of {functions})"
     yield f"webui: Python files; floors                {_files(product, 'webui')}; {floors(product, 'webui')}"
-    yield f"packages at run time (of the tree)         {(ROOT / 'requirements/run.txt').read_text().count('==')}"
+    yield f"packages at run time, without extras (tree) {(ROOT / 'requirements/run.txt').read_text().count('==')}"
     for room in sorted({name.partition("/")[0] for name in product}):
         count, length = (
             _files(product, room),

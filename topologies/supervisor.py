@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 SOCKETS_S = 1.0
 """Interval at which new ports get larger packet sockets. A restarted ovs-vswitchd gets them at once."""
-READY_TIMEOUT_S = 20.0
+READY_TIMEOUT_S = 120.0
 
 DATABASE, SWITCH, PORT_AGENT = "ovsdb-server", "ovs-vswitchd", "port-agent"
 

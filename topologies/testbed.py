@@ -40,8 +40,8 @@ from sluice.topologies.settings import Settings
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 60.0
 
 _UNSHARE = ["unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
 
@@ -193,7 +193,7 @@ class Testbed:
         *,
         stdin: str | None = None,
         env: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = 300.0,
     ) -> str:
         """Run a command to its end in a host's network namespace (None: the switches') and return its output.
 

@@ -1,15 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of checks on a running stack: waiting while the stack is watched, and short random flows."""
+"""Checks on a running stack: short random flows, waiting, the machine before and after, heartbeats."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.kit.verdict import Claim
+from sluice.dataplane.inventory import BpfThing, bpf_things
+from sluice.policy.wire.agents import HostHeartbeat, WatchStatus
 from sluice.runs.stack import Stack
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+
+COMPLAINTS = ("WARNING:", "BUG:", "Oops", "general protection", "refcount_t", "Call Trace", "hung task")
+SETTLE_S = 20.0
+"""Time that the kernel may need to release what a run used."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The parts of the machine's state that must be the same before and after."""
+
+    bpf: frozenset[BpfThing]
+    namespaces: int
+    interfaces: frozenset[str]
+    qdiscs: int
+    pinned: frozenset[str]
+
+    @classmethod
+    def look(cls) -> Machine:
+        return cls(
+            bpf=frozenset(bpf_things()),
+            namespaces=len(_network_namespaces()),
+            interfaces=frozenset(path.name for path in Path("/sys/class/net").iterdir()),
+            qdiscs=len(run(["tc", "qdisc", "show"]).splitlines()),
+            pinned=frozenset(str(path) for path in Path("/sys/fs/bpf").rglob("*")),
+        )
+
+    def left_behind(self, before: Machine) -> list[str]:
+        """Return what exists now and did not exist before, as text."""
+        new = [f"{thing.kind} {thing.name} ({thing.id})" for thing in sorted(self.bpf - before.bpf)]
+        new += [f"interface {name}" for name in sorted(self.interfaces - before.interfaces)]
+        new += [f"pinned {path}" for path in sorted(self.pinned - before.pinned)]
+        for what, now, then in (
+            ("network namespaces", self.namespaces, before.namespaces),
+            ("qdiscs", self.qdiscs, before.qdiscs),
+        ):
+            new += [f"{now - then} {what}"] if now > then else []
+        return new
+
+
+def _network_namespaces() -> set[str]:
+    """Return the namespaces that any process is in."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):  # the process has just ended
+            found.add(str(link.readlink()))
+    return found
+
+
+def kernel_complaints() -> list[str]:
+    """Return the lines of the kernel's log that no run should cause."""
+    return [line for line in run(["dmesg"]).splitlines() if any(word in line for word in COMPLAINTS)]
+
+
+def left_over(before: Machine) -> list[str]:
+    """Return what is left behind after SETTLE_S. Returns early if nothing is."""
+    try:
+        wait_until(
+            lambda: not Machine.look().left_behind(before),
+            "the kernel has released everything",
+            timeout_s=SETTLE_S,
+        )
+    except TimeoutError:
+        return Machine.look().left_behind(before)
+    return []
+
+
+def nothing_left(left: list[str]) -> Claim:
+    return Claim("left behind", "nothing", ", ".join(left) or "nothing", not left)
+
+
+def idle_heartbeat() -> HostHeartbeat:
+    """Return the status of an agent without flows."""
+    return HostHeartbeat(
+        pid=1,
+        policy_version=0,
+        congestion_control="cubic",
+        default_congestion_control="cubic",
+        fallback=False,
+        fallback_reason="",
+        hook=True,
+        hook_problem="",
+        tagger=True,
+        spool_depth=0,
+        records_refused=0,
+        watch=WatchStatus(watching=False),
+        flows_started=0,
+        flows_finished=0,
+        flows_unfinished=0,
+        flows_active=0,
+        flows_scheduled=0,
+        schedule_done=False,
+        flows_received=0,
+        bytes_received=0,
+        retransmissions=0,
+        timeouts=0,
+        realtime=False,
+        controls_refused=0,
+        flows_undeclared=0,
+        start_lag_max_us=0,
+        user_space_mean_us=0.0,
+    )
+
 
 CHECK_S = 0.05
 

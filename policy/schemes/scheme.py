@@ -86,6 +86,8 @@ class Scheme:
     """Default of what a full port drops. False: what arrives, as at the switches of the papers."""
     min_flows: int = 5
     """By default, a port adjusts its thresholds if at least this many flows completed in the window."""
+    about: str = ""
+    """What it is, and what differs from its paper, in sentences. The first one says the most important."""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from sluice.commands.arguments import add_plugin, command_parser, file, folder
-from sluice.report.page import write_report
+from sluice.runtime import extras
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    extras.need("matplotlib", "sluice compare")
+    from sluice.report.page import write_report
+
     out, figures = arguments.out, arguments.figures
     for notice in write_report(arguments.folders, out, baseline=arguments.baseline, figures=figures):
         print(f"note: {notice}", file=sys.stderr)

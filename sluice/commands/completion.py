@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from sluice.commands.arguments import command_parser
+from sluice.runtime import extras
 
 SHELLS = ("bash", "zsh")
 
@@ -29,7 +30,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell."""
+    """Return the script for a shell. Raises EnvironmentLacking."""
+    extras.need("argcomplete", "sluice completion")
     from argcomplete.shell_integration import shellcode
 
     return str(shellcode(["sluice"], shell=shell))

@@ -50,6 +50,7 @@ from sluice.runs.tour import (
     tour_policies,
 )
 from sluice.runs.validity import RunWatch
+from sluice.runtime import extras
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
@@ -158,6 +159,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
     if arguments.tour and arguments.duration is not None:
         raise SluiceError("--tour ends by itself: omit --duration, and set --tour-seconds for each scheme")
+    if arguments.tour:
+        extras.need("matplotlib", "--tour")
     resolved, on = chosen(arguments.on, arguments.scenario)
     rate = None
     if on == TESTBED and arguments.scenario is None:

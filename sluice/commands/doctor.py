@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterable, Iterator
 
 from sluice.commands.arguments import command_parser
+from sluice.doctor import active_tiers, checks
+from sluice.doctor.check import Check
 from sluice.terminal import print_checks, print_tiers
-from sluice.topologies.doctor import active_tiers, checks
-from sluice.topologies.doctor.check import Check
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import urllib.request
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-import requests
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -89,6 +90,8 @@ def _line(run: Mapping[str, Any]) -> str:
 TIMEOUT_S = 10.0
 RETRY_S = 1.0
 WIDTH_IN_SCRIPTS = 120
+_AWAY = (OSError, HTTPException, ValueError)
+"""What a server that is away, or another server, causes."""
 
 Snapshot = Mapping[str, Any]
 
@@ -120,7 +123,7 @@ def run_top(url: str, *, once: bool) -> int:
     stream = snapshots(url)
     try:
         first = next(stream)
-    except (requests.RequestException, StopIteration, ValueError) as error:
+    except (*_AWAY, StopIteration) as error:
         raise SluiceError(
             f"no Sluice answers at {url} ({_reason(error)}): start `sluice demo`, or give --url; "
             "for a run of the simulator, give its folder"
@@ -146,7 +149,7 @@ def _follow(url: str, stream: Iterator[Snapshot], live: Live) -> None:
                 last = picture(snapshot)
                 live.update(last, refresh=True)
             reason = "the stream ended"
-        except (requests.RequestException, ValueError) as error:
+        except _AWAY as error:
             reason = _reason(error)
         live.update(Group(Text(f"{url} does not answer: {reason}", style="bold red"), last), refresh=True)
         time.sleep(RETRY_S)
@@ -158,14 +161,12 @@ def _reason(error: BaseException) -> str:
 
 
 def snapshots(url: str) -> Generator[Snapshot, None, None]:
-    """Yield the snapshots of /api/v1/events. Raises requests.RequestException, and ValueError for
-    other content."""
-    answer = requests.get(f"{url.rstrip('/')}/api/v1/events", stream=True, timeout=TIMEOUT_S)
-    with answer:
-        answer.raise_for_status()
+    """Yield the snapshots of /api/v1/events. Raises OSError and HTTPException if the server is away, and ValueError for
+    a wrong address or other content."""
+    with urllib.request.urlopen(f"{url.rstrip('/')}/api/v1/events", timeout=TIMEOUT_S) as answer:
         name = ""
-        for line in answer.iter_lines():
-            field, _, value = line.partition(b": ")
+        for line in answer:
+            field, _, value = line.rstrip(b"\r\n").partition(b": ")
             if field == b"event":
                 name = value.decode()
             elif field == b"data" and name == "snapshot":

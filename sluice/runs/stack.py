@@ -96,9 +96,9 @@ class Reserve:
         self._path.unlink(missing_ok=True)
 
 
-READY_TIMEOUT_S = 30.0
-REQUEST_TIMEOUT_S = 10.0
-AGENTS_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0
+REQUEST_TIMEOUT_S = 30.0
+AGENTS_TIMEOUT_S = 180.0
 MOST_VERSIONS = 1000
 START_LEAD_S = 0.3
 """From the moment when all agents are ready to the first flow. Each agent has read the start time by then."""
@@ -301,9 +301,16 @@ class Stack:
         wait_until(applied, f"the switches have applied policy version {version}", timeout_s=READY_TIMEOUT_S)
 
     def start_agents(self, flows: Sequence[ScheduledFlow]) -> float:
-        """Start an agent on every host with its part of the schedule. Traffic starts once all of them report.
+        """Start agents and then the traffic. Returns the epoch second of the first flow. See `prepare_agents`."""
+        self.prepare_agents(flows)
+        start_at = time.time() + START_LEAD_S
+        self.start_traffic(start_at)
+        return start_at
 
-        Returns the epoch second of the start. Raises TimeoutError if an agent does not report.
+    def prepare_agents(self, flows: Sequence[ScheduledFlow]) -> None:
+        """Start an agent on every host with its part of the schedule, and wait until all of them report.
+
+        Their traffic starts with `start_traffic`. Raises TimeoutError if an agent does not report.
         """
         parts = by_source(flows)
         self._start_file.unlink(missing_ok=True)
@@ -314,9 +321,10 @@ class Stack:
         names = {host.name for host in self.topology.hosts}
         what = f"the agents report (their logs are in {self.out / 'log'})"
         wait_until(partial(self._all_report, names, since_s), what, timeout_s=AGENTS_TIMEOUT_S)
-        start_at = time.time() + START_LEAD_S
+
+    def start_traffic(self, start_at: float) -> None:
+        """Let the agents' first flow start at this epoch second, which START_LEAD_S from now is soon enough."""
         write_start(self._start_file, start_at)
-        return start_at
 
     @property
     def _start_file(self) -> Path:

@@ -26,7 +26,7 @@ from sluice.runs.bundle import Interrupted, by_time, machine_meta, policy_rows, 
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures
 from sluice.runs.services import WebSettings
-from sluice.runs.stack import Stack
+from sluice.runs.stack import START_LEAD_S, Stack
 from sluice.runs.validity import RunWatch
 from sluice.store import observed
 from sluice.store.flows import numbered_pages
@@ -86,11 +86,13 @@ def run_on_testbed(
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed)
         background = stack.start_background()
-        tcp_before = tcp_counters(stack.testbed)  # it takes time, in which the first flows would end
-        start_at = stack.start_agents(flows)
+        tcp_before = tcp_counters(stack.testbed)
+        stack.prepare_agents(flows)
         interruption = ""
-        with watch, beside(stack):
+        with watch, beside(stack):  # from before the first flow on, because the first readings take time
+            start_at = time.time() + START_LEAD_S
             try:
+                stack.start_traffic(start_at)
                 follow(stack, flows, start_at, report)
             except KeyboardInterrupt as signal:
                 interruption = (

@@ -37,7 +37,6 @@ from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
 from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
 from sluice.report.numbers import time_text
-from sluice.report.page import write_report
 from sluice.report.runs import bundle_scoreboard
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
 from sluice.runs.live.stack import NETWORK, SimulatedStack
@@ -372,6 +371,8 @@ def run_tour(stack: Stack, policies: Sequence[Policy], stage_s: float) -> Iterat
 
 def finish_tour(bundle: Path) -> None:
     """Print the table and the plot of a tour, and write them and a report into its bundle."""
+    from sluice.report.page import write_report
+
     board = bundle_scoreboard(bundle, BASE)
     (bundle / "scoreboard.json").write_text(json.dumps(board, indent=2) + "\n")
     write_picture(board, bundle / "scoreboard.png")

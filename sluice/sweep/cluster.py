@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.units import FRAME_BYTES
+from sluice.runtime import extras
 from sluice.runtime.command import CommandFailed, run
 from sluice.sweep.points import Point, predicted_works
 
@@ -44,9 +44,9 @@ class Cluster:
     def check(self) -> None:
         """Raise SluiceError if this machine cannot submit jobs."""
         if self.profile is not None:
+            extras.need("snakemake", "--profile")
             return
-        if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
-            raise SluiceError("--cluster slurm needs Snakemake's plugin: pip install 'sluice[slurm]'")
+        extras.need("snakemake_executor_plugin_slurm", "--cluster slurm")
         if shutil.which("sbatch") is None:
             raise SluiceError(
                 "--cluster slurm: there is no sbatch here; run this on a machine that submits jobs"

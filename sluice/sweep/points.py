@@ -22,7 +22,6 @@ The [sweep] table of a scenario file can set them. Every key of it is optional:
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 import re
@@ -46,7 +45,7 @@ Document = dict[str, Any]
 CONFIG = "sweep.json"
 """Points and jobs, in the folder of a sweep."""
 LOG, POINT_LOG = "snakemake.log", "log.txt"
-"""Of the sweep, and of each point."""
+"""Of Snakemake on a cluster, and of each point."""
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """Tables that a scheme's table in [sweep] may change, besides [scheme] itself."""
@@ -91,12 +90,6 @@ class Point:
         """The bundle's folder inside the sweep's folder. Names sort in the order of their numbers."""
         load = [] if self.load is None else [f"load-{self.load:g}"]
         return "/".join([self.scheme, *load, f"seed-{self.seed:02d}"])
-
-    @property
-    def digest(self) -> str:
-        """A hash of the resolved scenario."""
-        text = json.dumps(self.document, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def check_point(document: Document, on: str | None = None) -> Resolved:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the points of a sweep with Snakemake: resumes, shows the progress, and leaves no process running."""
+"""Runs the points of a sweep, here or with Snakemake as jobs of a cluster: resumes, shows the progress, and leaves no
+process running.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
@@ -79,8 +82,10 @@ def run_points(
             if waiting:
                 runner(on)  # checks the fabric, and compiles it once before several points use it
                 _forget(out, waiting)
-                engine = _Engine(jobs, cluster, tuple(work))
-                _run_snakemake(out, points, waiting, on, engine, _both(report, file.report))
+                engine = (
+                    _Submitted(out, cluster.options(jobs), work) if cluster else _Here(out, waiting, jobs)
+                )
+                _watch(out, points, waiting, on, engine, _both(report, file.report))
             outcome = _outcome(out, points)
             file.end(len(points), outcome.failed)
     return outcome
@@ -92,29 +97,6 @@ def _both(first: Report, second: Report) -> Report:
         second(progress)
 
     return report
-
-
-@dataclass(frozen=True)
-class _Engine:
-    """How Snakemake runs the points: here, or as jobs of a cluster."""
-
-    jobs: int
-    cluster: Cluster | None
-    work: tuple[str, ...]
-    """Names of the cluster's jobs."""
-
-    @property
-    def options(self) -> list[str]:
-        return self.cluster.options(self.jobs) if self.cluster else ["--cores", str(self.jobs)]
-
-    def targets(self, waiting: Sequence[Point]) -> list[str]:
-        if self.cluster:
-            return [f"{JOBS}/{name}.done" for name in self.work]
-        return [f"{point.name}/summary.json" for point in waiting]
-
-    def places(self, running: int) -> int:
-        """Points that run at a time. A cluster's free nodes are unknown, so those that run now count."""
-        return max(running, 1) if self.cluster else self.jobs
 
 
 def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
@@ -145,6 +127,91 @@ def jobs_here(on: str, jobs: int | None) -> int:
     return 1
 
 
+class _Engine(Protocol):
+    """What runs the points."""
+
+    def is_over(self) -> bool:
+        """Start what can start now, and return whether no point is left."""
+
+    def end(self) -> None:
+        """Stop what still runs."""
+
+    def places(self, running: int) -> int:
+        """Return how many points run at a time, if so many run now."""
+
+
+class _Here:
+    """Runs each point as a process of this machine."""
+
+    def __init__(self, out: Path, waiting: Iterable[Point], jobs: int) -> None:
+        self._out, self._jobs = out, jobs
+        self._waiting = deque(point.name for point in waiting)
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def is_over(self) -> bool:
+        self._running = [process for process in self._running if process.poll() is None]
+        while self._waiting and len(self._running) < self._jobs:
+            self._running.append(self._started(self._waiting.popleft()))
+        return not self._running
+
+    def end(self) -> None:
+        _interrupt(self._running)
+
+    def places(self, running: int) -> int:
+        return self._jobs
+
+    def _started(self, name: str) -> subprocess.Popen[bytes]:
+        log = self._out / name / POINT_LOG
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
+        return spawn([sys.executable, "-m", "sluice.sweep.point", str(self._out), name], log_file=log)
+
+
+class _Submitted:
+    """Lets Snakemake run the jobs of a cluster."""
+
+    def __init__(self, out: Path, options: Iterable[str], names: Iterable[str]) -> None:
+        """`options`: Snakemake's, for the engine. `names`: of the jobs."""
+        words: dict[str, Any] = {
+            "--snakefile": shutil.copy(
+                SNAKEFILE, out
+            ),  # some engines send only files of this folder to the nodes
+            "--directory": out,
+            "--configfile": out / CONFIG,
+            "--scheduler": "greedy",
+            "--rerun-triggers": "params",
+        }
+        flags = ["--keep-going", "--rerun-incomplete", "--nolock", "--nocolor"]
+        arguments = [str(word) for option in words.items() for word in option]
+        targets = [f"{JOBS}/{name}.done" for name in names]
+        argv = [sys.executable, "-m", "snakemake", *arguments, *flags, *options, "--", *targets]
+        self._snakemake = spawn(argv, log_file=out / LOG)
+
+    def is_over(self) -> bool:
+        return self._snakemake.poll() is not None
+
+    def end(self) -> None:
+        _interrupt([self._snakemake])
+
+    def places(self, running: int) -> int:
+        """A cluster's free nodes are unknown, so those that run now count."""
+        return max(running, 1)
+
+
+def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Interrupt the process groups, as Ctrl-C in their terminal would. Kill those that take too long."""
+    left = [process for process in processes if process.poll() is None]
+    for process in left:
+        os.killpg(process.pid, signal.SIGINT)
+    deadline = time.monotonic() + GRACE_S
+    for process in left:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Keep a second sweep out of the folder. The kernel releases the lock if its holder dies."""
@@ -172,7 +239,6 @@ def _write_config(out: Path, on: str, points: Sequence[Point], jobs: Mapping[str
             "scheme": point.scheme,
             "load": point.load,
             "seed": point.seed,
-            "digest": point.digest,
             "document": point.document,
         }
         for point in points
@@ -192,53 +258,18 @@ def _forget(out: Path, waiting: Sequence[Point]) -> None:
         (out / point.name / "summary.json").unlink(missing_ok=True)
 
 
-def _run_snakemake(
-    out: Path,
-    points: Sequence[Point],
-    waiting: Sequence[Point],
-    on: str,
-    engine: _Engine,
-    report: Report,
+def _watch(
+    out: Path, points: Sequence[Point], waiting: Sequence[Point], on: str, engine: _Engine, report: Report
 ) -> None:
-    snakemake = spawn(_command(out, waiting, engine), log_file=out / LOG)
+    """Report the progress until the engine has run the waiting points."""
     try:
         works = predicted_works(waiting, on)
-        while snakemake.poll() is None:
+        while not engine.is_over():
             report(_progress(out, len(points), works, engine))
             time.sleep(POLL_S)
     finally:
-        _end(snakemake)
+        engine.end()
     report(_progress(out, len(points), works, engine))
-
-
-def _command(out: Path, waiting: Sequence[Point], engine: _Engine) -> list[str]:
-    options: dict[str, Any] = {
-        "--snakefile": shutil.copy(
-            SNAKEFILE, out
-        ),  # some engines send only files of this folder to the nodes
-        "--directory": out,
-        "--configfile": out / CONFIG,
-        "--scheduler": "greedy",
-        "--rerun-triggers": "params",
-    }
-    flags = ["--keep-going", "--rerun-incomplete", "--nolock", "--nocolor"]
-    arguments = [str(word) for option in options.items() for word in option]
-    return [
-        *[sys.executable, "-m", "snakemake", *arguments, *flags, *engine.options, "--"],
-        *engine.targets(waiting),
-    ]
-
-
-def _end(snakemake: subprocess.Popen[bytes]) -> None:
-    """Interrupt the whole process group, as Ctrl-C in its terminal would. Kill it if it takes too long."""
-    if snakemake.poll() is not None:
-        return
-    os.killpg(snakemake.pid, signal.SIGINT)
-    try:
-        snakemake.wait(GRACE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(snakemake.pid, signal.SIGKILL)
-        snakemake.wait()
 
 
 def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Engine) -> SweepProgress:
@@ -270,5 +301,6 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
 def _reason(out: Path, name: str) -> str:
     status = read_status(out, name)
     if status is None:
-        return f"it did not start; see {out / LOG}"
+        log = out / name / POINT_LOG
+        return f"it did not start; see {log if log.exists() else out / LOG}"
     return status.reason or f"its process ended without a message (killed?); see {out / name / POINT_LOG}"

@@ -48,7 +48,7 @@ class Peer:
         self.send(message(MessageType.HELLO))
 
     def send(self, data: bytes) -> None:
-        self._socket.settimeout(60)
+        self._socket.settimeout(300)
         self._socket.sendall(data)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reads bytes from outside, and the only errors with which it may answer.
 
-`make fuzz-parsers` searches for inputs that break this. tests/unit/test_fuzz_corpus.py runs what it has kept.
+`make fuzz-parsers` searches for inputs that break this. tests/unit/test_setup.py runs what it has kept.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def listen(
         listener = socket.socket(family, socket.SOCK_STREAM)
     if control:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-    listener.settimeout(60)
+    listener.settimeout(300)
     listener.bind((host, 0))
     listener.listen()
     return listener
@@ -104,21 +104,21 @@ def dial(
         client = socket.socket(listener.family, socket.SOCK_STREAM)
     if control:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
-    client.settimeout(60)
+    client.settimeout(300)
     client.connect(listener.getsockname()[:2])
     server, _ = listener.accept()
-    server.settimeout(60)
+    server.settimeout(300)
     return client, server
 
 
 def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:
     """Move `size_bytes` from one end to the other in this thread."""
     sender.setblocking(False)
-    receiver.settimeout(60)
+    receiver.settimeout(300)
     pending, received = memoryview(bytes(size_bytes)), 0
     while received < size_bytes:
         if pending:
             with contextlib.suppress(BlockingIOError):
                 pending = pending[sender.send(pending[:65536]) :]
         received += len(receiver.recv(65536))
-    sender.settimeout(60)
+    sender.settimeout(300)

@@ -43,7 +43,7 @@ def run_example(pair: Pair, argv: list[str]) -> tuple[int, str, int]:
             )
         server, _ = listener.accept()
     with server, reading(server) as counts:
-        output, _ = child.communicate(timeout=60)
+        output, _ = child.communicate(timeout=300)
     return child.returncode, output, counts[0]
 
 

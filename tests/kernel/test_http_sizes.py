@@ -41,7 +41,7 @@ def server(hook: Attachment, pair: Pair) -> Iterator[None]:
 
 def test_every_packet_of_a_response_carries_its_class(server: None, pair: Pair) -> None:
     with pair.b, Capture(pair.b, "eth0") as capture:
-        client = http.client.HTTPConnection(V4["a"], PORT, timeout=20)
+        client = http.client.HTTPConnection(V4["a"], PORT, timeout=300)
         for size in SIZES:
             client.request("GET", f"/{size}")
             body = client.getresponse().read()

@@ -389,7 +389,7 @@ def test_a_request_in_the_syn_is_a_flow(pair: Pair, family: socket.AddressFamily
             client.sendto(bytes(500), socket.MSG_FASTOPEN, listener.getsockname()[:2])
             server, _ = listener.accept()
             with server:
-                server.settimeout(20)
+                server.settimeout(300)
                 assert len(server.recv(500, socket.MSG_WAITALL)) == 500
                 client.close()
                 assert server.recv(1) == b""

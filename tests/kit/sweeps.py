@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 SCENARIO = """
 name = "small"

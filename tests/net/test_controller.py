@@ -179,7 +179,7 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
             (whole,) = {name for name, queues in maps.items() if all(q == queues for q in by_port.values())}
     network.wait_applied()
     until.touch()
-    stream.process.wait(60)
+    stream.process.wait(300)
     sent = int(stream.printed())
     received = int(wait_line(sink, "received").split()[1])
     assert received == sent > 0

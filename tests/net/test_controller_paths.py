@@ -117,7 +117,7 @@ s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
 s.bind((sys.argv[1], 0))
 print("ready", flush=True)
 count = 0
-s.settimeout(10)
+s.settimeout(300)
 try:
     while True:
         frame = s.recv(2000)
@@ -146,7 +146,7 @@ s.send(arp(bytes([10, 0, 200, 2])))
         listener.wait_printed("ready")
     fabric.python("h1", send, "h1-eth0")
     for listener in listeners.values():
-        listener.process.wait(60)
+        listener.process.wait(300)
     assert {name: listener.printed().split()[-1] for name, listener in listeners.items()} == dict.fromkeys(
         listeners, "6"
     )

@@ -100,7 +100,7 @@ def test_afterwards__every_flow_has_exactly_one_record(running: Running) -> None
         stack.check()
         return count_flows(stack.engine) >= len(flows)
 
-    wait_until(all_recorded, "every flow is recorded", timeout_s=120, interval_s=0.2)
+    wait_until(all_recorded, "every flow is recorded", timeout_s=300, interval_s=0.2)
     stack.stop_agents()
     records = all_flows(stack.engine)
     assert collections.Counter(r.id for r in records) == collections.Counter(f.id for f in flows)

@@ -52,11 +52,11 @@ def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_pa
                 process.poll() is not None or any(path.stat().st_size for path in spool.glob("segment-*"))
             ),
             "flows have ended",
-            timeout_s=90,
+            timeout_s=300,
         )
         os.kill(process.pid, signal.SIGHUP)
         os.kill(process.pid, signal.SIGTERM)  # someone is impatient
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert "stopped: interrupted by SIGHUP" in said
     summary = json.loads((out / "summary.json").read_text())

@@ -26,7 +26,7 @@ def test_the_page_on_the_testbed(tmp_path: Path) -> None:
         (tmp_path / block.argument).write_text(block.text)
     words = ["run", "mine.toml", "--plugin", "my_scheme.py", "--flows", "20", "--out", "out"]
     done = subprocess.run(
-        [sys.executable, "-m", "sluice", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "sluice", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())

@@ -85,7 +85,7 @@ kept = [
     talk(struct.pack("!BBHI", 4, 0, 8, 1) + struct.pack("!BBHI", 4, 19, 16, 2) + bytes(8)),
 ]
 for s in kept:
-    s.settimeout(15)
+    s.settimeout(300)
     try:
         while s.recv(65536): pass
     except ConnectionError: pass

@@ -24,7 +24,7 @@ from tests.web.conftest import Server
 
 pytestmark = pytest.mark.pg
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Forgetful(PostgresServer):

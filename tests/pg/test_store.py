@@ -26,7 +26,7 @@ from tests.unit.webui.records import record
 
 pytestmark = pytest.mark.pg
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 WRITERS, BATCHES, BATCH = 6, 25, 20
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays steps on RACK's reordering window, for test_reordering.py.
+// Plays steps on RACK's reordering window, for test_recovery.py.
 #include <cstdint>
 #include <map>
 

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sluice.dataplane.windows import Window
+from sluice.policy import tags
+from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, URGENCY_FIRST, URGENCY_LAST
+from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Taps, ThresholdsMoved
+from sluice.topologies import build_topology
 from tests.sim import kit
-from tests.sim.kit import FRAME, GBIT, MS, US, Link
+from tests.sim.kit import FRAME, GBIT, MS, PAYLOAD, US, Link, S, single, transport
 
 BUFFER = 300 * FRAME
 DISCIPLINES = {
@@ -140,3 +147,109 @@ def test_change_port__while_hosts_grant_rates() -> None:
     result = net.finish()
     assert (result["outcome"] == kit.FINISHED).all()
     assert np.all(result["fct_ps"] < 200 * MS)
+
+
+# The policy in the loop: thresholds follow the traffic that a port has carried since the run began.
+
+
+DOCUMENT: dict[str, Any] = {
+    "name": "loop",
+    "fabric": {"topology": "single", "hosts": 3, "host_rate": "10Gbit", "link_delay": "20us"},
+    "scheme": {
+        "name": "mlfq-adaptive",
+        "queues": 2,
+        "thresholds": ["1000KB"],
+        "percentiles": [10],
+        "window_ms": 250,
+        "interval_ms": 200,
+    },
+    "workload": {
+        "flow": [
+            {"from": "h2", "to": "h1", "bytes": "10KB", "start": f"{start_ms}ms"}
+            for start_ms in (10, 40, 70, 100, 130, 160, 500)
+        ]
+    },
+}
+
+
+def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
+    """Return the thresholds of a port during the run."""
+    scenario, *_ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
+    moved: list[ThresholdsMoved] = []
+    Simulation(
+        scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)
+    ).run()
+    return [move for move in moved if move.port == port]
+
+
+def test_the_first_adjustment_counts_what_completed_before_it() -> None:
+    [start, first, *_] = moves_at("s1:1")
+    assert (start.at_s, start.thresholds_bytes) == (0.0, (1_000_000,))
+    assert (first.at_s, first.thresholds_bytes, first.flows) == (0.2, (10_000,), 6)
+
+
+def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them() -> None:
+    (fixed,) = moves_at("s1:1", overrides=[{"ports": ["s1:1"], "thresholds": ["100KB"]}])
+    assert fixed.thresholds_bytes == (100_000,)
+    (frozen,) = moves_at("s1:1", overrides=[{"ports": ["*"], "freeze": True}])
+    assert frozen.thresholds_bytes == (1_000_000,)
+
+
+# ── When the tags of a deadline flow begin to carry its urgency, by a port's counters ──────────
+
+
+@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000, 10**6])
+def test_a_deadline_flow_says_its_urgency_from_where_it_is_asked_to(urgent_after_bytes: int) -> None:
+    settings = kit.transport(
+        control=core.Control.ucp, tags_deadlines=True, urgent_after_bytes=urgent_after_bytes
+    )
+    net = kit.single(2, settings, down=kit.Link(more={"count_tags": True}))
+    net.flow(0, 1, 200 * PAYLOAD, deadline_ps=20 * S)
+    net.finish()
+    packets = net.fabric.tag_counters()[net.towards[1], :, 0]
+    head = min(200, -(-urgent_after_bytes // PAYLOAD))
+    urgent = slice(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
+    by_bytes = [tags.attained_tag(number * PAYLOAD) for number in range(head)]
+    assert packets[urgent].sum() == 200 - head
+    assert packets.sum() == 200
+    expected = np.bincount(np.asarray(by_bytes, int), minlength=tags.TAG_COUNT)
+    assert (packets[: tags.URGENCY_FIRST] == expected[: tags.URGENCY_FIRST]).all()
+
+
+# ── After its deadline a flow is the most urgent one, or one without a deadline ────────────────
+
+
+DEADLINE_PS = 2 * MS
+SIZE_BYTES = 10_000_000
+"""8 ms of the link, so three quarters of the flow are late."""
+
+
+def late_flow(*, forgets_late: bool, until_ps: int) -> tuple[kit.Array, Window]:
+    """Return, for a late flow on an idle link, the bytes that it sent by tag, and its last window."""
+    settings = transport(control=core.Control.ucp, tags_deadlines=True, forgets_late=forgets_late)
+    net = single(2, settings, down=Link(more={"count_tags": True}))
+    net.flow(0, 1, SIZE_BYTES, deadline_ps=DEADLINE_PS)
+    net.run(until_ps)
+    return net.fabric.tag_counters()[net.towards[1]][:, 1].astype(np.int64), net.windows()[0]
+
+
+@pytest.mark.parametrize("forgets_late", [False, True])
+def test_deadline__until_it_has_passed_the_tag_is_the_urgency(forgets_late: bool) -> None:
+    sent, _ = late_flow(forgets_late=forgets_late, until_ps=DEADLINE_PS)
+    assert sent[URGENCY_FIRST : URGENCY_LAST + 1].sum() == sent.sum() > 0
+
+
+def test_late__goes_on_as_the_most_urgent() -> None:
+    sent, window = late_flow(forgets_late=False, until_ps=6 * MS)
+    assert sent[ATTAINED_FIRST : ATTAINED_LAST + 1].sum() == 0
+    assert sent[URGENCY_LAST] > SIZE_BYTES / 4
+    assert window.urgency_q16 > 10 << 16
+
+
+def test_late__plain_goes_on_as_a_flow_without_a_deadline() -> None:
+    sent, window = late_flow(forgets_late=True, until_ps=6 * MS)
+    before, _ = late_flow(forgets_late=True, until_ps=DEADLINE_PS)
+    late = (sent - before)[ATTAINED_FIRST : ATTAINED_LAST + 1]
+    assert late.sum() > SIZE_BYTES / 5  # packets that waited at the deadline keep their tags
+    assert np.flatnonzero(late).min() > 24  # tags of flows that sent more than a megabyte
+    assert window.urgency_q16 == 1 << 16

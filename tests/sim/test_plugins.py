@@ -30,7 +30,7 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     mine = json.loads((tmp_path / "results" / "mine" / "summary.json").read_text())

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from sluice.policy.workload.scenario import scenario_from_document, scheduled_batches
-from sluice.runs.files import load_cdf
+from sluice.runs.files import load_cdf, scenario_with
+from sluice.simulator import _fabric
 from sluice.simulator import _fabric as core
+from sluice.simulator.division import divide, whole
 from sluice.simulator.flows import fabric_columns
 from sluice.simulator.network import make_fabric, port_maker
+from sluice.simulator.run import Simulation
+from sluice.simulator.taps import Columns, Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
+from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, simulation
 
 
 def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
@@ -143,3 +150,136 @@ def test_a_link_that_is_down_carries_nothing_and_every_flow_ends(multipath: str)
     assert len(down) == 4
     assert not any(sent[port] for port in down)
     assert min(sent["s2:3"], sent["s2:4"]) > 0  # the other edge switch of the pod uses both
+
+
+# What a host's own port adds to a short flow: by the setting [simulator] uplink, and by the policy's host_queues.
+
+
+RATE_BPS = 80_000_000
+SIZE_BYTES, HEADER_BYTES = 1000, 66
+FRAME_US = (SIZE_BYTES + HEADER_BYTES) * 8e6 / RATE_BPS
+
+
+@pytest.mark.parametrize(
+    ("uplink", "crossings"), [("fabric", 2), ("kernel", 2), ("free", 2), ("unshaped", 1)]
+)
+def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: str, crossings: int) -> None:
+    document = {
+        "name": "uplink",
+        "fabric": {"topology": "single", "hosts": 2, "host_rate": "80Mbit"},
+        "scheme": {"name": "dctcp"},
+        "transport": {"connections": "persistent"},
+        "simulator": {"uplink": uplink},
+        "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": f"{SIZE_BYTES}B"}]},
+    }
+    scenario, *_ = scenario_with(document)
+    ended: list[Columns] = []
+    Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
+    [fct_ps] = [int(columns["fct_ps"][0]) for columns in ended if len(columns["fct_ps"])]
+    assert fct_ps / 1e6 == pytest.approx(crossings * FRAME_US, abs=0.2)
+
+
+@pytest.mark.parametrize(("uplink", "packets"), [("fabric", (5, 1000)), ("kernel", (3, 25))])
+@pytest.mark.parametrize("host_queues", [True, False])
+def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
+    host_queues: bool, uplink: str, packets: tuple[int, int]
+) -> None:
+    """The two flows share no port but their host's. In one queue, the short flow waits for so many packets."""
+    document = {
+        "name": "host-queues",
+        "fabric": {"topology": "single", "hosts": 3, "host_rate": "80Mbit"},
+        "scheme": {"name": "pias", "queues": 2, "thresholds": ["100KB"], "host_queues": host_queues},
+        "transport": {"connections": "persistent"},
+        "simulator": {"uplink": uplink},
+        "workload": {
+            "flow": [
+                {"from": "h2", "to": "h1", "bytes": "3MB"},
+                {"from": "h2", "to": "h3", "bytes": f"{SIZE_BYTES}B", "start": "100ms"},
+            ]
+        },
+    }
+    scenario, *_ = scenario_with(document)
+    ended: list[Columns] = []
+    Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
+    found = {int(n): int(f) for c in ended for n, f in zip(c["number"], c["fct_ps"], strict=True)}
+    waited_us = found[1] / 1e6 - 2 * FRAME_US
+    frame_us = 1526 * 8e6 / RATE_BPS
+    least, most = (0, 2) if host_queues else packets
+    assert least * frame_us <= waited_us <= most * frame_us
+
+
+def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
+    """And Open vSwitch's classes at the other end of the link: each has what the link carries in 2 ms, every second."""
+    document = {
+        "name": "kernel",
+        "fabric": {"topology": "single", "hosts": 2, "host_rate": "80Mbit"},
+        "scheme": {"name": "fish", "queues": 4, "thresholds": ["10KB", "100KB", "1MB"]},
+        "simulator": {"links": "emulated", "uplink": "kernel"},
+        "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": "1MB"}]},
+    }
+    scenario, *_ = scenario_with(document)
+    policy, [port, *_] = scenario.policy, build_topology(scenario).ports
+    make = port_maker(policy, scenario.simulator)
+    settings, discipline = make(port, True)
+    assert (settings.mark_bytes, settings.tells_hosts) == (0, True)
+    assert settings.buffer_bytes > 10**12
+    assert discipline.scheduler == _fabric.Scheduler.strict
+    settings, discipline = make(port, False)
+    assert (settings.mark_bytes, settings.tells_hosts) == (policy.mark_at, False)
+    given = [*(policy.shares or ()), 0, 0, 0, 0]
+    assert discipline.shares == pytest.approx([max(share, 0.002) for share in given])
+    assert discipline.burst_bytes == 20_000
+
+
+# The division of a network into parts: which belongs where, in which stage, and what keeps a network whole.
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [
+        ({"scheme": {"name": "d3"}}, "depend on their ports or receivers"),
+        (
+            {"scheme": {"name": "datcp"}, "fabric": {**RACKS, "buffer": "150KB"}},
+            "depend on their ports or receivers",
+        ),
+        ({"simulator": {"tcp": {"keep": "threshold"}}}, "keep"),
+        ({"simulator": {"tcp": {"ends": "ack"}}}, "ends"),
+        ({"fabric": {**RACKS, "link_delay": "0us", "host_delay": "0us"}}, "no link delay"),
+        ({"fabric": {"topology": "single", "hosts": 3, "host_delay": "1us"}}, "no link delay"),
+    ],
+)
+def test_obstacle__the_network_stays_whole(changes: dict[str, Any], obstacle: str) -> None:
+    run = simulation(Taps(lambda columns: None), 2, **changes)
+    assert obstacle in run.division.obstacle
+    assert run.division == whole(run.topology, run.division.obstacle)
+
+
+def test_endless_flows_are_an_obstacle() -> None:
+    workload = {"flow": [{"from": "h1", "to": "h2", "until": "1s"}]}
+    document = {**DOCUMENT, "workload": workload, "simulator": {"threads": 2}}
+    document.pop("deadlines")
+    scenario, *_ = scenario_with(document)
+    assert "endless flows" in divide(scenario, build_topology(scenario)).obstacle
+
+
+def test_divide__cuts_at_the_links_that_allow_the_greatest_speed_up() -> None:
+    """At the hosts' long links; or at every link, if all are long."""
+    scenario, _, topology = scenario_with(DOCUMENT, simulator={"threads": 2})
+    division = divide(scenario, topology)
+    assert division.host == (0,) * 6 + (1,) * 6 + (2,) * 6
+    parts: dict[tuple[str, bool], set[int]] = {}
+    for port, part in zip(topology.ports, division.port, strict=True):
+        parts.setdefault((port.switch, port.edge), set()).add(part)
+    up, down, spines = {"s1", "s2", "s3"}, {"s1", "s2", "s3"}, {"s4", "s5"}
+    expected = {(name, False): 0 for name in up} | {(name, True): 2 for name in down}
+    expected |= {(name, False): 1 for name in spines}
+    assert {place: division.stage[min(of)] for place, of in parts.items()} == expected
+    assert sorted(part for of in parts.values() for part in of) == list(range(3, 11))
+    assert division.stage[:3] == (0,) * 3
+    assert sum(division.shares) == pytest.approx(1)
+    scenario, *_ = scenario_with(DOCUMENT, fabric=FABRICS["long links"], simulator={"threads": 2})
+    division = divide(scenario, build_topology(scenario))
+    assert division.stage == (0,) * 8
+    assert division.host == (0,) * 6 + (1,) * 6 + (2,) * 6
+    scenario, *_ = scenario_with(DOCUMENT)
+    assert divide(scenario, build_topology(scenario)) == whole(build_topology(scenario))

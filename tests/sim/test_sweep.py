@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real sweeps with the command, Snakemake and the simulator. Each point is a process."""
+"""Real sweeps with the command and the simulator. Each point is a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -185,27 +184,17 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, 
     assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
 
 
-def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario: Path, out: Path) -> None:
-    """The commands that a cluster's executor gets."""
-    (out / "dctcp/load-0.5/seed-01/summary.json").unlink()
-    root = Path(__file__).parents[2]
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--cores",
-        "1",
-        "--rerun-triggers",
-        "params",
-    ]
-    command += ["--snakefile", root / "sluice/sweep/Snakefile"]
-    command += ["--directory", out, "--configfile", out / "sweep.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    before = written_at(out)
-    assert list(before) == ["dctcp/load-0.5/seed-01"]
-    assert sweep(scenario, out, "--seeds", 1).returncode == 0
-    assert written_at(out) == before
+def test_profile__snakemake_runs_the_same_points_as_jobs(grid: tuple[Path, str], tmp_path: Path) -> None:
+    """A cluster of one machine: Snakemake's own executor takes the jobs."""
+    (tmp_path / "config.yaml").write_text("executor: local\ncores: 2\n")
+    out, variants = tmp_path / "out", ("--schemes", "dctcp", "tcp", "--loads", 0.3, 0.6, "--seeds", 1, 2)
+    done = sweep(write_scenario(tmp_path), out, *variants, "--profile", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(out.glob(".jobs/*.done"))
+    names = written_at(grid[0])
+    assert written_at(out).keys() == names.keys()
+    for name in names:
+        assert read_flows(out / name) == read_flows(grid[0] / name)
 
 
 def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -> None:

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,63 +23,14 @@ from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
 from sluice.simulator.division import gains_by_parts
 from sluice.simulator.network import near_ps
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import Columns, Taps, ThresholdsMoved
+from sluice.simulator.taps import Columns, Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
 from tests.sim.probes import compiled
+from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, digest, simulation
 
-LINKS = {
-    "host_rate": "10Gbit",
-    "core_rate": "40Gbit",
-    "link_delay": "0.2us",
-    "host_delay": "20us",
-    "buffer": "60KB",
-}
-RACKS = {**LINKS, "topology": "leaf-spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 6}
-FABRICS: dict[str, dict[str, Any]] = {
-    "leaf-spine": RACKS,
-    "fat-tree": {**LINKS, "topology": "fat-tree", "core_rate": "10Gbit"},
-    "long links": {**RACKS, "link_delay": "20us", "host_delay": "5us"},
-}
-DOCUMENT: dict[str, Any] = {
-    "name": "threads",
-    "fabric": RACKS,
-    "scheme": {"name": "pias"},
-    "transport": {"rto_min": "1ms"},
-    "workload": {"sizes": "web-search", "pattern": "all-to-all", "load": 0.8, "flows": 80},
-    "deadlines": {"share": 0.4, "distribution": "uniform", "min": "3ms", "max": "60ms"},
-    "sample": "10ms",
-}
 ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold": 0}}
-
-
-def simulation(taps: Taps, threads: int | None, **changes: Any) -> Simulation:
-    more = {} if threads is None else {"threads": threads}
-    changes["simulator"] = {**changes.get("simulator", {}), **more}
-    scenario, *_ = scenario_with({**DOCUMENT, "fabric": changes.pop("fabric", RACKS)}, **changes)
-    return Simulation(scenario, build_topology(scenario), taps)
-
-
-def digest(threads: int, **changes: Any) -> dict[str, str]:
-    """Digests of everything that a run hands out. Checks that no packet and no flow is left over."""
-    digests: dict[str, Any] = defaultdict(hashlib.sha256)
-
-    def take(columns: Columns) -> None:
-        for name in columns:
-            digests[name].update(columns[name].tobytes())
-
-    def moved(thresholds: ThresholdsMoved) -> None:
-        digests["thresholds"].update(repr(thresholds).encode())
-
-    run = simulation(Taps(take, moved, lambda at_s, columns: take(columns)), threads, **changes)
-    assert len(run.division.shares) > 2
-    run.run()
-    run.fabric.audit()
-    assert run.fabric.flows_under_way == run.fabric.packets_under_way == 0
-    digests["ports"].update(run.fabric.port_statistics().tobytes() + repr(run.totals()).encode())
-    return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
 @pytest.mark.parametrize("scheme", ["dctcp", "pias", "pfabric", "mlfq-adaptive", "sluice", "tcp"])
@@ -262,7 +211,7 @@ def test_windows__an_error_after_the_last_part_of_a_window_ends_the_run(
 
 IDLE = """
 import os, subprocess, sys
-from tests.sim.test_threads import digest
+from tests.sim.threaded import digest
 
 other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
 try:
@@ -308,7 +257,7 @@ def test_the_core_refuses_parts_that_do_not_fit() -> None:
 
 LACKING = """
 import resource
-from tests.sim.test_threads import Taps, simulation
+from tests.sim.threaded import Taps, simulation
 
 run = simulation(Taps(lambda columns: None), 3)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

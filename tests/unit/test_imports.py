@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from sluice import cli
+from sluice.runtime import extras
+
 ROOT = Path(__file__).parents[2]
 ROOMS = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
 NO_ROOMS = {"tests", "tools"}
 """Packages that may import every room."""
 IMPURE = {"socket", "subprocess", "os", "time", "random", "pathlib", "io", "asyncio", "threading", "logging"}
+STILL_ENTANGLED = {"tests/pg", "tests/web", "tests/unit/webui", "tests/unit/controller"}
+"""Folders of tests that import one another."""
 LIBRARIES_OF_POLICY = {"numpy"}
 
 
@@ -88,6 +93,14 @@ def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
         assert foreign <= LIBRARIES_OF_POLICY, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
+def test_imports__no_test_module_imports_another() -> None:
+    """What several of them need lies beside them under a name of its own, or in tests/kit."""
+    for path in files_of("tests"):
+        if path.relative_to(ROOT).parent.as_posix() not in STILL_ENTANGLED:
+            tests = {name for name in imported_names(path) if name.startswith("tests.") and ".test_" in name}
+            assert not tests, f"{path.relative_to(ROOT)} imports {sorted(tests)}"
+
+
 SERVICES = (
     "sluice.controller.launcher",
     "sluice.webui.server",
@@ -96,6 +109,8 @@ SERVICES = (
     "sluice.cli",
 )
 HEAVY = {"matplotlib", "pandas", "pyarrow", "scipy", "snakemake"}
+EXTRA = (*extras.EXTRAS, "cmake", "nanobind", "ninja", "requests", "scipy")
+"""Libraries that the plain installation lacks, or that only others of its libraries need."""
 MININET = {"mininet"}
 """Loggers that a process makes after it has imported Mininet lose their INFO. Only the supervisor imports it."""
 
@@ -105,3 +120,46 @@ def test_imports__no_service_waits_for_the_libraries_of_reports_and_sweeps() -> 
     program = f"import sys, sluice.topologies.testbed, {', '.join(SERVICES)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not (HEAVY | MININET) & set(done.stdout.split())
+
+
+def without_extras(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `sluice` in a process that can import no extra: None in sys.modules stands for a missing library."""
+    program = f"import sys; sys.modules.update(dict.fromkeys({EXTRA})); from sluice.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_extras__every_command_and_service_starts_without_them() -> None:
+    modules = [f"sluice.commands.{name}" for name in cli.COMMANDS]
+    modules += ["sluice.webui.app", "sluice.run_manager.manager", *SERVICES, *cli.SERVICES.values()]
+    program = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({EXTRA}))
+for name in {modules}:
+    module = importlib.import_module(name)
+    if name.startswith("sluice.commands."):
+        module.parser().format_help()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ("plots", ["compare", "nowhere"]),
+        ("plots", ["demo", "--tour"]),
+        ("completion", ["completion", "bash"]),
+        ("cluster", ["sweep", "paper-mix", "--cluster", "slurm", "--out", "nowhere"]),
+        ("cluster", ["sweep", "paper-mix", "--profile", "/", "--out", "nowhere"]),
+        ("postgresql", ["web", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
+        ("postgresql", ["controller", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
+    ],
+)
+def test_extras__a_command_that_needs_one_names_it(extra: str, words: list[str], tmp_path: Path) -> None:
+    done = without_extras(*words)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("sluice")
+    assert f"pip install 'sluice[{extra}]'" in line

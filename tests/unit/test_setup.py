@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the set-up says and does, in a copy of its files, with commands that install nothing."""
+"""What the set-up says and does, and the tools that watch a machine or repeat tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from sluice.store.totals import FLOW_SECONDS, FLOW_SLOWDOWN, Metric, bound_text
+from tests.fuzz.targets import TARGETS, corpus
+from tools import timing
+
+# What the set-up says and does, in a copy of its files, with commands that install nothing.
+
+
 ROOT = Path(__file__).parents[2]
 FILES = (
     "Makefile",
@@ -17,7 +24,7 @@ FILES = (
     "pyproject.toml",
     "tools/install-packages",
     "tools/setup",
-    *(f"requirements/{name}.txt" for name in ("dev", "run", "node")),
+    *(f"requirements/{name}.txt" for name in ("demo", "dev", "node")),
     *(f"webui/{name}" for name in ("package.json", "package-lock.json", "fetch_vendor.py")),
 )
 
@@ -58,12 +65,12 @@ def call(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": f"{commands}:{os.environ['PATH']}", "PYTHON3": str(commands / "python3")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
-        argv, cwd=tree, env=kept | variables, capture_output=True, text=True, timeout=60, check=False
+        argv, cwd=tree, env=kept | variables, capture_output=True, text=True, timeout=300, check=False
     )
 
 
 def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
-    done = call(tree, "tools/setup", "--dry-run", "demo", "python-run", "page", "core", "bpf")
+    done = call(tree, "tools/setup", "--dry-run", "demo", "python-demo", "page", "core", "bpf")
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("Setting up, once: about ")
@@ -79,24 +86,24 @@ def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
 
 
 def test_each_step_is_done_once(tree: Path) -> None:
-    first = call(tree, "tools/setup", "python-run", "page")
+    first = call(tree, "tools/setup", "python-demo", "page")
     assert first.returncode == 0, first.stderr
     assert [line[:5] for line in first.stdout.splitlines()] == ["Setti", "[1/2]", "[2/2]", "Set u"]
-    again = call(tree, "tools/setup", "python-run", "page")
+    again = call(tree, "tools/setup", "python-demo", "page")
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
-    (tree / "requirements/run.txt").touch()
-    assert "[1/1] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+    (tree / "requirements/demo.txt").touch()
+    assert "[1/1] Python packages" in call(tree, "tools/setup", "python-demo", "page").stdout
 
 
 def test_a_step_that_fails_shows_its_output_and_is_tried_again(tree: Path) -> None:
     (tree / "broken").touch()
-    failed = call(tree, "tools/setup", "python-run", "page")
+    failed = call(tree, "tools/setup", "python-demo", "page")
     assert failed.returncode == 1
     assert failed.stderr.startswith("downloads\n")
     assert "failed at step 1, Python packages" in failed.stderr
     assert "[2/2]" not in failed.stdout
     (tree / "broken").unlink()
-    assert "[1/2] Python packages" in call(tree, "tools/setup", "python-run", "page").stdout
+    assert "[1/2] Python packages" in call(tree, "tools/setup", "python-demo", "page").stdout
 
 
 def test_an_unknown_step_is_refused(tree: Path) -> None:
@@ -142,7 +149,58 @@ def test_a_machine_without_debian_is_told_what_to_install(tree: Path) -> None:
     variables = {"PATH": str(tree / "commands"), "PYTHON3": str(tree / "commands/python3")}
     argv = [str(bash), "tools/install-packages", "--simulator"]
     done = subprocess.run(
-        argv, cwd=tree, env=variables, capture_output=True, text=True, timeout=60, check=False
+        argv, cwd=tree, env=variables, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     assert done.stderr.startswith("missing: g++ python3-venv python3-dev (names of Debian).")
+
+
+# The rules for Prometheus are valid, and each fires when it must. tests/web/test_grafana.py knows their metrics.
+
+
+RULES = Path(__file__).parents[2] / "packaging/prometheus/sluice.rules.yml"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("check", "rules", RULES), ("test", "rules", Path(__file__).parent / "prometheus_rules.yml")],
+    ids=["valid", "fire"],
+)
+def test_promtool(argv: tuple[str, str, Path]) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is missing; on Debian: apt-get install prometheus")
+    done = subprocess.run(["promtool", *map(str, argv)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("metric", "limits"), [(FLOW_SECONDS, (1.0, 30.0)), (FLOW_SLOWDOWN, (50.0,))])
+def test_a_limit_is_a_bound_of_the_histogram(metric: Metric, limits: tuple[float, ...]) -> None:
+    for limit in limits:
+        assert limit in metric.buckets
+        assert f'le="{bound_text(limit)}"' in RULES.read_text()
+
+
+# ── What campaigns of `make fuzz-parsers` have kept still breaks no parser ─────────────────────
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_parser_answers_every_kept_input_with_its_own_errors_only(name: str) -> None:
+    inputs = corpus(name)
+    assert inputs, "a target without corpus"
+    for data in inputs:
+        TARGETS[name](data)
+
+
+def test_main__repeats_until_all_is_decided_and_fails_if_most_rounds_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(timing, "ERROR", 0.3)
+    monkeypatch.setenv("PYTHONPATH", str(Path(timing.__file__).parents[1]))
+    monkeypatch.chdir(tmp_path)
+    Path("pytest.ini").write_text("[pytest]\nmarkers = timing: x")
+    tests = "import pytest\npytestmark = pytest.mark.timing\ndef test_good(): pass\ndef test_bad(): assert False\n"
+    Path("test_it.py").write_text(tests)
+    assert timing.main(["test_it.py"]) == 1
+    printed = capfd.readouterr().out
+    assert "2 of 2 passed: test_it.py::test_good" in printed
+    assert "0 of 2 passed: test_it.py::test_bad" in printed

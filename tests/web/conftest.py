@@ -37,7 +37,7 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 """How long a condition may take on a busy machine."""
 
 
@@ -78,7 +78,7 @@ class Server:
         if self.process.poll() is not None:
             raise RuntimeError(f"the web process ended:\n{(self.folder / 'web.log').read_text()}")
         try:
-            return requests.get(f"{self.url}/api/v1/health", timeout=5).ok
+            return requests.get(f"{self.url}/api/v1/health", timeout=30).ok
         except requests.RequestException:
             return False
 
@@ -92,13 +92,13 @@ class Server:
 
     def get(self, path: str, **query: str | float) -> Any:
         """Return the document of a GET request."""
-        answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
+        answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=300)
         answer.raise_for_status()
         return answer.json()
 
     def post(self, path: str, body: object) -> None:
         """Deliver a document as an agent does."""
-        answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=30)
+        answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=300)
         assert answer.ok, answer.text
 
 

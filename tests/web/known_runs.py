@@ -12,7 +12,7 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.progress import FILE, progress_file
 from sluice.sweep import Point
 from sluice.sweep.progress import sweep_file
-from tests.unit.sluice.bundles import document, sweep
+from tests.kit.bundles import document, sweep
 
 SCHEMES = ("dctcp", "pias")
 FIGURES = {

@@ -12,8 +12,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from sluice.report.page import write_report
+from tests.kit.bundles import sweep
 from tests.kit.known import known
-from tests.unit.sluice.bundles import sweep
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -74,13 +74,13 @@ def test_web_process__keeps_every_secret(tmp_path: Path) -> None:
         assert deliver(client, record("s/1", src="web1")).ok
         assert error(deliver(client, record("s/2", src="web9"))) == (403, "other-agent")
         policy = {"scheme": "pias"}
-        assert requests.put(f"{web.url}/api/v1/policy?wait_s=0", json=policy, headers=owner, timeout=30).ok
+        assert requests.put(f"{web.url}/api/v1/policy?wait_s=0", json=policy, headers=owner, timeout=300).ok
         as_reader = {"Authorization": f"Bearer {made}"}
-        refused = requests.put(f"{web.url}/api/v1/policy", json=policy, headers=as_reader, timeout=30)
+        refused = requests.put(f"{web.url}/api/v1/policy", json=policy, headers=as_reader, timeout=300)
         assert refused.status_code == 403
-        answers = [requests.get(f"{web.url}/api/v1/{path}", headers=owner, timeout=30) for path in READABLE]
+        answers = [requests.get(f"{web.url}/api/v1/{path}", headers=owner, timeout=300) for path in READABLE]
         answers += [
-            requests.get(f"{web.url}/{path}", timeout=30) for path in ("metrics", "openapi/openapi.json")
+            requests.get(f"{web.url}/{path}", timeout=300) for path in ("metrics", "openapi/openapi.json")
         ]
         running = command_lines()
     finally:

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Iterable
 from enum import Enum
-from types import ModuleType
 
-from sluice.policy import controls, schemes
+from sluice.policy import controls
 from sluice.policy.controls import CONTROLS
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
@@ -20,7 +16,7 @@ from tools.reference.markdown import code, page, table
 
 _INTRODUCTION = """\
 A scheme is a composition: a congestion control for the hosts, and thresholds, queues and marking for the ports. Each
-one is a file in `policy/schemes/`. [How to add a scheme](../how-to/add-a-scheme.md) shows the steps."""
+one is a record in `policy/schemes/table.py`. [How to add a scheme](../how-to/add-a-scheme.md) shows the steps."""
 
 _TAGS = """\
 Hosts write only what the scheme's queues read. With **urgency**, the packets of a deadline flow carry its urgency
@@ -81,7 +77,7 @@ def text() -> str:
         _CONTROLS,
         table(("kernel name", "echo of marks", "fallback", "law"), map(_control, CONTROLS)),
         "## What each scheme is",
-        *(f"**`{scheme.name}`**: {_about(scheme)}" for scheme in SCHEMES.values()),
+        *(f"**`{scheme.name}`**: {scheme.about}" for scheme in SCHEMES.values()),
     )
 
 
@@ -140,19 +136,3 @@ def _control(control: controls.Control) -> list[str]:
     law = f"dataplane/laws/{control.name}.h" if control.is_ours else ""
     fallback = control.fallback if control.is_ours else ""
     return [code(control.kernel_name), control.echo.value, code(fallback) or "–", code(law) or "–"]
-
-
-def _about(scheme: Scheme) -> str:
-    """The text on top of the scheme's file, without its line breaks."""
-    module = next(module for module in _scheme_modules() if _defines(module, scheme))
-    return " ".join((inspect.getdoc(module) or "").split())
-
-
-def _scheme_modules() -> list[ModuleType]:
-    names = [found.name for found in pkgutil.iter_modules(schemes.__path__)]
-    return [importlib.import_module(f"{schemes.__name__}.{name}") for name in names]
-
-
-def _defines(module: ModuleType, scheme: Scheme) -> bool:
-    names = [name for name, value in vars(module).items() if value is scheme]
-    return any(f"\n{name} = Scheme(" in inspect.getsource(module) for name in names)

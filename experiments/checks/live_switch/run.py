@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.live_switch.scenario import policies_of, scenario_of
+from experiments.checks.scheme_tour.run import SCENARIO as TOUR
 from experiments.checks.scheme_tour.run import SCHEMES
 from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.live import run_until, wait_for_records
+from experiments.kit.live import microseconds, poisson_starts_s, run_until, short_flow, wait_for_records
 from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, seconds
@@ -29,14 +29,52 @@ from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
+from sluice.runs.files import read_document, scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import complete
 from sluice.runs.validity import RunWatch, loss_reasons
 from sluice.store import desired, observed
 from sluice.store import flows as flow_store
+from sluice.sweep.points import points
 from sluice.terminal import console
 from sluice.topologies import build_topology
+
+FLOWS_PER_S = 8
+SIZES_KB = (10, 50, 200)
+
+
+def policies_of(schemes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return a policy document for each scheme, with the settings of scheme_tour."""
+    found = points(read_document(TOUR), schemes=schemes)
+    return {point.scheme: scenario_with(point.document)[0].policy.to_document() for point in found}
+
+
+def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Return a scenario of two endless flows to h1 and short flows of all kinds."""
+    endless = [{"from": host, "to": "h1", "until": microseconds(ends_s)} for host in ("h2", "h3")]
+    short = [_short(rng, start_s) for start_s in poisson_starts_s(rng, FLOWS_PER_S, ends_s)]
+    scheme = {"name" if key == "scheme" else key: value for key, value in policy.items()}
+    return {
+        "name": "live-switch",
+        "seed": seed,
+        "grace": "30s",
+        "fabric": {"topology": "single", "hosts": 4, "host_rate": "50Mbit", "buffer": "200KB"},
+        "scheme": {key: value for key, value in scheme.items() if value not in (None, [])},
+        "transport": {"rto_min": "40ms"},
+        "workload": {"flow": [*endless, *short]},
+    }
+
+
+def _short(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
+    """Return a short flow. Of ten flows, three have a deadline and three a known size."""
+    flow = short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
+    kind = rng.random()
+    if kind < 0.3:
+        flow["deadline"] = f"{int(rng.integers(200, 1000))}ms"
+    elif kind < 0.6:
+        flow["size_known"] = True
+    return flow
+
 
 BUSY_PORT = "s1-eth1"
 """The port to h1. Two endless flows keep packets waiting there at all times."""

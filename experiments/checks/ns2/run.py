@@ -18,8 +18,16 @@ import numpy as np
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from experiments.checks.ns2.flows import FLOWS_AT_S, flow_tables
-from experiments.checks.ns2.reference import FULL, ROWS, SMALL, TAIL_ROWS, Reference, SizeRow
+from experiments.checks.ns2.reference import (
+    FLOWS_AT_S,
+    FULL,
+    ROWS,
+    SMALL,
+    TAIL_ROWS,
+    Reference,
+    SizeRow,
+    flow_tables,
+)
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.points import NamedPoint

@@ -15,13 +15,16 @@ from experiments.checks.ns3.compare import (
     FEW,
     TAIL,
     Figure,
+    Pair,
     class_times,
     figures_of_times,
     jain_index,
+    repeats,
+    sides,
     times_of,
+    times_us,
 )
 from experiments.checks.ns3.ns3 import Outcome
-from experiments.checks.ns3.pairs import Pair, repeats, sides, times_us
 from experiments.kit.verdict import Claim
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES
 

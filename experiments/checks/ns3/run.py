@@ -17,8 +17,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.checks.ns3 import cases
 from experiments.checks.ns3.cases import Case
-from experiments.checks.ns3.compare import Figure, Floats
-from experiments.checks.ns3.explanations import explanation_of
+from experiments.checks.ns3.compare import (
+    Figure,
+    Floats,
+    Pair,
+    class_rows,
+    explanation_of,
+    rows,
+    run_pairs,
+    sides,
+    times_us,
+)
 from experiments.checks.ns3.figures import (
     closed_form,
     incast_figures,
@@ -30,8 +39,6 @@ from experiments.checks.ns3.figures import (
     web_figures,
 )
 from experiments.checks.ns3.ns3 import make_driver
-from experiments.checks.ns3.pairs import Pair, run_pairs, sides, times_us
-from experiments.checks.ns3.table import class_rows, rows
 from experiments.kit.draw import Line, distribution, grid
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.checks.ns3 import cases
-from experiments.checks.ns3.cases import Case
+from experiments.checks.ns3.cases import Case, run_on_ours
 from experiments.checks.ns3.ns3 import make_driver, run_on_ns3
-from experiments.checks.ns3.ours import run_on_ours
 from experiments.kit.claims import noted
 from experiments.kit.experiment import Experiment, Given, Script
 from experiments.kit.verdict import Claim

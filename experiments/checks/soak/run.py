@@ -12,18 +12,19 @@ import itertools
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from experiments.checks.soak.flows import SCHEMES, SEGMENT_S, document_of
-from experiments.checks.soak.usage import GROWTH, Reading, draw, growing, read_all
+from experiments.kit.draw import grid, legend_below
 from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.live import run_until
-from experiments.kit.machine import Machine, kernel_complaints, left_over, nothing_left
+from experiments.kit.live import Machine, kernel_complaints, left_over, microseconds, nothing_left, run_until
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, seconds, seed
 from sluice.dataplane import build
@@ -39,6 +40,125 @@ from sluice.runtime.http_client import ServerAway
 from sluice.runtime.wait import wait_until
 from sluice.store import flows as flow_store
 from sluice.terminal import console
+
+HOSTS = 6
+RATE = "10Mbit"
+"""With acknowledgements this is about 6,000 packets a second, which a small machine can forward."""
+SEGMENT_S = 15.0
+"""A flow lasts about this long. Then the next one of its chain follows."""
+SCHEMES = ("datcp", "d2tcp", "dctcp", "pias")
+
+
+def document_of(seed: int, seconds: float, concurrent: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return a scenario with one chain for each concurrent flow."""
+    flows = [
+        _flow(rng, start_s)
+        for _ in range(concurrent)
+        for start_s in np.arange(rng.uniform(0, SEGMENT_S), seconds, SEGMENT_S)
+    ]
+    return {
+        "name": "soak",
+        "seed": seed,
+        "fabric": {"topology": "single", "hosts": HOSTS, "host_rate": RATE, "buffer": "200KB"},
+        "scheme": {"name": SCHEMES[0]},
+        "transport": {"rto_min": "50ms"},
+        "workload": {"flow": flows},
+    }
+
+
+def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
+    """Return a flow: endless, sized, with a deadline, or with a deadline and importance."""
+    source, to = rng.choice(HOSTS, 2, replace=False) + 1
+    flow: dict[str, Any] = {"from": f"h{source}", "to": f"h{to}", "start": microseconds(start_s)}
+    kind = rng.random()
+    if kind < 0.4:
+        return {**flow, "until": microseconds(start_s + SEGMENT_S)}
+    flow["bytes"] = f"{int(rng.integers(50_000, 1_000_000))}B"
+    if kind < 0.5:
+        return flow
+    flow["deadline"] = f"{int(rng.integers(500, 20_000))}ms"
+    flow["quench"] = str(rng.choice(["never", "kill", "suspend"]))
+    if kind < 0.7:
+        flow["importance"], flow["importance_share"] = float(rng.integers(1, 8)), 0.5
+    return flow
+
+
+FEWEST = 12
+"""Readings of a kind of process, below which nothing is said about its growth."""
+GROWTH = 1.5
+"""The last third of the readings may have this much more memory than the first, in the median."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """At one moment: kB of resident memory and open descriptors by process, and flow records."""
+
+    at_s: float
+    memory_kb: Mapping[str, int]
+    descriptors: Mapping[str, int]
+    records: int
+
+
+def read_process(pid: int) -> tuple[int, int] | None:
+    """Return a process's resident memory in kB and its number of descriptors; None if it has ended."""
+    process = Path(f"/proc/{pid}")
+    try:
+        status = (process / "status").read_text()
+        descriptors = len(list((process / "fd").iterdir()))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    resident = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")]
+    return (int(resident[0]), descriptors) if resident else None
+
+
+def read_all(at_s: float, pids: Mapping[str, int], records: int) -> Reading:
+    """Read the processes, by name."""
+    found = {name: used for name, pid in pids.items() if (used := read_process(pid)) is not None}
+    return Reading(
+        at_s, {n: m for n, (m, _) in found.items()}, {n: d for n, (_, d) in found.items()}, records
+    )
+
+
+def growth(values: Sequence[float]) -> float:
+    """Return by which factor the last third exceeds the first, in the median."""
+    third = len(values) // 3
+    return median(values[-third:]) / max(1.0, median(values[:third]))
+
+
+def growing(readings: Sequence[Reading]) -> list[str]:
+    """Name the processes whose memory or descriptors grow by more than GROWTH."""
+    found = []
+    for what in ("memory_kb", "descriptors"):
+        series: dict[str, list[float]] = {}
+        for reading in readings:
+            for name, value in getattr(reading, what).items():
+                series.setdefault(name, []).append(value)
+        for name, values in series.items():
+            if len(values) >= FEWEST and growth(values) > GROWTH:
+                found.append(f"{name}: {what} × {growth(values):.2f}")
+    return found
+
+
+def draw(readings: Sequence[Reading]) -> Figure:
+    """Draw memory, descriptors and records over time."""
+    figure, ((memory, descriptors, records),) = grid(1, 3, width=4.0)
+    for name in sorted({name for reading in readings for name in reading.memory_kb}):
+        seen = [reading for reading in readings if name in reading.memory_kb]
+        hours = [reading.at_s / 3600 for reading in seen]
+        memory.plot(hours, [r.memory_kb[name] / 1000 for r in seen], linewidth=1, label=name)
+        descriptors.plot(hours, [r.descriptors[name] for r in seen], linewidth=1)
+    records.plot([r.at_s / 3600 for r in readings], [r.records for r in readings], color="black", linewidth=1)
+    for axes, title in (
+        (memory, "resident memory (MB)"),
+        (descriptors, "descriptors"),
+        (records, "flow records"),
+    ):
+        axes.set_title(title, fontsize="medium")
+        axes.set_xlabel("hours")
+        axes.set_ylim(bottom=0)
+    legend_below(figure, memory)
+    return figure
+
 
 SCHEME_EVERY_S = 30.0
 LOOK_EVERY_S = 10.0

@@ -27,8 +27,7 @@ from experiments.kit.points import NamedPoint, Planned, named, one_group
 from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import Results, Run, Runs
 from experiments.kit.verdict import Claim, spread
-from experiments.papers.datcp.common import SMALL, Case, document, endless
-from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER
+from experiments.papers.datcp.common import BACKGROUND, DEADLINE, OTHER, SMALL, Case, document, endless
 from sluice.policy.fabrics import TESTBED
 
 Pair = tuple[float | None, float | None]

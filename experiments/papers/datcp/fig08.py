@@ -27,8 +27,8 @@ from experiments.papers.datcp.common import (
     per_run,
     setup_of,
     sized,
+    throughputs,
 )
-from experiments.papers.datcp.plot import throughputs
 
 PAPER_BYTES = 100_000_000
 FAIR = 0.95

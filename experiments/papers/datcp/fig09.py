@@ -17,8 +17,7 @@ from experiments.kit.experiment import Given
 from experiments.kit.listed import ListedFlows
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim, spread
-from experiments.papers.datcp.common import Case, endless, experiment, per_run, setup_of, sized
-from experiments.papers.datcp.plot import throughputs
+from experiments.papers.datcp.common import Case, endless, experiment, per_run, setup_of, sized, throughputs
 
 PAPER_BYTES = 100_000_000
 LABEL = "deadline 4 s"

@@ -14,8 +14,18 @@ from experiments.kit.experiment import Given
 from experiments.kit.listed import ListedFlows
 from experiments.kit.runs import Results
 from experiments.kit.verdict import Claim, spread
-from experiments.papers.datcp.common import Case, endless, experiment, in_time, per_run, setup_of, sized
-from experiments.papers.datcp.plot import COLOURS, OTHER, throughputs
+from experiments.papers.datcp.common import (
+    COLOURS,
+    OTHER,
+    Case,
+    endless,
+    experiment,
+    in_time,
+    per_run,
+    setup_of,
+    sized,
+    throughputs,
+)
 
 PAPER_BYTES = 100_000_000
 DEADLINE_S, UNTIL_S, SETTLED_S = 4.0, 7.0, 1.0

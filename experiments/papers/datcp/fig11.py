@@ -9,8 +9,7 @@ from typing import Any
 from experiments.kit.experiment import Given
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim
-from experiments.papers.datcp.common import Case, experiment, in_time, per_run, setup_of, sized
-from experiments.papers.datcp.plot import throughputs
+from experiments.papers.datcp.common import Case, experiment, in_time, per_run, setup_of, sized, throughputs
 
 PAPER_BYTES = 200_000_000
 DEADLINE_S = 6.0

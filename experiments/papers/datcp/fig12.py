@@ -9,8 +9,17 @@ from typing import Any
 from experiments.kit.experiment import Given
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim, spread
-from experiments.papers.datcp.common import Case, endless, experiment, per_run, setup_of, sized
-from experiments.papers.datcp.plot import COLOURS, OTHER, throughputs
+from experiments.papers.datcp.common import (
+    COLOURS,
+    OTHER,
+    Case,
+    endless,
+    experiment,
+    per_run,
+    setup_of,
+    sized,
+    throughputs,
+)
 
 PAPER_BYTES = 100_000_000
 PRIORITY, LABEL = 3, "priority 3"

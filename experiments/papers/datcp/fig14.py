@@ -16,8 +16,18 @@ from typing import Any
 from experiments.kit.experiment import Given
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim, spread
-from experiments.papers.datcp.common import DATCP, TCP, Case, experiment, per_run, setup_of, sized
-from experiments.papers.datcp.plot import DEADLINE, OTHER, throughputs
+from experiments.papers.datcp.common import (
+    DATCP,
+    DEADLINE,
+    OTHER,
+    TCP,
+    Case,
+    experiment,
+    per_run,
+    setup_of,
+    sized,
+    throughputs,
+)
 
 PAPER_BYTES = 100_000_000
 A, B = "job A", "job B"

@@ -15,7 +15,7 @@ from experiments.kit.claims import noted
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice import fluid
-from experiments.papers.sluice.authors import pias_thresholds
+from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import load_share
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.thresholds.online import FLOOR_BYTES, best_thresholds

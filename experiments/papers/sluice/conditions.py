@@ -29,9 +29,8 @@ from experiments.kit.points import Planned, named
 from experiments.kit.runners import ShortRuns
 from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
-from experiments.papers.sluice.authors import pias_thresholds
-from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, write_table
-from sluice.policy.schemes.sluice import SLUICE
+from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, pias_thresholds, write_table
+from sluice.policy.schemes import SLUICE
 from sluice.policy.thresholds.static import optimal_thresholds
 from sluice.policy.units import WIRE_PER_PAYLOAD, size_bytes
 from sluice.policy.workload.scenario import scenario_from_document

@@ -20,7 +20,7 @@ from experiments.kit.points import Planned, axes
 from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
-from experiments.papers.sluice.authors import pias_thresholds
+from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
 

@@ -26,7 +26,7 @@ from experiments.kit.points import Planned, axes, one_group
 from experiments.kit.runners import Sweep
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim
-from experiments.papers.sluice.authors import pias_thresholds
+from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import seconds
 from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.static import optimal_thresholds

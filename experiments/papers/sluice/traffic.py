@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic that no workload of a scenario describes: web search between hosts of different rates, and beside incasts."""
+"""Traffic that no workload of a scenario describes, and PIAS's thresholds for a workload and a load."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluice.policy.units import WIRE_PER_PAYLOAD
+from sluice.policy.thresholds.static import pias_thresholds as optimum
+from sluice.policy.units import WIRE_PER_PAYLOAD, size_bytes
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
+from sluice.runs.files import SCENARIOS, load_cdf, read_document
 
 ANSWER_BYTES = 20_000
 """Size of each answer to a request. 64 of them have two thirds of a port's buffer of 1.95 MB."""
@@ -111,3 +113,21 @@ def write_table(traffic: Traffic, count: int, seed: int, path: Path) -> Path:
         for at, source, to, size in traffic.flows(count, seed):
             rows.writerow((at, f"h{source + 1}", f"h{to + 1}", size))
     return path
+
+
+SCRIPTS = {"web-search": "pias-144", "data-mining": "pias-144-data-mining"}
+"""The scenarios with the authors' thresholds, by workload."""
+QUEUES = 8
+
+
+def pias_thresholds(workload: str, load: float) -> tuple[int, ...]:
+    """Thresholds in bytes. `workload`: a name in sluice/data/workloads."""
+    by_load = (
+        read_document(SCENARIOS / f"{SCRIPTS[workload]}.toml")["sweep"]["scheme"]["pias"]["0"]
+        if workload in SCRIPTS
+        else {}
+    )
+    decimals = f"{load:g}".removeprefix("0.")  # TOML reads the table [pias.0.8] as the table 8 of the table 0
+    if decimals not in by_load:
+        return optimum(load_cdf(workload), load, QUEUES)
+    return tuple(size_bytes("thresholds", text) for text in by_load[decimals]["thresholds"])

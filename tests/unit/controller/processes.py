@@ -128,7 +128,7 @@ class Live:
     def _run(self) -> None:
         while not self._stopped.is_set():
             peer = self.peers[-1]
-            peer.run(lambda: self._stopped.is_set() or self.peers[-1].closed, timeout_s=60)
+            peer.run(lambda: self._stopped.is_set() or self.peers[-1].closed, timeout_s=300)
             if not self._returns:
                 return
             if not self._stopped.wait(0.2):

@@ -62,7 +62,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 def hung_up(sock: socket.socket) -> bool:
     """Whether the controller closes the connection. Earlier bytes are ignored."""
-    sock.settimeout(60)
+    sock.settimeout(300)
     try:
         while sock.recv(1 << 16):
             pass

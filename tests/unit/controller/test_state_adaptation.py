@@ -13,9 +13,9 @@ from sluice.controller.operations import Operation, PollCarried, PollCompleted, 
 from sluice.controller.rules import SwitchRules
 from sluice.controller.state import MS, QUEUE_POLL_NS, Desired, SwitchState
 from sluice.policy import tags
+from tests.kit.port_counters import counted
 from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts
 from tests.unit.controller.networks import single
-from tests.unit.policy.port_counters import counted
 
 
 def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:

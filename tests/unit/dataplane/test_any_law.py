@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake."""
+"""Every law on any input; and powers, logarithms and rates in integers."""
 
 from __future__ import annotations
 
+import math
+import re
 import shutil
 import subprocess
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sluice.dataplane import build
 from sluice.runtime.command import run
 from tests.unit.dataplane import law_driver
+from tests.unit.dataplane.wide import alphas, u32, u64, unsigned
 
-pytestmark = pytest.mark.slow
+# Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake.
+
 
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32
@@ -56,15 +65,17 @@ def require_ubsan(directory: Path) -> None:
 
 
 def ran(program: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.mark.slow
 def test_driver__calls_every_law(laws: ModuleType) -> None:
     source = law_driver.source(laws)
     assert len(law_driver.laws_of(laws)) > 40
     assert all(f"try_{name}();" in source for name in law_driver.laws_of(laws))
 
 
+@pytest.mark.slow
 def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
     require_ubsan(tmp_path)
     flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
@@ -72,9 +83,141 @@ def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{ended.stdout.splitlines()[-1]}: {ended.stderr}"
 
 
+@pytest.mark.slow
 def test_laws__no_wrap_around(laws: ModuleType, tmp_path: Path) -> None:
     """clang's sanitizer also finds unsigned numbers that wrap. It needs no library, because it traps."""
     if shutil.which("clang") is None:
         pytest.skip("no clang")
     ended = ran(compiled("clang", laws, _CLANG_TRAPS, tmp_path, omit=_WRAPS_ON_PURPOSE))
     assert ended.returncode == 0, f"a number wraps around in {ended.stdout.splitlines()[-1]}"
+
+
+# ── Powers, logarithms and rates in integers ───────────────────────────────────────────────────
+
+
+# laws/power.h against powers and logarithms in double precision, whose own error (2^-53) is far below the laws'.
+
+
+ONE_Q20 = 2**20
+ONE_Q16 = 2**16
+ERROR_Q20 = 2
+"""The header's claim: less than this."""
+LOG_ERROR_Q24 = 1.01
+"""One cut-off bit, and the error of 24 squarings of 31 bits."""
+
+exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.integers(0, 4 * ONE_Q16))
+
+
+def real_power_q20(alpha_q20: int, exponent_q16: int) -> float:
+    """Return alpha^s in the header's range: larger alpha count as 1, larger s as 16."""
+    return float(ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16))
+
+
+def test_missing__entries_are_the_nearest() -> None:
+    """1 - 2^(-2^-i). No other test would detect an entry that is one unit off."""
+    text = (build.LAWS / "power.h").read_text()
+    table = re.search(r"sl_power_missing_q32\[.*?\{(.*?)\}", text, re.DOTALL)
+    assert table
+    missing, root = [int(units) for units in re.findall(r"(\d+)U", table[1])], Decimal("0.5")
+    with localcontext(prec=50):
+        for got in missing:
+            root = root.sqrt()
+            assert got == round(2**32 * (1 - root))
+    assert len(missing) == 24
+
+
+@given(st.integers(1, ONE_Q20))
+def test_minus_log2__is_cut_off_after_24_bits(laws: ModuleType, alpha_q20: int) -> None:
+    error = laws.lib.sl_minus_log2_q24(alpha_q20) - 2**24 * -math.log2(alpha_q20 / ONE_Q20)
+    assert -0.01 < error < LOG_ERROR_Q24
+
+
+def test_minus_log2__of_powers_of_two_is_exact(laws: ModuleType) -> None:
+    assert [laws.lib.sl_minus_log2_q24(2**k) for k in range(21)] == [(20 - k) << 24 for k in range(21)]
+
+
+@given(st.one_of(unsigned(64), st.integers(0, 24 << 24)))
+def test_half_to_the__is_the_nearest(laws: ModuleType, exponent_q24: int) -> None:
+    real = ONE_Q20 * 2.0 ** -(exponent_q24 / 2**24)
+    assert abs(laws.lib.sl_half_to_the_q20(exponent_q24) - real) < 0.5 + 24 * 2**-12
+
+
+@given(alphas, exponents)
+def test_power__is_within_its_error(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
+    got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
+    assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
+
+
+@given(u32, u32)
+def test_power__any_input(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
+    got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
+    assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
+    assert 0 <= got <= ONE_Q20
+
+
+def test_power__with_exponent_one_is_the_share_itself(laws: ModuleType) -> None:
+    """All 2^20 + 1 shares. So a flow without a deadline gets exactly DCTCP's cut."""
+    assert all(laws.lib.sl_power_q20(alpha, ONE_Q16) == alpha for alpha in range(ONE_Q20 + 1))
+
+
+def test_power__at_the_ends(laws: ModuleType) -> None:
+    for exponent in (1, ONE_Q16, 16 * ONE_Q16, 2**32 - 1):
+        assert laws.lib.sl_power_q20(0, exponent) == 0, "no mark, no cut"
+        assert laws.lib.sl_power_q20(ONE_Q20, exponent) == ONE_Q20
+    for alpha in (0, 1, ONE_Q20, 2**32 - 1):
+        assert laws.lib.sl_power_q20(alpha, 0) == ONE_Q20
+    assert laws.lib.sl_power_q20(2**18, 2 * ONE_Q16) == 2**16
+    assert laws.lib.sl_power_q20(2**18, ONE_Q16 // 2) == 2**19
+    assert laws.lib.sl_power_q20(2**18, 2**32 - 1) == laws.lib.sl_power_q20(2**18, 16 * ONE_Q16) == 0
+    assert laws.lib.sl_power_q20(ONE_Q20 * 31 // 32, 17 * ONE_Q16) == round(ONE_Q20 * (31 / 32) ** 16)
+
+
+@given(alphas, exponents, st.one_of(st.integers(0, 3), exponents))
+def test_power__never_grows_with_the_exponent(
+    laws: ModuleType, alpha_q20: int, exponent_q16: int, more: int
+) -> None:
+    power = laws.lib.sl_power_q20
+    assert power(alpha_q20, exponent_q16 + more) <= power(alpha_q20, exponent_q16)
+
+
+@given(alphas, st.one_of(st.integers(0, 3), alphas), exponents)
+def test_power__never_falls_with_the_share(
+    laws: ModuleType, alpha_q20: int, more: int, exponent_q16: int
+) -> None:
+    power = laws.lib.sl_power_q20
+    assert power(alpha_q20 + more, exponent_q16) >= power(alpha_q20, exponent_q16)
+
+
+# ── laws/rate.h in rational numbers ────────────────────────────────────────────────────────────
+
+
+U64 = 2**64 - 1
+
+
+@given(unsigned(44), u64)
+def test_rate__is_exact_and_rounded_down(laws: ModuleType, size_bytes: int, us: int) -> None:
+    expected = floor(Fraction(size_bytes * 10**6, us)) if us else U64 * (size_bytes > 0)
+    assert laws.lib.sl_rate_bytes_per_s(size_bytes, us) == expected
+
+
+def test_rate__17_tb_in_one_go(laws: ModuleType) -> None:
+    assert laws.lib.sl_rate_bytes_per_s(2**44, 1) == 2**44 * 10**6
+    assert laws.lib.sl_rate_bytes_per_s(2**44, 3 * 10**6) == 2**44 // 3
+
+
+@given(st.integers(2**44 + 1, U64), u64)
+def test_rate__of_more_is_the_largest(laws: ModuleType, size_bytes: int, us: int) -> None:
+    assert laws.lib.sl_rate_bytes_per_s(size_bytes, us) == laws.lib.SL_RATE_MAX == U64
+
+
+@given(u64, u64)
+def test_remaining__is_never_below_zero(laws: ModuleType, size_bytes: int, acked_bytes: int) -> None:
+    assert laws.lib.sl_remaining_bytes(size_bytes, acked_bytes) == max(0, size_bytes - acked_bytes)
+
+
+@given(u64, st.one_of(st.just(None), st.integers(-5000, 5000), u64))
+def test_left__is_whole_microseconds_and_none_when_the_deadline_has_passed(
+    laws: ModuleType, deadline_ns: int, now: int | None
+) -> None:
+    now_ns = deadline_ns if now is None else now if now > 5000 else min(U64, max(0, deadline_ns + now))
+    assert laws.lib.sl_left_us(deadline_ns, now_ns) == max(0, deadline_ns - now_ns) // 1000

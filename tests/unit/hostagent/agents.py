@@ -22,7 +22,7 @@ from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
-REPORT_TIMEOUT_S = 60.0
+REPORT_TIMEOUT_S = 300.0
 START_LEAD_S = 0.5
 """Time from the reports of both agents to the first flow."""
 

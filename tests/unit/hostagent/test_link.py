@@ -1,10 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The host's link: its bytes, its tagger, its address, and the loop and the clocks around it."""
+
 from __future__ import annotations
 
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import pytest
+
+from experiments.checks.soak.run import read_process
 from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, QUEUES, Qdisc, qdisc_at
-from sluice.hostagent.link import HostLink
+from sluice.dataplane.tagger import TagCounters, Tagger, TagSettings
+from sluice.hostagent.link import HostLink, LinkMeter, mac_address, with_rates
+from sluice.hostagent.loop import READ, Loop
 from sluice.hostagent.tagger import HostTagger
-from sluice.policy.wire.agents import LINK_QUEUES
+from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
+from sluice.policy import tags
+from sluice.policy.wire.agents import LINK_QUEUES, LinkCounters
+from sluice.runtime.identity import boot
+from tests.unit.hostagent.namespaces import Cable
 
 OURS, ROOT = 0x5C1C0000, 0xFFFFFFFF
 
@@ -49,3 +72,265 @@ def test_link__a_missing_interface_is_a_problem_and_no_error() -> None:
     link.begin()
     assert "no-such-if" in link.problem
     link.end()
+
+
+FIRST = LinkCounters(at=10.0, sent_bytes=1_000, received_bytes=0, dropped=0, waiting_bytes=0)
+
+
+def test_with_rates__are_those_of_the_time_between_two_readings() -> None:
+    second = replace(FIRST, at=10.5, sent_bytes=126_000, received_bytes=62_500)
+    found = with_rates(second, FIRST)
+    assert (found.sent_bps, found.received_bps) == (2_000_000, 1_000_000)
+
+
+def test_with_rates__there_are_none_at_first_or_after_a_counter_went_back() -> None:
+    assert with_rates(FIRST, None).sent_bps is None
+    again = replace(FIRST, at=11.0, sent_bytes=5)
+    assert with_rates(again, FIRST).sent_bps is None
+
+
+def test_meter__counts_what_leaves_an_interface() -> None:
+    meter = LinkMeter("lo")
+    before = meter.read()
+    with socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.sendto(bytes(5_000), ("127.0.0.1", 9))
+    after = meter.read()
+    assert before is not None
+    assert after is not None
+    assert after.sent_bytes - before.sent_bytes >= 5_000
+    assert after.sent_bps is not None
+    assert after.sent_bps > 0
+
+
+def test_meter__leaves_nothing_in_the_process() -> None:
+    """A reading a second for weeks. A question over netlink would leave some kilobytes each time."""
+    meter = LinkMeter("lo")
+    for _ in range(200):
+        meter.read()
+    before_kb = resident_kb()
+    for _ in range(1000):
+        meter.read()
+    assert resident_kb() - before_kb < 1000
+
+
+def resident_kb() -> int:
+    used = read_process(os.getpid())
+    assert used is not None
+    return used[0]
+
+
+def test_meter__a_missing_interface_has_no_counters() -> None:
+    meter = LinkMeter("no-such-if")
+    assert meter.read() is None
+
+
+READ_QUEUES = """
+import socket
+import sys
+from sluice.hostagent.link import HostLink
+from sluice.hostagent.link import LinkMeter
+from sluice.runtime.command import run
+
+link = HostLink("h1-eth0", "root")
+link.begin()
+with socket.socket(type=socket.SOCK_DGRAM) as sender:
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x5C1C0003)
+    for _ in range(5):
+        sender.sendto(bytes(1000), ("10.9.0.2", 9))
+print(*(queue.sent_bytes for queue in LinkMeter("h1-eth0").read().queues))
+run(["tc", "qdisc", "replace", "dev", "h1-eth0", "root", "handle", "9:", "pfifo", "limit", "0"])
+with socket.socket(type=socket.SOCK_DGRAM) as sender:
+    for _ in range(3):
+        sender.sendto(bytes(1000), ("10.9.0.2", 9))
+found = LinkMeter("h1-eth0").read()
+print(found.dropped, found.waiting_bytes, len(found.queues))
+"""
+
+
+def test_meter__counts_what_each_queue_sends_and_what_the_link_drops() -> None:
+    with Cable() as cable:
+        cable.exec("h1", ["ping", "-c", "1", "10.9.0.2"])
+        queues, dropped = cable.exec("h1", [sys.executable, "-c", READ_QUEUES]).strip().splitlines()
+    assert queues.split() == ["0", "0", str(5 * 1042), *["0"] * 5]
+    assert dropped.split() == ["3", "0", "0"]
+
+
+class CountingTagger:
+    """A tagger that has sent 100 packets of 1 KB under every DSCP."""
+
+    def counters(self, dscps: Iterable[int]) -> tuple[TagCounters, ...]:
+        return tuple(TagCounters(100, 100_000) for _ in dscps)
+
+
+def test_urgent_bytes__of_all_urgency_tags_that_are_not_reserved() -> None:
+    host = HostTagger("lo", use_bpf=False)
+    assert host.urgent_bytes() == 0, "no packet has a tag"
+    host._tagger = cast(Tagger, CountingTagger())
+    assert host.urgent_bytes() == tags.URGENCY_STEPS * 100_000
+    host._set = TagSettings(reserved_dscp=(10, 46, 48))
+    assert host.urgent_bytes() == (tags.URGENCY_STEPS - 2) * 100_000
+
+
+def test_mac_address__of_an_interface() -> None:
+    assert mac_address("no-such-if") == ""
+    assert mac_address("lo") == "", "it is no Ethernet"
+
+
+US, S = 1_000, 1_000_000_000
+
+
+@dataclass
+class OtherMachine:
+    """A clock that is ahead of ours and runs at another speed."""
+
+    ahead_ns: int
+    speed: float = 1.0
+
+    def at(self, now_ns: int) -> int:
+        """Return its reading when ours shows `now_ns`."""
+        return self.ahead_ns + round(now_ns * self.speed)
+
+    def flow(self, clock: PeerClock, at_ns: int, fct_ns: int, held_ns: int, back_ns: int) -> Difference:
+        """Let `clock` learn from a flow that takes these times."""
+        arrived_ns = at_ns + fct_ns
+        answered_ns = arrived_ns + held_ns
+        return clock.learn(
+            started_ns=at_ns,
+            arrived_ns=self.at(arrived_ns),
+            answered_ns=self.at(answered_ns),
+            read_ns=answered_ns + back_ns,
+        )
+
+
+@pytest.mark.parametrize("ahead_ns", [-3600 * S, -1, 0, 70 * US, 3600 * S])
+def test_one_flow__the_error_is_half_of_its_time_without_the_receivers_pause(ahead_ns: int) -> None:
+    found = OtherMachine(ahead_ns).flow(PeerClock(), 0, fct_ns=300 * US, held_ns=S, back_ns=100 * US)
+    assert found.error_ns == 200 * US
+    assert found.ns == ahead_ns + 100 * US
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_flows__the_true_difference_is_within_the_error(seed: int) -> None:
+    draw, clock, at_ns = random.Random(seed), PeerClock(), 0
+    other = OtherMachine(draw.randrange(-S, S), speed=1 + DRIFT * draw.uniform(-0.99, 0.99))
+    errors_ns = []
+    for _ in range(400):
+        at_ns += draw.randrange(10 * US, 5_000 * US)
+        times = [
+            draw.randrange(50 * US, 20_000 * US),
+            draw.randrange(100 * US),
+            draw.randrange(30 * US, S // 100),
+        ]
+        found = other.flow(clock, at_ns, *times)
+        true_ns = other.at(at_ns + times[0]) - (at_ns + times[0])
+        assert abs(found.ns - true_ns) <= found.error_ns + DRIFT * sum(times), (
+            "the flow's own time drifts, too"
+        )
+        errors_ns.append(found.error_ns)
+    assert min(errors_ns) < 500 * US < errors_ns[0]
+
+
+def test_silence__the_error_grows_with_the_drift() -> None:
+    clock, other = PeerClock(), OtherMachine(5 * S)
+    other.flow(clock, 0, fct_ns=50 * US, held_ns=0, back_ns=50 * US)
+    soon = other.flow(clock, S, fct_ns=S, held_ns=0, back_ns=S)
+    assert soon.error_ns == pytest.approx(50 * US + 3 * S * DRIFT, rel=0.01)
+
+
+def test_a_step_of_the_clock_is_forgotten_with_the_next_flow() -> None:
+    clock = PeerClock()
+    OtherMachine(0).flow(clock, 0, fct_ns=50 * US, held_ns=0, back_ns=50 * US)
+    found = OtherMachine(2 * S).flow(clock, S, fct_ns=400 * US, held_ns=0, back_ns=400 * US)
+    assert found == (2 * S, 400 * US)
+
+
+def test_arrival__two_hosts_of_one_machine_have_one_clock() -> None:
+    notice = Notice(1, 900, 950, machine_number(boot()), True)
+    assert PeerClocks().arrival("192.0.2.1", 100, notice) == (900, None)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    loop.call_at(time.monotonic_ns() + 20 * 10**9, lambda: pytest.fail("the loop should have been stopped"))
+    yield loop
+    loop.close()
+
+
+def test_timers_run_in_order_and_not_too_early(loop: Loop) -> None:
+    begin_ns = time.monotonic_ns()
+    ran: list[tuple[int, int]] = []
+
+    def run(delay_ms: int) -> None:
+        ran.append((delay_ms, time.monotonic_ns() - begin_ns))
+
+    for delay_ms in (3, 1, 2):
+        loop.call_at(begin_ns + delay_ms * 10**6, partial(run, delay_ms))
+    loop.call_at(begin_ns + 4 * 10**6, loop.stop)
+    loop.run()
+    assert [delay for delay, _ in ran] == [1, 2, 3]
+    assert all(after_ns >= delay * 10**6 for delay, after_ns in ran)
+
+
+def test_handlers_see_their_events_until_removed(loop: Loop) -> None:
+    a, b = socket.socketpair()
+    seen = []
+
+    def read(events: int) -> None:
+        seen.append((events, b.recv(10)))
+        loop.remove(b.fileno())
+        loop.stop()
+
+    loop.add(b.fileno(), READ, read)
+    a.send(b"x")
+    loop.run()
+    assert seen == [(READ, b"x")]
+
+
+def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop: Loop) -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    called = []
+
+    def handler(number: int, events: int) -> None:
+        called.append(number)
+        loop.remove(pairs[1 - number][1].fileno())
+        loop.stop()
+
+    for number, (a, b) in enumerate(pairs):
+        a.send(b"x")
+        loop.add(b.fileno(), READ, partial(handler, number))
+    loop.run()
+    assert len(called) == 1
+
+
+def test_stop__from_another_thread(loop: Loop) -> None:
+    threading.Thread(target=loop.stop).start()
+    loop.run()
+
+
+def test_stop__from_a_signal(loop: Loop) -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: loop.stop())
+    signal.set_wakeup_fd(loop.wake_fd)
+    try:
+        loop.call_at(time.monotonic_ns(), lambda: signal.raise_signal(signal.SIGUSR1))
+        loop.run()
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_exception_of_a_handler_ends_the_loop(loop: Loop) -> None:
+    def broken() -> None:
+        raise RuntimeError("a bug")
+
+    loop.call_at(0, broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        loop.run()
+
+
+def test_stop__after_the_loop_has_closed_its_files() -> None:
+    """Another thread may see the end of the loop late."""
+    loop = Loop()
+    loop.close()
+    loop.stop()
+    loop.run()

@@ -9,19 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.hostagent.records import body_of
 from sluice.hostagent.spool import Batch, Spool
-from sluice.policy.wire.records import FlowRecord
-from tests.unit.hostagent.flows import record
-
-
-def drain(spool: Spool) -> list[str]:
-    """Deliver everything. Returns the ids in order."""
-    ids = []
-    while batch := spool.next_batch():
-        ids += [FlowRecord.from_document(document).id for document in json.loads(body_of(batch.lines))]
-        spool.acknowledge(batch)
-    return ids
+from tests.kit.flows import drain, record
 
 
 def next_batch(spool: Spool) -> Batch:

@@ -3,27 +3,40 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sluice.hostagent import tcp
 from sluice.hostagent.journal import Journal, JournalContents, Resumption, resume
 from sluice.hostagent.loop import Loop
 from sluice.hostagent.receiver import Receiver
-from sluice.hostagent.records import RESTARTED, RUN_ENDED, STOPPED
+from sluice.hostagent.records import QUENCHED, RESTARTED, RUN_ENDED, STOPPED
 from sluice.hostagent.sender import Sender
+from sluice.hostagent.sockets import FlowState, NoAgent, Phase, options
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.traffic import Traffic
+from sluice.hostagent.traffic import SAMPLES, Sampler, Traffic
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
-from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, Schedule
-from tests.unit.hostagent.flows import flow, schedule
-from tests.unit.hostagent.test_spool import drain
+from sluice.policy.figures.metrics import summarise
+from sluice.policy.units import MSS_BYTES, NS_PER_MS
+from sluice.policy.wire.records import (
+    BACKGROUND,
+    FINISHED,
+    SCHEDULED,
+    UNFINISHED,
+    FlowRecord,
+    Schedule,
+    ScheduledFlow,
+)
+from tests.kit.flows import drain, flow, schedule
 
 TIMEOUT_S = 30.0
 
@@ -281,6 +294,215 @@ def test_receiver__connections_of_other_programs_are_closed(tmp_path: Path) -> N
     strangers[1].close()
     records = bench.run()
     assert records["run/1"].status == FINISHED
-    strangers[0].settimeout(60)
+    strangers[0].settimeout(300)
     with pytest.raises(ConnectionResetError):
         strangers[0].recv(1)
+
+
+# Endless flows, bounded windows and samples, over the loopback interface without root.
+
+
+def endless(number: int, start_s: float = 0.0, until_s: float = 0.3) -> ScheduledFlow:
+    return replace(flow(number, start_s, 64), until_s=until_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_endless_flow_sends_until_its_time_and_all_bytes_arrive(tmp_path: Path, persistent: bool) -> None:
+    bench = Bench(tmp_path, schedule(endless(1), flow(2, 0.1), persistent=persistent))
+    begin = time.time()
+    records = bench.run(start_at=begin)
+    record = records["run/1"]
+    assert (record.status, record.source, record.ideal_us) == (FINISHED, BACKGROUND, None)
+    assert record.fct_us is not None
+    ended_s = record.started_at + record.fct_us / 1e6 - begin
+    assert ended_s > 0.2, "it may begin late on a busy machine, but not end early"
+    assert record.bytes > 1_000_000  # the loopback interface carries gigabytes a second
+    assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
+    assert bench.receiver.statistics.flows == 2
+    assert records["run/2"].source == SCHEDULED
+    assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # an endless flow is no part of the result
+
+
+@pytest.mark.slow
+def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path: Path) -> None:
+    held: list[socket.socket] = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(endless(1, until_s=0.05)), port, grace_s=0.05)
+        record = bench.run()["run/1"]
+    assert (record.status, record.reason) == (UNFINISHED, RUN_ENDED)
+    assert record.bytes > 64  # the acknowledged bytes
+    assert summarise([record])["unfinished"] == 0
+
+
+@pytest.mark.slow
+def test_samples__every_active_flow_until_the_flows_have_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine may skip a sample, so the run ends when there are enough, not at a time."""
+    bench = Bench(tmp_path, schedule(endless(1, until_s=20), endless(2, 0.1, until_s=20)))
+    sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
+    begin = bench.traffic.begin
+
+    def begin_both(start_at: float) -> None:
+        begin(start_at)
+        sampler.begin(bench.traffic.epoch_ns)
+
+    def samples(flow_id: str) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in (tmp_path / SAMPLES).read_text().splitlines()]
+        return [sample for sample in lines if sample["flow"] == flow_id]
+
+    monkeypatch.setattr(bench.traffic, "begin", begin_both)
+    bench.run(until=lambda: len(samples("run/1")) >= 5 and len(samples("run/2")) >= 2)
+    bench.traffic.stop(RUN_ENDED)
+    sampler.close()
+    first = samples("run/1")
+    acked = [sample["acked_bytes"] for sample in first]
+    assert acked == sorted(acked)
+    assert 0 < acked[-1] <= bench.by_id()["run/1"].bytes + 1  # the SYN counts as a byte
+    assert samples("run/2")[0]["at_s"] >= 0.1
+    assert first[-1]["cwnd"] > 0
+
+
+@pytest.mark.slow
+def test_samples__planned_at_whole_multiples_of_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, schedule(flow(1, 0, 64)))
+    planned: list[int] = []
+    monkeypatch.setattr(bench.loop, "call_at", lambda when_ns, action: planned.append(when_ns))
+    sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
+    epoch_ns = time.monotonic_ns() - 12_345_678_901
+    sampler.begin(epoch_ns)
+    sampler._take()
+    sampler.close()
+    assert len(planned) == 2
+    assert planned[0] <= planned[1]
+    for when_ns in planned:
+        assert (when_ns - epoch_ns) % (20 * NS_PER_MS) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_window", [2, 50])
+def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path, max_window: int) -> None:
+    """The kernel forgets the bound at the first packets, and the receiver sets it again."""
+    bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
+    bench.receiver.close()
+    bench.own_receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
+    bench.sender._port = bench.receiver.port
+    windows: list[int] = []
+
+    def sampled() -> bool:
+        for connection in bench.receiver._open:
+            windows.append(connection._sock.getsockopt(6, 10))  # IPPROTO_TCP, TCP_WINDOW_CLAMP
+        return bench.traffic.done
+
+    record = bench.run(until=sampled)["run/1"]
+    assert record.status == FINISHED
+    assert set(windows[len(windows) // 2 :]) == {max_window * MSS_BYTES}
+
+
+# The sender's declarations to the kernel, and its reaction to a killed flow.
+#
+# The hook itself has tests in the kernel tier.
+
+
+Fields = dict[str, object]
+"""The fields of a declaration."""
+
+
+def state(phase: Phase = Phase.SENDING) -> FlowState:
+    return FlowState(phase, 3, 1000, 10**6, float("inf"), 0.5, 2.0, 1.5, 0.25, 10, 1, 1, 0)
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> list[Fields]:
+    """The declarations, which this records instead of the kernel."""
+    declared: list[Fields] = []
+    monkeypatch.setattr(options, "put", lambda sock, **fields: declared.append(fields))
+    monkeypatch.setattr(options, "state", lambda sock: state())
+    return declared
+
+
+URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
+IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
+
+
+def test_declare__deadline_importance_and_size(tmp_path: Path, kernel: list[Fields]) -> None:
+    known = replace(flow(4, size_bytes=70_000), size_known=True)
+    records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3), known)).run()
+    assert {record.status for record in records.values()} == {FINISHED}
+    assert kernel == [
+        {"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"},
+        {"importance": 2.0, "importance_share": 0.5},
+        {"size_bytes": 70_000},
+    ]
+
+
+def test_declare__the_next_flow_on_a_connection_does_not_inherit(
+    tmp_path: Path, kernel: list[Fields]
+) -> None:
+    plain = flow(2, 0.2)
+    bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
+    bench.run()
+    assert kernel == [{"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"}, {}, {}]
+    assert bench.sender.undeclared == 0
+
+
+def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(
+    tmp_path: Path, kernel: list[Fields]
+) -> None:
+    endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
+    record = Bench(tmp_path, schedule(endless)).run()["run/1"]
+    assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
+    assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
+
+
+def test_no_agent__flows_run_undeclared_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(sock: socket.socket, **fields: object) -> None:
+        raise NoAgent("no agent")
+
+    monkeypatch.setattr(options, "put", refuse)
+    bench = Bench(tmp_path, schedule(URGENT, flow(3)))
+    records = bench.run()
+    assert {record.status for record in records.values()} == {FINISHED}
+    assert bench.sender.undeclared == 1
+
+
+def test_killed__the_sender_notices_and_resets(
+    tmp_path: Path, kernel: list[Fields], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "state", lambda sock: state(Phase.KILLED))
+    held: list[socket.socket] = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(replace(URGENT, bytes=50_000_000)), port)
+        record = bench.run()["run/1"]
+        assert (record.status, record.reason, record.met) == (UNFINISHED, QUENCHED, False)
+        assert _ends_with_reset(held[0])
+
+
+def _ends_with_reset(sock: socket.socket) -> bool:
+    try:
+        while sock.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("windows", "undeclared"), [(0, 1), (3, 0)])
+def test_a_long_flow_without_a_window_counts_as_undeclared(
+    tmp_path: Path, kernel: list[Fields], monkeypatch: pytest.MonkeyPatch, windows: int, undeclared: int
+) -> None:
+    monkeypatch.setattr(options, "state", lambda sock: replace(state(), windows=windows))
+    monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
+    bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
+    bench.run()
+    assert bench.sender.undeclared == undeclared  # the short flow has too few windows for a verdict
+
+
+def test_sample__an_impossible_rate_is_null() -> None:
+    assert tcp.state_sample(state())["wanted_bytes_per_s"] is None
+    assert tcp.state_sample(state(Phase.SUSPENDED))["phase"] == "suspended"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -9,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
 from sluice.policy.schema.desired import Policy, PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.schemes.ports import PortMarking, last_mark_bytes
+from sluice.policy.schemes.ports import PortMarking, last_mark_bytes, least_class_rate_bps, port_burst_bytes
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -356,3 +360,90 @@ def test_overrides__what_a_scheme_cannot_have(scheme: str, overrides: Any, field
 def test_overrides__a_scheme_without_thresholds_has_none_to_override() -> None:
     with pytest.raises(FieldError, match="has no thresholds"):
         Policy.from_document({"scheme": "dctcp", "overrides": [{"ports": ["*"], "thresholds": [1]}]})
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_read__survives_json(name: str) -> None:
+    behaviour = Policy.from_document({"scheme": name}).port_behaviour
+    assert read(PortBehaviour, json.loads(json.dumps(write(behaviour)))) == behaviour
+
+
+def test_marking__the_edge_and_the_core() -> None:
+    policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
+    behaviour = policy.port_behaviour
+    assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
+    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
+
+
+@pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])
+def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name: str) -> None:
+    policy = Policy.from_document({"scheme": name})
+    assert policy.port_behaviour.marking(edge=False) == policy.port_behaviour.marking(edge=True)
+    assert policy.port_behaviour.marking(edge=False) == policy.core_marking
+
+
+def test_port_behaviour__flow_queues_and_shares() -> None:
+    fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
+    assert fish.port_behaviour == PortBehaviour(
+        97_500,
+        360_000,
+        last_queue=1,
+        shares=(0.98, 0.02),
+        sub_queues=32,
+        release_ns=2_000_000,
+        untagged_queue=1,
+    )
+
+
+def test_port_burst__two_frames_at_least_and_what_the_timer_may_be_late() -> None:
+    assert port_burst_bytes(1_000_000) == 3_100
+    assert port_burst_bytes(50_000_000) == 12_500
+    assert port_burst_bytes(100_000_000_000) < 65_536, "an MTU"
+
+
+def test_least_class_rate__a_class_has_the_ports_credit_every_second() -> None:
+    assert least_class_rate_bps(50_000_000) == 100_000, "as tc shows for a port of Open vSwitch"
+
+
+def policy(scheme: str, **fields: Any) -> Policy:
+    return Policy.from_document({"scheme": scheme, **fields})
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_missing__the_simulator_can_do_everything(name: str) -> None:
+    assert missing(policy(name), SIMULATOR) == ()
+
+
+def test_missing__on_the_testbed_these_and_no_others() -> None:
+    lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
+    assert {name: set(needs) for name, needs in lacking.items() if needs} == {
+        "d3": {Need.EXPLICIT_RATES},
+        "pfabric": {Need.SHORTEST_FIRST},
+    }
+
+
+def test_refusal__names_the_scheme_what_it_needs_and_the_remedy() -> None:
+    text = refusal(policy("d3"), TESTBED)
+    assert text is not None
+    assert text.startswith("d3 needs explicit rates from the switches, which the testbed's ports do not have")
+    assert text.endswith("--on simulator")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        policy("dctcp", flow_queues=True),
+        policy("pias", queues=2, thresholds=["10KB"], shares=[0.9, 0.1]),
+        policy("dctcp", mark_at_core="250pkt"),
+    ],
+)
+def test_check_fabric__both_fabrics_carry_it_out(asked: Policy) -> None:
+    for fabric in (TESTBED, SIMULATOR):
+        check_fabric(asked, fabric)
+
+
+@pytest.mark.parametrize("asked", [policy("d3"), policy("pfabric")])
+def test_check_fabric__the_refusal_is_an_error_about_the_scheme(asked: Policy) -> None:
+    with pytest.raises(FieldError, match=f"scheme: {asked.scheme} needs .*--on simulator") as caught:
+        check_fabric(asked, TESTBED)
+    assert caught.value.field == "scheme"

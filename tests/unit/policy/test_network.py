@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +23,19 @@ from sluice.policy.network.description import (
     discovered,
     read_network,
 )
+from sluice.policy.network.graph import (
+    HOST_GROUPS,
+    TRUNKS,
+    Host,
+    Port,
+    Topology,
+    host,
+    ingress_groups,
+    switch,
+)
 from sluice.policy.network.realised import Realisation, realise
+from sluice.policy.schema.desired import Policy, check_ports, port_warnings
+from tests.unit.controller.networks import leaf_spine
 
 GBIT = 10**9
 WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"
@@ -355,3 +369,124 @@ def test_sightings__round_trip_through_json() -> None:
 def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(FieldError, match=r"^switch: "):
         read_network(document)
+
+
+RATE = 100_000_000
+
+
+@pytest.fixture
+def two_leaves() -> Topology:
+    """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
+    links = [("s1", 2, "s3", 1), ("s1", 3, "s4", 1), ("s2", 2, "s3", 2), ("s2", 3, "s4", 2)]
+    ports = [Port("s1", 1, "h1", 0, RATE, edge=True), Port("s2", 1, "h2", 0, RATE, edge=True)]
+    for a, a_port, b, b_port in links:
+        ports += [Port(a, a_port, b, b_port, RATE), Port(b, b_port, a, a_port, RATE)]
+    return Topology("leaf-spine", (host(1), host(2)), tuple(switch(i) for i in range(1, 5)), tuple(ports))
+
+
+def test_next_ports__equal_costs_up_then_down(two_leaves: Topology) -> None:
+    assert [p.peer for p in two_leaves.next_ports("s1", "h2")] == ["s3", "s4"]
+    assert [p.id for p in two_leaves.next_ports("s3", "h2")] == ["s3:2"]
+    assert [p.id for p in two_leaves.next_ports("s2", "h2")] == ["s2:1"]
+
+
+def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
+    assert [p.id for p in two_leaves.one_path("h1", "h2")] == ["s1:2", "s3:2", "s2:1"]
+
+
+def test_spanning_tree__connects_all_without_a_loop(two_leaves: Topology) -> None:
+    tree = two_leaves.spanning_tree_ports()
+    between_switches = [
+        (name, n)
+        for name, ports in tree.items()
+        for n in ports
+        if not two_leaves.port_by_id[f"{name}:{n}"].edge
+    ]
+    assert len(between_switches) == 2 * (len(two_leaves.switches) - 1)
+    assert all(set(tree[port.switch]) >= {port.number} for port in two_leaves.ports if port.edge)
+
+
+def test_document__round_trips_through_json(two_leaves: Topology) -> None:
+    assert Topology.from_document(json.loads(json.dumps(two_leaves.to_document()))) == two_leaves
+
+
+def test_host__addresses_follow_from_the_index() -> None:
+    assert host(300).ipv4 == "10.0.1.44"
+    assert host(300).mac == "02:00:00:00:01:2c"
+    assert host(300).interface == "h300-eth0"
+
+
+def test_paths_avoid_links_that_are_down(two_leaves: Topology) -> None:
+    down = ("s1:2", "s3:1")
+    ports = tuple(replace(port, up=port.id not in down) for port in two_leaves.ports)
+    network = replace(two_leaves, ports=ports)
+    assert [p.id for p in network.next_ports("s1", "h2")] == ["s1:3"]
+    assert 2 not in network.spanning_tree_ports()["s1"]
+
+
+def test_next_ports__none_without_a_path(two_leaves: Topology) -> None:
+    cut = replace(two_leaves, ports=tuple(replace(port, up=port.edge) for port in two_leaves.ports))
+    assert cut.next_ports("s1", "h2") == ()
+    assert cut.spanning_tree_ports() == {"s1": (1,), "s2": (1,), "s3": (), "s4": ()}
+
+
+def test_edge_port__of_hosts_behind_one_port(two_leaves: Topology) -> None:
+    behind = Host("vm", "02:00:00:00:99:01", "", "", port="s1:1")
+    network = replace(two_leaves, hosts=(*two_leaves.hosts, behind))
+    assert network.edge_port("vm").id == "s1:1"
+    assert [p.peer for p in network.next_ports("s2", "vm")] == ["s3", "s4"]
+
+
+def test_hosts_are_spread_over_their_groups_and_all_trunks_are_one() -> None:
+    ports = leaf_spine(leaves=2, spines=3, hosts_per_leaf=12).ports_of["s1"]
+    groups = ingress_groups(reversed(ports))
+    of_hosts = Counter(groups[port.number] for port in ports if port.edge)
+    assert {groups[port.number] for port in ports if not port.edge} == {TRUNKS}
+    assert TRUNKS not in of_hosts
+    assert len(of_hosts) == HOST_GROUPS
+    assert max(of_hosts.values()) - min(of_hosts.values()) == 1
+
+
+def test_an_uplink_to_others_is_a_trunk() -> None:
+    ports = leaf_spine(hosts_per_leaf=2).ports_of["s1"]
+    outside = replace(ports[0], uplink=True)
+    assert outside.edge
+    assert ingress_groups([outside, *ports[1:]])[outside.number] == TRUNKS
+
+
+PORTS = ("s1:1", "s1:2", "s2:1")
+
+
+def policy(**document: object) -> Policy:
+    return Policy.from_document({"scheme": "mlfq-adaptive", **document})
+
+
+def test_names_of_ports_that_exist_need_no_warning() -> None:
+    overrides = [{"ports": ["*", "s1:*", "s2:1"], "freeze": True}]
+    assert port_warnings(policy(overrides=overrides, acts_at=["s1:1", "s2:*"]), PORTS) == []
+
+
+def test_a_name_without_port_is_named_with_its_key() -> None:
+    overrides = [{"ports": ["s1:1"], "freeze": True}, {"ports": ["s1:1", "s3:*"], "freeze": True}]
+    (override, acts_at) = port_warnings(policy(overrides=overrides, acts_at=["s1:7"]), PORTS)
+    assert override.startswith('overrides[1].ports: the network has no port "s3:*"')
+    assert "its ports are s1:1, s1:2, s2:1. " in override
+    assert acts_at.startswith('acts_at: the network has no port "s1:7" (did you mean s1:')
+
+
+def test_a_long_list_of_ports_is_cut() -> None:
+    (warning,) = port_warnings(policy(acts_at=["x:1"]), [f"s1:{number}" for number in range(20)])
+    assert "s1:7 and 12 more" in warning
+
+
+def test_before_a_network_is_known_there_are_no_warnings() -> None:
+    assert port_warnings(policy(acts_at=["x:1"]), ()) == []
+
+
+def test_check_ports__a_name_that_the_policy_before_has_may_stay() -> None:
+    before = policy(overrides=[{"ports": ["s3:1"], "freeze": True}])
+    check_ports(policy(acts_at=["s3:1", "s1:1"]), PORTS, before)
+    with pytest.raises(FieldError, match=r'^acts_at: the network has no port "s3:2"'):
+        check_ports(policy(acts_at=["s3:1", "s3:2"]), PORTS, before)
+    with pytest.raises(FieldError, match="s3:1"):
+        check_ports(policy(acts_at=["s3:1"]), PORTS)

@@ -26,7 +26,7 @@ from sluice.policy.thresholds.online import (
 )
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
 from sluice.policy.units import MSS_BYTES
-from tests.unit.policy import mlps
+from tests.kit import mlps
 
 
 def model_of(

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
+from sluice.policy.controls import Need
+from sluice.policy.errors import FieldError
+from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
+from sluice.policy.policing.limits import breach, limits_bytes
 from sluice.policy.schema.desired import Policy, changed, host_queue_map, queue_map
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.schemes.ports import last_attained, written_tag
 from sluice.policy.schemes.queues import (
+    QUEUE_RULES,
+    QueueRule,
     by_size_map,
     merged_map,
     mlfq_map,
@@ -218,3 +227,177 @@ def test_host_queue_map__is_that_of_a_port_with_the_policys_thresholds_unless_sw
         without = Policy.from_document({"scheme": name, "host_queues": False})
         assert set(host_queue_map(without)) == {0}
     assert policy.host_queues == policy.definition.queue_rule.reads_tags
+
+
+# What each rule allows, and how many thresholds and levels it has: the numbers that its paper gives.
+
+
+ALL = range(1, 9)
+RULES: dict[QueueRule, tuple[list[int], list[int], list[int]]] = {
+    QueueRule.SINGLE: ([*ALL], [0] * 8, [0, 0, 0]),
+    QueueRule.SHORTEST_FIRST: ([*ALL], [0] * 8, [0, 0, 0]),
+    QueueRule.BY_SIZE: ([*ALL], [0] * 8, [0, 1, 2]),
+    QueueRule.MLFQ: ([*ALL], [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2]),
+    QueueRule.SIEVE: ([2, 3, 4, 5, 6, 7, 8], [0, 1, 2, 3, 4, 5, 6], [1, 2, 3]),
+    QueueRule.TWO_LEVEL: ([2, 4, 6, 8], [0, 1, 2, 3], [0, 2, 4]),
+    QueueRule.MERGED: ([*ALL], [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2]),
+}
+"""Rule → numbers of queues that it allows, thresholds at each of them, queues of the first levels."""
+
+
+def test_every_rule_is_here() -> None:
+    assert set(RULES) == set(QUEUE_RULES)
+
+
+@pytest.mark.parametrize("rule", QUEUE_RULES, ids=lambda rule: rule.label)
+def test_rule(rule: QueueRule) -> None:
+    allowed, demotions, levels = RULES[rule]
+    assert [queues for queues in range(9) if rule.allows(queues)] == allowed
+    assert [rule.demotions(queues) for queues in allowed] == demotions
+    assert [rule.queue_of_level(level) for level in range(3)] == levels
+
+
+@pytest.mark.parametrize("rule", QUEUE_RULES, ids=lambda rule: rule.label)
+def test_map__more_thresholds_than_levels_lead_to_no_queue_that_the_port_lacks(rule: QueueRule) -> None:
+    many = [10_000 * 4**i for i in range(7)]
+    for queues in RULES[rule][0]:
+        found = rule.map(many, queues=queues, untagged_queue=0)
+        assert len(found) == tags.TAG_COUNT
+        assert set(found) <= set(range(queues))
+
+
+def test_only_rules_without_an_order_of_tags_read_none() -> None:
+    assert {rule for rule in QUEUE_RULES if not rule.reads_tags} == {
+        QueueRule.SINGLE,
+        QueueRule.SHORTEST_FIRST,
+    }
+    assert {rule for rule in QUEUE_RULES if rule.needs} == {QueueRule.SHORTEST_FIRST}
+    assert QueueRule.SHORTEST_FIRST.needs is Need.SHORTEST_FIRST
+
+
+RESERVED = (10, 39, 40, 46, 56, 57)
+
+
+@pytest.mark.parametrize(
+    ("tag", "written"),
+    [
+        (0, 0),
+        (9, 9),
+        (10, 11),  # a larger tag promises less
+        (39, 38),  # no larger one is free
+        (40, 38),
+        (46, 45),  # less urgent
+        (56, 55),
+        (57, 58),
+        (61, 61),
+        (63, 63),
+    ],
+)
+def test_written_tag(tag: int, written: int) -> None:
+    assert written_tag(tag, RESERVED) == written
+
+
+def test_written_tag__a_kind_without_a_free_tag_is_background() -> None:
+    sizes = tuple(range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1))
+    assert {written_tag(tag, sizes) for tag in sizes} == {tags.BACKGROUND}
+
+
+def test_written_tag__is_never_reserved() -> None:
+    assert all(written_tag(tag, RESERVED) not in RESERVED for tag in range(64))
+
+
+def policy(**fields: object) -> Policy:
+    return Policy.from_document({"scheme": "pias", **fields})
+
+
+def test_queue_map__reserved_dscps_have_a_queue_of_their_own() -> None:
+    plain, reserved = policy(), policy(reserved_dscp=[40, 46], reserved_queue=2)
+    before, after = (queue_map(one, one.thresholds) for one in (plain, reserved))
+    assert {tag: queue for tag, queue in enumerate(after) if queue != before[tag]} == {40: 2, 46: 2}
+    default = policy(reserved_dscp=[46])
+    assert queue_map(default, default.thresholds)[46] == 0
+
+
+@pytest.mark.parametrize("wrong", [[0], [61], [62], [46, 46], [48, 46], list(range(1, 34)), 46])
+def test_field__what_can_be_reserved(wrong: object) -> None:
+    with pytest.raises(FieldError, match="reserved_dscp"):
+        policy(reserved_dscp=wrong)
+
+
+def test_needs__the_simulator_has_no_others() -> None:
+    assert refusal(policy(reserved_dscp=[46]), TESTBED) is None
+    problem = refusal(policy(reserved_dscp=[46]), SIMULATOR)
+    assert problem is not None
+    assert "reserved DSCPs" in problem
+    assert "omit reserved_dscp" in problem
+
+
+def test_limits__the_last_free_tag_of_attained_service_has_none() -> None:
+    assert last_attained(RESERVED) == 38
+    limits = limits_bytes(1.0, 10, reserved=RESERVED)
+    assert np.isfinite(limits[1:38]).all()
+    assert np.isinf(limits[38:]).all()
+
+
+@pytest.mark.parametrize(
+    ("reserved", "limited"), [((56,), True), ((57,), False), ((60,), False), ((61,), True)]
+)
+def test_limits__no_size_class_has_one_if_one_of_their_tags_is_reserved(
+    reserved: tuple[int, ...], limited: bool
+) -> None:
+    """A larger flow may then carry the tag of a smaller class."""
+    limits = limits_bytes(1.0, 10, reserved=reserved)
+    assert np.isfinite(limits[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST]).all() == limited
+    assert np.isinf(limits[tags.KNOWN_SIZE_LAST])
+
+
+def test_breach__others_traffic_is_no_offence() -> None:
+    payload = np.zeros(tags.TAG_COUNT)
+    payload[10] = 1e9
+    assert breach(payload, 1.0, 10) is not None
+    assert breach(payload, 1.0, 10, reserved=RESERVED) is None
+    payload[9] = 1e9
+    found = breach(payload, 1.0, 10, reserved=RESERVED)
+    assert found is not None
+    assert found.tag == 9
+
+
+def test_edges__are_eighths_of_a_decade_and_10_kb_is_one() -> None:
+    assert tags.EDGES_BYTES[0] == 1000
+    assert 10_000 in tags.EDGES_BYTES
+    assert tags.EDGES_BYTES[-1] == 74_989_421
+    assert len(tags.EDGES_BYTES) == 40
+
+
+@given(st.integers(0, 2**63))
+def test_attained_tag__bucket_contains_the_bytes(attained: int) -> None:
+    k = tags.attained_tag(attained) - tags.ATTAINED_FIRST
+    assert 0 <= k < 40
+    if k:
+        assert attained > tags.EDGES_BYTES[k - 1]
+    if k < 39:
+        assert attained <= tags.EDGES_BYTES[k]
+
+
+def test_attained_tag__an_edge_belongs_to_the_bucket_below() -> None:
+    assert tags.attained_tag(10_000) == tags.attained_tag(9_999)
+    assert tags.attained_tag(10_001) == tags.attained_tag(10_000) + 1
+
+
+def test_urgency_tag__one_is_an_edge() -> None:
+    below = tags.urgency_tag(tags.URGENCY_ONE)
+    assert tags.urgency_tag(tags.URGENCY_ONE + 1) == below + 1
+    assert tags.urgency_tag(0) == tags.URGENCY_FIRST
+    assert tags.urgency_tag(2**40) == tags.URGENCY_LAST
+
+
+@given(st.integers(1, 10**9))
+def test_snap_to_edge__never_above_the_threshold_unless_below_the_first_edge(threshold: int) -> None:
+    edge = tags.snap_to_edge(threshold)
+    assert edge in tags.EDGES_BYTES
+    assert edge <= max(threshold, 1000)
+
+
+def test_bucket_width__adds_up_to_the_edge() -> None:
+    widths = [tags.bucket_width_bytes(tag) for tag in range(1, 10)]
+    assert sum(widths) == tags.EDGES_BYTES[8] == 10_000

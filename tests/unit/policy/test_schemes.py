@@ -1,12 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sluice.policy import tags
+from sluice.policy.errors import FieldError
+from sluice.policy.policing.belief import (
+    BUDGET_S,
+    CREDIT_S,
+    FREE_SHARE,
+    LAG_NS,
+    MARGIN_S,
+    NOTHING,
+    Explained,
+    Unexplained,
+    UrgencyAccount,
+    UrgencyBudget,
+    UrgencyReport,
+    explained,
+)
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schema.entries import read
 from sluice.policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
+from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
+from sluice.policy.schemes.ports import (
+    DEFAULT_BUFFER_BYTES,
+    MAX_BACKLOG_BYTES,
+    MIN_BUFFER_BYTES,
+    PHANTOM_PERCENT,
+    REFERENCE_MARK_BYTES,
+    PortMarking,
+    last_mark_bytes,
+)
+from sluice.policy.thresholds.online import DelayModel, delay_terms
+from sluice.policy.thresholds.port_traffic import BUCKETS
+from sluice.policy.thresholds.static import known_delays
+from sluice.policy.units import NS_PER_S, PACKET_BYTES
+from sluice.policy.wire.agents import ForeignDscp, new_uses
+from sluice.runs.files import load_cdf
 
 COLOURS = {name: scheme.colour for name, scheme in SCHEMES.items()}
 
@@ -39,3 +79,312 @@ def test_colours__are_told_apart(one: str, other: str) -> None:
     assert (
         max(abs(a - b) for a, b in zip(_channels(COLOURS[one]), _channels(COLOURS[other]), strict=True)) > 25
     )
+
+
+def test_defaults__are_the_papers() -> None:
+    """65 packets of 1500 bytes (DCTCP), 360 KB (2LPS), 95 % (HULL), and the last of eight queues."""
+    assert REFERENCE_MARK_BYTES == 97_500
+    assert PortMarking().buffer_bytes == DEFAULT_BUFFER_BYTES == 360_000
+    assert PHANTOM_PERCENT == 95
+    assert PortMarking().last_queue == 7
+    assert PortMarking().last_mark_factor == 1
+
+
+def test_last_queue__is_one_of_eight() -> None:
+    assert [read(PortMarking, {"last_queue": queue}).last_queue for queue in (0, 7)] == [0, 7]
+    with pytest.raises(FieldError, match="from 0 to 7"):
+        read(PortMarking, {"last_queue": 8})
+
+
+def test_least_buffer__has_room_for_two_packets() -> None:
+    assert MIN_BUFFER_BYTES == 2 * PACKET_BYTES
+
+
+@pytest.mark.parametrize(
+    ("mark_bytes", "factor", "expected"),
+    [
+        (30_000, 1, 0),
+        (None, 5, 0),
+        (30_000, 2, 60_000),
+        (30_000, 100, 3_000_000),
+        (MAX_BACKLOG_BYTES, 2, MAX_BACKLOG_BYTES),
+    ],
+)
+def test_last_mark__is_0_if_it_is_that_of_the_other_queues(
+    mark_bytes: int | None, factor: int, expected: int
+) -> None:
+    assert last_mark_bytes(mark_bytes, factor) == expected
+
+
+# ── Urgency that deadlines explain is never held against a host, and other urgency is ──────────
+
+
+RATE_BPS = 20_000_000
+PER_S = RATE_BPS // 8
+POLL_S = 2
+AGENT = Explained(0, (("h1", 7),))
+
+
+def run(
+    sent_per_s: list[float], tagged_per_s: list[float] | None, account: UrgencyAccount | None = None
+) -> list[Unexplained]:
+    """Let a second pass for each rate, with a poll every other second. None: there is no agent."""
+    account = account or UrgencyAccount(RATE_BPS)
+    arrived = tagged = 0.0
+    found = [account.observe(0, 0.0, NOTHING if tagged_per_s is None else AGENT)]
+    for at, sent in enumerate(sent_per_s, start=1):
+        arrived += sent
+        if tagged_per_s is not None:
+            tagged += tagged_per_s[at - 1]
+        if at % POLL_S == 0:
+            by = NOTHING if tagged_per_s is None else replace(AGENT, tagged_bytes=int(tagged))
+            found.append(account.observe(at * NS_PER_S, arrived, by))
+    return [each for each in found if each is not None]
+
+
+def test_a_port_without_an_agent_has_no_urgency() -> None:
+    found = run([PER_S] * 4, None)
+    assert len(found) == 2
+    assert found[0].duration_s == POLL_S
+    assert found[0].sent_bytes > found[0].limit_bytes == round(MARGIN_S * PER_S)
+
+
+def test_a_port_without_an_agent_may_send_what_routers_send() -> None:
+    assert run([FREE_SHARE * PER_S] * 3600, None) == []
+    assert run([2 * FREE_SHARE * PER_S] * 3600, None)
+
+
+def test_a_forger_behind_an_honest_agent_is_found_within_eight_seconds() -> None:
+    assert run([PER_S] * 6, [0.0] * 6)
+    forged, tagged = [0.5 * PER_S] * 30, [0.3 * PER_S] * 30
+    assert run(forged, tagged)
+    assert run(tagged, tagged) == []
+
+
+def test_the_proof_names_what_the_agents_explain() -> None:
+    (*_, last) = run([0.5 * PER_S] * 30, [0.3 * PER_S] * 30)
+    assert last.limit_bytes == pytest.approx(9 * PER_S, rel=0.1)
+    assert last.sent_bytes > last.limit_bytes
+    assert last.duration_s == 30
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=30),
+    st.floats(0, 3),
+    st.floats(0, 1),
+    st.floats(0, 0.2),
+)
+def test_no_honest_host_is_accused(
+    bursts: list[tuple[int, float]], report_late_s: float, counters_late_s: float, lost: float
+) -> None:
+    """Reports and counters are late, and some packets are lost between the tagger and the switch."""
+    step_s = 0.1
+    rates = [share * PER_S for seconds, share in bursts for _ in range(seconds * 10)] + [0.0] * 100
+    tagged = [0.0]
+    for rate in rates:
+        tagged.append(tagged[-1] + rate * step_s)
+    account = UrgencyAccount(RATE_BPS)
+    for at in range(0, len(rates), 5):
+        known = tagged[max(0, at - round(report_late_s / step_s))]
+        arrived = (1 - lost) * tagged[max(0, at - round(counters_late_s / step_s))]
+        by = replace(AGENT, tagged_bytes=int(known) + 1)
+        assert account.observe(round(at * step_s * NS_PER_S), arrived, by) is None
+
+
+def test_lost_packets_are_a_credit_with_a_bound() -> None:
+    """An hour in which half of the tagged packets are lost, and then a forger at the rate of the link."""
+    account = UrgencyAccount(RATE_BPS)
+    assert run([0.5 * PER_S] * 3600, [1.0 * PER_S] * 3600, account) == []
+    arrived, tagged = 0.5 * PER_S * 3600, 3600 * PER_S
+    within_s = CREDIT_S + LAG_NS / NS_PER_S + 1 + 2 * POLL_S
+    for at in range(3602, 3602 + round(within_s), POLL_S):
+        arrived += POLL_S * PER_S
+        if account.observe(at * NS_PER_S, arrived, replace(AGENT, tagged_bytes=tagged)) is not None:
+            return
+    pytest.fail("the credit has no end")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Explained(0, (("h1", 8),)),
+        Explained(5, AGENT.source),
+        Explained(10, AGENT.source, is_judged=False),
+        NOTHING,
+    ],
+    ids=["another agent", "its counter begins again", "it is silent", "it is gone"],
+)
+def test_the_account_begins_again(after: Explained) -> None:
+    account = UrgencyAccount(RATE_BPS)
+    for at in range(0, 8, POLL_S):
+        assert account.observe(at * NS_PER_S, 0.0, replace(AGENT, tagged_bytes=10)) is None
+    assert account.observe(8 * NS_PER_S, 9.0 * PER_S, after) is None
+
+
+def test_a_silent_agent_is_not_judged_and_then_begins_again() -> None:
+    account = UrgencyAccount(RATE_BPS)
+    for at in range(0, 60, POLL_S):
+        by = replace(AGENT, is_judged=not 10 < at < 40)
+        found = account.observe(at * NS_PER_S, (at if 10 < at < 40 else 10.0) * PER_S if at else 0.0, by)
+        assert found is None or at <= 10
+
+
+def test_explained__adds_up_the_agents_of_a_port() -> None:
+    one, other = UrgencyReport(100, 7, is_fresh=True), UrgencyReport(50, 9, is_fresh=True)
+    assert explained({"b": other, "a": one}) == Explained(150, (("a", 7), ("b", 9)))
+    assert not explained({"a": one, "b": replace(other, is_fresh=False)}).is_judged
+    assert not explained({"a": replace(one, tagged_bytes=None)}).is_judged
+
+
+# ── The budget ─────────────────────────────────────────────────────────────────────────────────
+
+
+def spent_at(rates: list[float], share: float) -> list[bool]:
+    """Return whether the budget is spent after each second at these rates, as parts of the link."""
+    budget, arrived, found = UrgencyBudget(RATE_BPS), 0.0, []
+    budget.observe(0, 0.0, share)
+    for at, rate in enumerate(rates, start=1):
+        arrived += rate * PER_S
+        budget.observe(at * NS_PER_S, arrived, share)
+        found.append(budget.is_spent)
+    return found
+
+
+def test_the_budget_lasts_and_comes_back() -> None:
+    found = spent_at([1.0] * 20 + [0.0] * 20, 0.5)
+    assert found.index(True) == pytest.approx(BUDGET_S, abs=1), "the link is twice as fast as the refill"
+    assert found[-1] is False
+    assert spent_at([0.5] * 600, 0.5) == [False] * 600
+    assert spent_at([1.0] * 600, 1.0) == [False] * 600
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=120), st.floats(0.05, 0.95))
+def test_what_is_believed_is_the_share_and_one_budget_at_most(rates: list[float], share: float) -> None:
+    """A second more is believed, because the counters are read once a second."""
+    found = [False, *spent_at(rates, share)]
+    believed = sum(rate for rate, is_spent in zip(rates, found, strict=False) if not is_spent)
+    assert believed <= share * (BUDGET_S + len(rates)) + found.count(True) + 1
+
+
+def test_a_budget_begins_again_when_the_switch_counts_from_zero() -> None:
+    budget = UrgencyBudget(RATE_BPS, is_spent=True)
+    budget.observe(0, 100.0, 0.5)
+    assert not budget.is_spent
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (ForeignDscp(46, 9, 0, 17, 5060, 0), "DSCP 46 (EF) from UDP port 5060"),
+        (
+            ForeignDscp(10, 9, 2, 6, 40_000, 443),
+            "DSCP 10 (AF11) from TCP port 40000 to port 443, also without a local socket",
+        ),
+        (ForeignDscp(38, 1, 0, 6, 1, 2), "DSCP 38 (AF43) from TCP port 1 to port 2"),
+        (ForeignDscp(48, 0, 7, 0, 0, 0), "DSCP 48 (CS6) in packets without a local socket"),
+        (ForeignDscp(3, 7, 0, 1, 0, 0), "DSCP 3 from IP protocol 1"),
+    ],
+)
+def test_str(use: ForeignDscp, text: str) -> None:
+    assert str(use) == text
+
+
+def test_new_uses__are_those_whose_dscp_is_new() -> None:
+    before = [ForeignDscp(46, 1, 0, 17, 5060, 0)]
+    now = [ForeignDscp(46, 9, 0, 17, 5061, 0), ForeignDscp(8, 1, 0, 6, 1, 2)]
+    assert new_uses(before, now) == [now[1]]
+    assert new_uses([], now) == now
+
+
+PAPERS = [(name, load) for name in ("web-search", "data-mining") for load in (0.5, 0.8)]
+
+
+def policy_of(scheme: str, **fields: object) -> Policy:
+    return Policy.from_document({"scheme": scheme, **fields})
+
+
+def models_of(policy: Policy, traffic: list[tuple[str, float]]) -> list[DelayModel]:
+    levels, least = len(policy.thresholds) + 1, policy.least_threshold or 0
+    return [known_delays(load_cdf(name), load, levels, 1.0, least) for name, load in traffic]
+
+
+@cache
+def plan_of(scheme: str, most: int = MOST_CLASSES, **fields: object) -> tuple[ClassPlan, list[DelayModel]]:
+    policy = policy_of(scheme, **fields)
+    models = models_of(policy, PAPERS)
+    return class_plan(policy, models, most), models
+
+
+def test_lost__eight_classes_cost_both_workloads_less_than_three_percent() -> None:
+    plan, models = plan_of("sluice")
+    assert plan.classes == MOST_CLASSES
+    assert all(-1e-9 < loss < 0.03 for loss in lost(plan, models))
+
+
+def test_lost__fewer_classes_cost_more() -> None:
+    losses = [max(lost(*plan_of("mlfq-adaptive", most, queues=4))) for most in (8, 4, 2)]
+    assert losses[0] < 0.01 < losses[1] < losses[2]
+
+
+def test_class_plan__one_kind_of_traffic_loses_nothing() -> None:
+    policy = policy_of("mlfq-adaptive", queues=4)
+    (model,) = models_of(policy, PAPERS[:1])
+    plan = class_plan(policy, [model])
+    assert lost(plan, [model]) == pytest.approx([0], abs=1e-9)
+    best, _ = delay_terms(model, 4).best()
+    assert best_of_plan(plan, model) == tuple(tags.EDGES_BYTES[edge] for edge in best[0])
+
+
+def test_class_plan__finds_the_best_pair_of_edges() -> None:
+    policy = policy_of("mlfq-adaptive", queues=2)
+    models = models_of(policy, [("web-search", 0.8), ("data-mining", 0.8)])
+    terms = [delay_terms(model, 2) for model in models]
+    least = [float(one.best()[1][0]) for one in terms]
+
+    def cost(edges: tuple[int, ...]) -> float:
+        return sum(float(one.best(edges)[1][0]) / best for one, best in zip(terms, least, strict=True))
+
+    plan = class_plan(policy, models, most=3)
+    found = tuple(tags.edge_index(edge) for edge in plan.edges_bytes)
+    assert cost(found) <= min(map(cost, combinations(range(BUCKETS - 1), 2))) + 1e-9
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_class_plan__every_scheme_fits_into_eight_classes(scheme: str) -> None:
+    plan, _ = plan_of(scheme)
+    assert len(plan.class_of_tag) == tags.TAG_COUNT
+    assert set(plan.class_of_tag) == set(range(plan.classes))
+    assert plan.classes <= MOST_CLASSES
+
+
+EDGES = st.deferred(lambda: st.sampled_from(plan_of("sluice")[0].edges_bytes))
+
+
+@given(st.lists(EDGES, min_size=5, max_size=5).map(sorted))
+def test_queue_of_class__is_the_queue_of_each_tag(thresholds: list[int]) -> None:
+    plan, _ = plan_of("sluice")
+    of_class = plan.queue_of_class(thresholds)
+    assert [of_class[one] for one in plan.class_of_tag] == list(coarse_map(plan.policy, thresholds))
+
+
+def test_coarse_map__urgency_has_two_steps_and_the_rest_is_unchanged() -> None:
+    policy = policy_of("aemon")
+    coarse, exact = (rule(policy, policy.thresholds) for rule in (coarse_map, queue_map))
+    first, end = tags.URGENCY_FIRST, tags.URGENCY_LAST + 1
+    assert coarse[first:end] == (5,) * 8 + (1,) * 8
+    assert coarse[:first] + coarse[end:] == exact[:first] + exact[end:]
+
+
+def test_snapped__a_threshold_becomes_the_nearest_edge() -> None:
+    plan, _ = plan_of("sluice")
+    low, *_, high = plan.edges_bytes
+    assert plan.snapped([1, low * 1.05, 10 * high]) == (low, low, high)
+
+
+def test_snapped__thresholds_of_a_static_scheme_stay_its_own() -> None:
+    policy = policy_of("pias", queues=3, thresholds=["10KB", "1MB"])
+    plan = class_plan(policy, [])
+    assert plan.snapped(policy.thresholds) == plan.edges_bytes == (10_000, 1_000_000)
+    assert np.unique(plan.queue_of_class(plan.edges_bytes)).tolist() == [0, 1, 2]

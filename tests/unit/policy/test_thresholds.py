@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from sluice.policy.thresholds.adaptation import SlidingCounts, growth, percentile_edges, percentile_thresholds
+from sluice.policy.thresholds.adaptation import (
+    PortCounters,
+    SlidingCounts,
+    growth,
+    percentile_edges,
+    percentile_thresholds,
+)
+from sluice.policy.thresholds.port_traffic import (
+    EDGES,
+    PortTraffic,
+    flow_sizes,
+    load_of_tags,
+    load_up_to,
+    payload_up_to,
+)
+from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic, optimal_thresholds
 from tests.kit.known import known
+from tests.kit.port_counters import counted
 
 MS = 1_000_000
 
@@ -159,3 +178,132 @@ def test_sliding_counts__equals_the_sum_over_the_window_and_knows_the_time_it_co
         assert known(window.grown).sum() == sum(n for at, n in seen if at > now - 500 * MS)
         begin = max((at for at in times if at <= now - 500 * MS), default=0)
         assert window.covered_ns == now - begin
+
+
+RATE_BPS = 10**9
+
+
+def traffic(counters: PortCounters, seconds: float = 1.0) -> PortTraffic:
+    return PortTraffic(
+        counters.packets,
+        counters.bytes,
+        counters.completed.astype(float),
+        np.asarray([seconds]),
+        np.asarray([float(RATE_BPS)]),
+    )
+
+
+def heavy_tailed(n: int, seed: int = 1) -> npt.NDArray[Any]:
+    """Return a bounded Pareto distribution, 1 KB to 50 MB."""
+    uniform = np.random.default_rng(seed).random(n)
+    return np.asarray(1_000 * (1 - uniform * (1 - (1 / 50_000) ** 1.1)) ** (-1 / 1.1), int)
+
+
+def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge() -> None:
+    sizes = heavy_tailed(3_000)
+    measured = payload_up_to(traffic(counted(sizes)))[0]
+    expected = np.minimum(sizes[:, None], EDGES[None, :]).sum(axis=0)
+    expected[-1] = sizes.sum()
+    wide = EDGES >= 10_000  # below, buckets are narrower than packets
+    assert measured[wide] == pytest.approx(expected[wide], rel=0.02)
+    assert measured[~wide] == pytest.approx(expected[~wide], rel=0.15)
+
+
+def test_payload_up_to__acks_of_the_other_direction_are_none() -> None:
+    sizes = heavy_tailed(1_000)
+    without = payload_up_to(traffic(counted(sizes)))
+    assert payload_up_to(traffic(counted(sizes, acks=100_000))) == pytest.approx(without)
+
+
+def test_flow_sizes__by_fins_they_are_the_histogram() -> None:
+    sizes = heavy_tailed(2_000)
+    counters = counted(sizes)
+    assert (flow_sizes(traffic(counters)).ends[0] == counters.completed[0].sum(axis=0)).all()
+
+
+def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer() -> None:
+    """Flows counted at an edge end around it, on both sides. A flow below a packet counts in part."""
+    sizes = heavy_tailed(20_000)
+    found = flow_sizes(traffic(counted(sizes, fins=False)))
+    assert found.flows[0] == pytest.approx(np.minimum(sizes, 1448).sum() / 1448, rel=0.01)
+    for edge in (10_000, 100_000, 1_000_000):
+        around = found.ends[0][found.size_bytes[0] == edge].sum()
+        longer = found.ends[0][found.size_bytes[0] > edge].sum() + around / 2
+        assert longer == pytest.approx((sizes > edge).sum(), rel=0.15)
+
+
+def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed() -> None:
+    """Persistent connections, of which one is closed."""
+    mixed = counted([10_000] * 500, fins=False)
+    mixed.completed[0, 0, tags.attained_tag(10_000) - tags.ATTAINED_FIRST] = 3
+    assert flow_sizes(traffic(mixed)).flows[0] == pytest.approx(500, rel=0.05)
+
+
+def test_flow_sizes__two_sizes_without_fins() -> None:
+    found = flow_sizes(traffic(counted([10_000] * 80 + [1_000_000] * 20, fins=False)))
+    big = found.size_bytes[0] >= 500_000
+    assert found.ends[0][big].sum() == pytest.approx(20, rel=0.03)
+    small = (found.size_bytes[0] >= 7_000) & (found.size_bytes[0] <= 14_000)
+    assert found.ends[0][small].sum() == pytest.approx(80, rel=0.1)
+
+
+def test_load_up_to__the_whole_load_counts_headers_and_acks() -> None:
+    counters = counted(heavy_tailed(500), acks=1_000)
+    load = load_up_to(traffic(counters, seconds=2.0))[0]
+    assert load[-1] == pytest.approx(counters.bytes.sum() * 8 / 2 / RATE_BPS)
+    assert (np.diff(load) >= 0).all()
+
+
+def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes() -> None:
+    sizes = heavy_tailed(5_000)
+    counters = counted(sizes)
+    whole = load_up_to(traffic(counters))[0]
+    counters.bytes[:] = counters.packets[:] = 0
+    by_fins = load_up_to(traffic(counters))[0]
+    assert by_fins[EDGES >= 10_000] == pytest.approx(whole[EDGES >= 10_000], rel=0.2)
+
+
+def test_load_of_tags__a_second_at_half_the_rate() -> None:
+    counters = counted([])
+    counters.bytes[0, tags.URGENCY_FIRST] = RATE_BPS // 16
+    load = load_of_tags(traffic(counters))[0]
+    assert load[tags.URGENCY_FIRST] == pytest.approx(0.5)
+    assert load.sum() == pytest.approx(0.5)
+
+
+RATES = {"h1": 10**7, "h2": 10**7}
+
+
+def flows(count: int = 1000, seconds: float = 100.0) -> MeasuredFlows:
+    """Flows of two sizes, all to h1, spread evenly."""
+    began = np.linspace(0, seconds, count)
+    sizes = np.where(np.arange(count) % 5, 10_000.0, 400_000.0)
+    return MeasuredFlows(sizes, ["h1"] * count, began, began)
+
+
+def test_measured__sizes_and_load_of_the_receivers_link() -> None:
+    traffic = known(measured_traffic(flows(), RATES))
+    wire = 800 * (10_000 + 66 * 7) + 200 * (400_000 + 66 * 277)
+    assert traffic.load == pytest.approx(wire * 8 / 10**7 / 100)
+    share = np.mean(traffic.sizes.at(np.linspace(0, 0.9999, 10_000))[0] < 200_000)
+    assert share == pytest.approx(0.8, abs=0.005)
+
+
+def test_measured__thresholds_separate_the_two_sizes() -> None:
+    traffic = known(measured_traffic(flows(), RATES))
+    (threshold,) = optimal_thresholds(traffic.sizes, traffic.load, 2)
+    assert 10_000 <= threshold < 400_000
+
+
+def test_measured__two_receivers_share_the_load() -> None:
+    one = flows()
+    two = replace(one, dst=["h1", "h2"] * 500)
+    assert known(measured_traffic(two, RATES)).load == pytest.approx(
+        known(measured_traffic(one, RATES)).load / 2, rel=0.01
+    )
+
+
+def test_measured__too_little_says_nothing() -> None:
+    assert measured_traffic(flows(LEAST_FLOWS - 1), RATES) is None
+    assert measured_traffic(flows(seconds=1.0), RATES) is None
+    assert measured_traffic(flows(), {}) is None

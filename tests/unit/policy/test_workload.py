@@ -1,13 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
-import numpy as np
+import tracemalloc
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice import topologies
+from sluice.policy.errors import FieldError
+from sluice.policy.figures.metrics import wire_bytes
+from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import by_source
-from sluice.policy.workload.flows import Deadlines, FlowBatch, Workload, flows_of
-from sluice.policy.workload.random_flows import random_batches
-from sluice.policy.workload.sizes import Mix, MixPart
-from tests.unit.policy.networks import star
+from sluice.policy.workload.flows import (
+    Deadlines,
+    FlowBatch,
+    Shift,
+    TraceWorkload,
+    Workload,
+    flows_of,
+    parse_trace,
+)
+from sluice.policy.workload.random_flows import (
+    check_offered_load,
+    check_random,
+    derangement,
+    distinct,
+    make_pattern,
+    offered_loads,
+    random_batches,
+)
+from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
+from tests.kit.known import known
+from tests.kit.networks import RATE_BPS, star
 
 WORKLOAD = Workload(
     Mix((MixPart(10_000, 1.0, ()),)),
@@ -37,3 +68,413 @@ def test_by_source__partitions_the_schedule() -> None:
     grouped = by_source(flows)
     assert sorted(f.id for part in grouped.values() for f in part) == sorted(f.id for f in flows)
     assert all(flow.src == name for name, part in grouped.items() for flow in part)
+
+
+ONE_SIZE = Mix((MixPart(10_000, 1.0, ()),))
+
+
+def pairs(
+    pattern: str,
+    count: int = 20_000,
+    *,
+    hosts: int = 5,
+    to: str | None = None,
+    fanin: int = 1,
+    sources: Sequence[tuple[str, ...]] = ((),),
+    parts: npt.NDArray[Any] | None = None,
+    seed: int = 1,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    workload = Workload(ONE_SIZE, pattern, to, 0.5, count, fanin=fanin)
+    streams = [np.random.default_rng([seed, i]) for i in range(2)]
+    made = make_pattern(workload, star(hosts), sources, streams)
+    return made.pairs(np.zeros(count, np.int64) if parts is None else parts)
+
+
+def test_all_to_all__every_pair_is_as_likely() -> None:
+    src, dst = pairs("all-to-all")
+    seen = np.bincount(src * 5 + dst, minlength=25).reshape(5, 5)
+    assert (np.diag(seen) == 0).all()
+    others = seen[~np.eye(5, dtype=bool)]
+    assert ((others - 1000) ** 2 / 1000).sum() < 43.8, "chi-square, 19 degrees of freedom, 0.1 %"
+
+
+def test_many_to_one__all_others_send() -> None:
+    src, dst = pairs("many-to-one", to="h2")
+    assert set(dst) == {1}
+    assert set(src) == {0, 2, 3, 4}
+
+
+def test_sources__each_part_from_its_hosts() -> None:
+    parts = np.arange(9000) % 3
+    src, dst = pairs("all-to-all", 9000, sources=(("h3",), (), ("h1", "h5")), parts=parts)
+    assert set(src[parts == 0]) == {2}
+    assert set(src[parts == 1]) == {0, 1, 2, 3, 4}
+    assert set(src[parts == 2]) == {0, 4}
+    assert (src != dst).all()
+
+
+def test_permutation__one_partner_each_way_and_another_for_another_seed() -> None:
+    partners = []
+    for seed in range(8):
+        src, dst = pairs("permutation", seed=seed, hosts=16)
+        of = dict(zip(src.tolist(), dst.tolist(), strict=True))
+        assert all(of[s] == d for s, d in zip(src, dst, strict=True))
+        assert sorted(of) == sorted(of.values()) == list(range(16))
+        assert all(s != d for s, d in of.items())
+        partners.append(tuple(of[s] for s in range(16)))
+    assert len(set(partners)) == 8
+
+
+def test_derangement__all_are_as_likely() -> None:
+    rng = np.random.default_rng(1)
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(9000):
+        order = tuple(derangement(4, rng))
+        seen[order] = seen.get(order, 0) + 1
+    assert len(seen) == 9
+    assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 26.1, (
+        "chi-square, 8 degrees of freedom, 0.1 %"
+    )
+
+
+@pytest.mark.parametrize("to", [None, "h3"])
+def test_incast__different_senders_answer_one_receiver(to: str | None) -> None:
+    src, dst = pairs("incast", 7 * 3000, hosts=9, fanin=7, to=to)
+    for senders, receivers in zip(src.reshape(-1, 7), dst.reshape(-1, 7), strict=True):
+        assert len(set(receivers)) == 1
+        assert len(set(senders)) == 7
+        assert receivers[0] not in senders
+    assert set(dst) == ({2} if to else set(range(9)))
+    assert set(src) == set(range(9)) - ({2} if to else set())
+
+
+def test_incast__the_last_request_may_be_cut() -> None:
+    src, dst = pairs("incast", 10, hosts=9, fanin=4)
+    assert len(src) == len(dst) == 10
+
+
+@given(below=st.integers(1, 12), data=st.data())
+def test_distinct__no_number_twice(below: int, data: st.DataObject) -> None:
+    columns = data.draw(st.integers(1, below))
+    chosen = distinct(np.random.default_rng(below).random((50, columns)), below)
+    assert all(len(set(row)) == columns for row in chosen)
+    assert chosen.min() >= 0
+    assert chosen.max() < below
+
+
+def test_distinct__every_set_is_as_likely() -> None:
+    chosen = np.sort(distinct(np.random.default_rng(1).random((10_000, 2)), 5), axis=1)
+    seen = np.unique(chosen, axis=0, return_counts=True)[1]
+    assert len(seen) == 10
+    assert ((seen - 1000) ** 2 / 1000).sum() < 27.9, "chi-square, 9 degrees of freedom, 0.1 %"
+
+
+def test_make_pattern__what_the_topology_lacks_is_named() -> None:
+    with pytest.raises(FieldError, match="at most") as caught:
+        pairs("incast", hosts=5, fanin=5)
+    assert caught.value.field == "workload.fanin"
+    with pytest.raises(FieldError, match="receiver") as caught:
+        pairs("many-to-one", to="h1", sources=(("h2",), ("h1",)))
+    assert caught.value.field == "workload.mix"
+    with pytest.raises(FieldError, match="at least 2"):
+        pairs("all-to-all", hosts=1)
+
+
+SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))
+EVERYWHERE = Workload(SIZES, "all-to-all", None, 0.8, 20_000)
+
+
+def leaf_spine(core_gbps: int) -> Topology:
+    return topologies.build(
+        "leaf-spine",
+        leaves=3,
+        spines=2,
+        hosts_per_leaf=4,
+        host_rate_bps=10**10,
+        core_rate_bps=core_gbps * 10**9,
+    )
+
+
+def loads(workload: Workload, topology: Topology) -> dict[str, float]:
+    return offered_loads(workload, topology, workload.sizes)
+
+
+def test_offered_loads__of_the_edge_are_the_load() -> None:
+    found = loads(EVERYWHERE, leaf_spine(20))
+    edge = [load for link, load in found.items() if "uplink" in link]
+    assert edge == pytest.approx([0.8] * 12)
+
+
+def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic() -> None:
+    """Of a host's 11 partners, 8 are in other racks. 4 hosts share 2 uplinks of 20 Gb/s."""
+    topology = leaf_spine(20)
+    found = loads(EVERYWHERE, topology)
+    core = [found[port.id] for port in topology.ports if not port.edge]
+    assert core == pytest.approx([0.8 * 4 * 10 * 8 / 11 / 40] * 12)
+
+
+@pytest.mark.parametrize("pattern", ["all-to-all", "many-to-one", "incast"])
+def test_offered_loads__are_what_drawn_flows_carry(pattern: str) -> None:
+    workload = replace(EVERYWHERE, pattern=pattern, flows=60_000)
+    if pattern == "many-to-one":
+        workload = replace(workload, to="h2")
+    if pattern == "incast":
+        workload = replace(workload, sizes=Mix((MixPart(10_000, 1.0, ()),)), fanin=3)
+    topology = star(5)
+    carried = np.zeros((5, 5))
+    for batch in random_batches(workload, topology, np.random.default_rng(1)):
+        np.add.at(carried, (batch.src, batch.dst), wire_bytes(batch.bytes))
+    share = carried * 8 / batch.start_s[-1] / topology.ports[0].rate_bps
+    for i, port in enumerate(topology.ports):
+        assert loads(workload, topology)[port.id] == pytest.approx(share[:, i].sum(), rel=0.05)
+        assert loads(workload, topology)[f"h{i + 1}'s uplink"] == pytest.approx(share[i].sum(), rel=0.05)
+
+
+def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_would_do() -> None:
+    with pytest.raises(FieldError, match=r"offers s\d:\d 1\.16 times .* at most 0\.681") as caught:
+        check_offered_load(EVERYWHERE, leaf_spine(10))
+    assert caught.value.field == "workload.load"
+    check_offered_load(replace(EVERYWHERE, load=0.68), leaf_spine(10))
+    check_offered_load(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
+
+
+def test_check_offered__one_host_that_sends_for_all() -> None:
+    one = replace(EVERYWHERE, sizes=Mix((MixPart(10_000, 1.0, ("h3",)),)))
+    with pytest.raises(FieldError, match="h3's uplink 4 times"):
+        check_offered_load(one, star(5))
+
+
+def test_check_offered__sizes_after_a_shift_count() -> None:
+    one = Mix((MixPart(10_000, 1.0, ("h3",)),))
+    with pytest.raises(FieldError, match="h3's uplink"):
+        check_offered_load(replace(EVERYWHERE, shifts=(Shift(0.5, one),)), star(5))
+
+
+# Random schedules: the same flows for any size of batches, with the requested load and shares.
+
+
+PAPER_MIX = Mix((MixPart(10_000, 0.8, ("h3",)), MixPart(1_000_000, 0.2, ("h2", "h4"))))
+CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
+INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
+ALL_TO_ALL = Workload(CDF, "all-to-all", None, 0.8, 5000)
+DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
+SHORT = Mix((MixPart(20_000, 1.0, ("h3",)),))
+SHIFTED = replace(INTO_ONE, shifts=(Shift(0.5, SHORT),))
+THERE_AND_BACK = replace(INTO_ONE, shifts=(Shift(0.2, SHORT), Shift(0.6, PAPER_MIX)))
+INCAST = Workload(Mix((MixPart(20_000, 1.0, ()),)), "incast", None, 0.5, 5000, fanin=3)
+TRACE = TraceWorkload(
+    parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
+    "h2",
+    4500,
+    0.5,
+    DEADLINES,
+    0.2,
+)
+EVERYTHING: dict[str, Workload | TraceWorkload] = {
+    "many-to-one": INTO_ONE,
+    "all-to-all": replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.5),
+    "exponential": replace(ALL_TO_ALL, deadlines=replace(DEADLINES, distribution="exponential", mean_us=9e3)),
+    "shift": SHIFTED,
+    "shift and back": THERE_AND_BACK,
+    "permutation": replace(ALL_TO_ALL, pattern="permutation"),
+    "incast": INCAST,
+    "interarrival": replace(ALL_TO_ALL, load=None, interarrival_s=1e-4),
+    "trace": TRACE,
+}
+
+
+def columns(
+    workload: Workload | TraceWorkload, seed: int = 1, topology: Topology | None = None, **options: Any
+) -> dict[str, npt.NDArray[Any]]:
+    batches = list(random_batches(workload, topology or star(), np.random.default_rng(seed), **options))
+    names = [f.name for f in fields(batches[0]) if f.name not in ("first", "labels")]
+    assert [b.first for b in batches] == np.cumsum([0, *map(len, batches[:-1])]).tolist()
+    return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_batches__the_same_flows_whatever_their_size(name: str) -> None:
+    whole = columns(EVERYTHING[name], batch_flows=10**6)
+    for batch_flows in (1, 17, 4096):
+        for column, values in columns(EVERYTHING[name], batch_flows=batch_flows).items():
+            np.testing.assert_array_equal(
+                values, whole[column], err_msg=f"{column}, batches of {batch_flows}"
+            )
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_batches__the_same_seed_the_same_flows_by_start_time(name: str) -> None:
+    workload = EVERYTHING[name]
+    drawn, again, other = columns(workload), columns(workload), columns(workload, seed=2)
+    assert all(np.array_equal(drawn[key], again[key], equal_nan=True) for key in drawn)
+    assert any(not np.array_equal(drawn[key], other[key], equal_nan=True) for key in drawn)
+    assert (np.diff(drawn["start_s"]) >= 0).all()
+    assert len(drawn["start_s"]) == workload.flows
+    assert (drawn["src"] != drawn["dst"]).all()
+
+
+def test_batches__a_generator_that_is_used_on_gives_other_flows() -> None:
+    rng = np.random.default_rng(1)
+    first, second = (next(random_batches(ALL_TO_ALL, star(), rng)) for _ in range(2))
+    assert not np.array_equal(first.start_s, second.start_s)
+
+
+def test_batches__those_before_a_time() -> None:
+    whole = columns(ALL_TO_ALL)
+    until_s = float(whole["start_s"][1234])
+    for batch_flows in (100, 1234, 4096):
+        part = columns(ALL_TO_ALL, until_s=until_s, batch_flows=batch_flows)
+        np.testing.assert_array_equal(part["start_s"], whole["start_s"][:1234])
+    assert list(random_batches(ALL_TO_ALL, star(), np.random.default_rng(1), until_s=0.0)) == []
+
+
+def test_batches__deadlines_and_told_sizes_leave_the_rest_as_it_was() -> None:
+    plain, told = columns(ALL_TO_ALL), columns(replace(ALL_TO_ALL, deadlines=DEADLINES, size_known=0.4))
+    for name in ("start_s", "src", "dst", "bytes", "ideal_us"):
+        np.testing.assert_array_equal(plain[name], told[name])
+
+
+def test_batches__memory_does_not_grow_with_the_flows() -> None:
+    def peak_bytes(flows: int) -> int:
+        tracemalloc.start()
+        for _ in random_batches(replace(ALL_TO_ALL, flows=flows), star(), np.random.default_rng(1)):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak_bytes(200_000) < 1.2 * peak_bytes(20_000) + 100_000
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05])
+def test_load__is_what_the_receivers_link_carries(scale: float) -> None:
+    flows = columns(replace(INTO_ONE, flows=40_000, scale=scale))
+    assert wire_bytes(flows["bytes"]).sum() * 8 / flows["start_s"][-1] == pytest.approx(
+        0.8 * RATE_BPS, rel=0.03
+    )
+
+
+@pytest.mark.parametrize("pattern", ["all-to-all", "permutation", "incast"])
+def test_load__is_what_every_hosts_link_carries(pattern: str) -> None:
+    workload = INCAST if pattern == "incast" else replace(ALL_TO_ALL, pattern=pattern)
+    flows = columns(replace(workload, flows=60_000))
+    carried_bps = np.bincount(flows["dst"], wire_bytes(flows["bytes"])) * 8 / flows["start_s"][-1]
+    assert carried_bps == pytest.approx([known(workload.load) * RATE_BPS] * 4, rel=0.06)
+
+
+def test_load__tiny_flows_count_with_their_headers() -> None:
+    tiny = Workload(Mix((MixPart(64, 1.0, ()),)), "many-to-one", "h1", 0.5, 40_000)
+    flows = columns(tiny)
+    assert flows["start_s"][-1] / 40_000 == pytest.approx((64 + 66) * 8 / (0.5 * RATE_BPS), rel=0.03)
+
+
+def test_interarrival__is_the_mean_gap_of_a_poisson_process() -> None:
+    gaps_s = np.diff(columns(replace(ALL_TO_ALL, flows=40_000, load=None, interarrival_s=1e-4))["start_s"])
+    assert gaps_s.mean() == pytest.approx(1e-4, rel=0.03)
+    assert gaps_s.std() == pytest.approx(1e-4, rel=0.03)
+    assert (gaps_s < 1e-4).mean() == pytest.approx(1 - np.exp(-1), abs=0.01)
+
+
+def test_mix__shares_and_sources() -> None:
+    flows = columns(INTO_ONE)
+    small = flows["bytes"] == 10_000
+    assert small.mean() == pytest.approx(0.8, abs=0.02)
+    assert set(flows["src"][small]) == {2}
+    assert set(flows["src"][~small]) == {1, 3}
+    assert set(flows["dst"]) == {0}
+
+
+def test_shift__changes_sizes_and_rate_half_way() -> None:
+    flows = columns(SHIFTED)
+    assert set(flows["bytes"][:2500]) == {10_000, 1_000_000}
+    assert set(flows["bytes"][2500:]) == {20_000}
+    assert set(flows["src"][2500:]) == {2}
+    carried_bps = 2500 * wire_bytes(np.asarray([20_000]))[0] * 8 / np.ptp(flows["start_s"][2499:])
+    assert carried_bps == pytest.approx(0.8 * RATE_BPS, rel=0.06)
+
+
+def test_shifts__each_begins_at_its_part_of_the_flows() -> None:
+    flows = columns(THERE_AND_BACK)["bytes"]
+    assert set(flows[:1000]) == set(flows[3000:]) == {10_000, 1_000_000}
+    assert set(flows[1000:3000]) == {20_000}
+
+
+def test_incast__answers_to_a_request_start_at_once() -> None:
+    starts = columns(replace(INCAST, flows=3000))["start_s"].reshape(-1, 3)
+    assert (starts == starts[:, :1]).all()
+    assert (np.diff(starts[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "mean_us", "least_us"),
+    [
+        (DEADLINES, 15_000, 5_000),
+        (Deadlines(0.3, "exponential", 1, 25_000, 15_000), 15_000, 1),
+        (Deadlines(0.3, "exponential", 15_000, 25_000, 15_000), 15_000 * (1 + np.exp(-1)), 15_000),
+    ],
+)
+def test_deadlines__for_a_share(deadlines: Deadlines, mean_us: float, least_us: float) -> None:
+    flows = columns(replace(ALL_TO_ALL, flows=40_000, deadlines=deadlines))
+    given_us = flows["deadline_us"][~np.isnan(flows["deadline_us"])]
+    assert len(given_us) / 40_000 == pytest.approx(0.3, abs=0.01)
+    assert given_us.mean() == pytest.approx(mean_us, rel=0.03)
+    assert given_us.min() >= least_us
+    if deadlines.distribution == "uniform":
+        assert given_us.max() <= deadlines.max_us
+
+
+def test_size_known__deadline_flows_always_others_by_share() -> None:
+    flows = columns(replace(ALL_TO_ALL, flows=40_000, deadlines=DEADLINES, size_known=0.5))
+    urgent = ~np.isnan(flows["deadline_us"])
+    assert flows["size_known"][urgent].all()
+    assert flows["size_known"][~urgent].mean() == pytest.approx(0.5, abs=0.01)
+    assert not columns(ALL_TO_ALL)["size_known"].any()
+
+
+def test_trace__times_sizes_and_senders_are_the_files() -> None:
+    trace = parse_trace("t", "1 10 0\n2.5 20 2\n0 1 1")
+    flows = columns(TraceWorkload(trace, "h2", 3))
+    np.testing.assert_allclose(flows["start_s"], [0.001, 0.0035, 0.0035])
+    assert flows["bytes"].tolist() == [10 * 1024, 20 * 1024, 1024]
+    assert flows["src"].tolist() == [0, 3, 2], "the hosts besides h2, in order"
+    assert set(flows["dst"]) == {1}
+    assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
+
+
+def test_trace__more_senders_than_hosts() -> None:
+    workload = TraceWorkload(parse_trace("t", "1 10 3"), "h1", 1)
+    with pytest.raises(FieldError, match="sender 3") as caught:
+        check_random(workload, star())
+    assert caught.value.field == "workload.trace"
+
+
+def test_flows_of__the_columns_as_objects() -> None:
+    workload = replace(ALL_TO_ALL, flows=300, scale=0.1, deadlines=DEADLINES, size_known=0.5)
+    drawn = columns(workload)
+    batches = random_batches(workload, star(), np.random.default_rng(1), batch_flows=100)
+    flows = flows_of(batches, star(), "run", workload.scale)
+    assert [flow.id for flow in flows] == [f"run/{i}" for i in range(300)]
+    assert [flow.bytes for flow in flows] == drawn["bytes"].tolist()
+    assert [flow.src for flow in flows] == [f"h{i + 1}" for i in drawn["src"]]
+    assert [flow.deadline_us or 0 for flow in flows] == np.nan_to_num(drawn["deadline_us"]).tolist()
+    assert [flow.size_known for flow in flows] == drawn["size_known"].tolist()
+    assert {flow.size_class for flow in flows if flow.bytes <= 10_000} == {"small"}
+    assert {flow.size_class for flow in flows if flow.bytes > 10_000} == {"medium"}
+    assert all(type(flow.bytes) is int and type(flow.start_s) is float for flow in flows), (
+        "JSON takes no numpy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "hosts"),
+    [
+        ({"leaves": 9, "spines": 4, "hosts_per_leaf": 16}, 144),
+        ({"leaves": 32, "spines": 16, "hosts_per_leaf": 32}, 1024),
+    ],
+)
+def test_batches__every_host_of_a_large_fabric_sends_and_receives(shape: dict[str, Any], hosts: int) -> None:
+    topology = topologies.build("leaf-spine", host_rate_bps=10**10, core_rate_bps=4 * 10**10, **shape)
+    flows = columns(replace(ALL_TO_ALL, flows=50_000), topology=topology)
+    assert len(set(flows["src"])) == len(set(flows["dst"])) == hosts
+    assert (flows["ideal_us"] > 0).all()

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import json
@@ -9,7 +10,9 @@ from threading import Timer
 import pytest
 
 from sluice import topologies
+from sluice.doctor.check import Check
 from sluice.policy.errors import FieldError, SluiceError
+from sluice.terminal import print_checks
 from sluice.testbeds import Running, chosen_testbed, running_testbeds
 from sluice.topologies.settings import Settings
 
@@ -102,3 +105,23 @@ def test_host_pid__a_host_that_does_not_start_is_said(monkeypatch: pytest.Monkey
 
 def test_running_testbeds__a_process_that_only_has_the_words_is_none() -> None:
     assert all(isinstance(running, Running) for running in running_testbeds())
+
+
+LONG = "mount " + "x" * 200
+
+
+def test_print_checks__a_remedy_is_one_line_and_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [Check("a", False, "no", LONG), Check("b", True, "yes", LONG), Check("c", False, "no", LONG)]
+    assert print_checks(found) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "✗ a: no",
+        f"    remedy: {LONG}",
+        "✓ b: yes",
+        "✗ c: no",
+        "    remedy: as above",
+    ]
+
+
+def test_print_checks__brackets_of_a_message_are_no_style(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_checks([Check("a", True, "[/sys/fs/bpf] [bold]", "")]) == 0
+    assert capsys.readouterr().out == "✓ a: [/sys/fs/bpf] [bold]\n"

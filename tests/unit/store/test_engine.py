@@ -1,17 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A store's file: its engine, its migration, its rows of desired state and its lease; and a power failure."""
+
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import Engine, inspect
+from sqlalchemy.exc import OperationalError
 
-from sluice.policy.errors import EnvironmentLacking
+from sluice.hostagent.spool import Spool
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
+from sluice.policy.wire.records import SCHEDULED, FlowRecord
+from sluice.store import lease, observed
+from sluice.store.desired import (
+    current_policy,
+    current_topology,
+    current_version,
+    mark_applied,
+    policy_history,
+    policy_version,
+    put_policy,
+    put_topology,
+)
 from sluice.store.engine import open_store
-from sluice.store.schema import SCHEMA_VERSION, metadata, schema_versions
+from sluice.store.flows import add_flows, all_flows
+from sluice.store.observed import Sanction, all_sanctions, put_sanction
+from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, metadata, schema_versions
+from tests.kit.known import known
+from tests.kit.power import Device
+from tests.unit.webui.records import record
+from tests.web.synthetic import leaf_spine
 
 OPENERS = 6
 
@@ -53,3 +80,329 @@ def test_open_store__notes_its_version_once(tmp_path: Path) -> None:
                 (SCHEMA_VERSION, VERSION)
             ]
         engine.dispose()
+
+
+TCP = Policy.from_document({"scheme": "tcp"})
+PIAS = Policy.from_document({"scheme": "pias"})
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://x/y", "postgresql+nonsense://x/y"])
+def test_open_store__a_bad_url_names_what_to_write(url: str) -> None:
+    with pytest.raises(FieldError, match=r"postgresql\+psycopg"):
+        open_store(url)
+
+
+def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) -> None:
+    assert current_version(engine) == 0
+    assert current_policy(engine) is None
+    assert [put_policy(engine, TCP, "a"), put_policy(engine, PIAS, "b")] == [1, 2]
+    assert current_version(engine) == 2
+    assert known(current_policy(engine)).policy == PIAS
+    assert [v.author for v in policy_history(engine)] == ["b", "a"]
+
+
+def test_mark_applied__the_first_time_stays(engine: Engine) -> None:
+    put_policy(engine, TCP, "a")
+    assert known(policy_version(engine, 1)).applied_at is None
+    mark_applied(engine, 1)
+    first = known(policy_version(engine, 1)).applied_at
+    mark_applied(engine, 1)
+    assert known(policy_version(engine, 1)).applied_at == first
+    assert policy_version(engine, 2) is None
+
+
+def test_put_topology__the_last_one_counts(engine: Engine) -> None:
+    assert current_topology(engine) is None
+    put_topology(engine, leaf_spine())
+    put_topology(engine, leaf_spine())
+    assert current_topology(engine) == leaf_spine()
+
+
+def test_store__survives_being_opened_again(store_url: str) -> None:
+    for version in (1, 2):
+        engine = open_store(store_url)
+        put_policy(engine, PIAS, "a")
+        assert known(current_policy(engine)).version == version
+        engine.dispose()
+
+
+@pytest.fixture
+def leases(store_url: str) -> Iterator[Engine]:
+    leases = lease.open_for_leases(store_url)
+    yield leases
+    leases.dispose()
+
+
+def test_the_first_to_come_has_it_and_nobody_else(leases: Engine) -> None:
+    assert lease.look(leases, "work") is None
+    mine = known(lease.take(leases, "work", "a", None))
+    assert mine == lease.look(leases, "work")
+    assert lease.take(leases, "work", "b", None) is None
+    assert known(lease.look(leases, "work")).holder == "a"
+
+
+def test_every_holder_has_a_greater_generation_than_those_before(leases: Engine) -> None:
+    first = known(lease.take(leases, "work", "a", None))
+    second = known(lease.take(leases, "work", "b", first))
+    third = known(lease.take(leases, "work", "a", second))
+    assert first.generation < second.generation < third.generation
+
+
+def test_a_generation_begins_beyond_those_of_stores_made_before(leases: Engine) -> None:
+    """Switches remember generations, so a new store must not begin below them."""
+    assert known(lease.take(leases, "work", "a", None)).generation > 1_700_000_000
+
+
+def test_a_holder_that_is_one_no_more_renews_nothing(leases: Engine) -> None:
+    before = known(lease.take(leases, "work", "a", None))
+    taken = known(lease.take(leases, "work", "b", before))
+    assert lease.renew(leases, before) is None
+    lease.release(leases, before)
+    assert lease.look(leases, "work") == taken
+
+
+def test_a_lease_that_was_renewed_meanwhile_cannot_be_taken(leases: Engine) -> None:
+    seen = known(lease.take(leases, "work", "a", None))
+    renewed = lease.renew(leases, seen)
+    assert lease.take(leases, "work", "b", seen) is None
+    assert lease.look(leases, "work") == renewed
+
+
+def test_a_released_lease_is_nobodys_and_keeps_its_generation(leases: Engine) -> None:
+    mine = known(lease.take(leases, "work", "a", None))
+    lease.release(leases, mine)
+    found = known(lease.look(leases, "work"))
+    assert (found.holder, found.generation) == (lease.NOBODY, mine.generation)
+
+
+def test_of_many_who_reach_for_it_at_once_one_gets_it(store_url: str, leases: Engine) -> None:
+    seen = known(lease.take(leases, "work", "before", None))
+    got, together = [], threading.Barrier(8)
+
+    def reach(name: str) -> None:
+        own = lease.open_for_leases(store_url)
+        together.wait()
+        got.append(lease.take(own, "work", name, seen))
+        own.dispose()
+
+    threads = [threading.Thread(target=reach, args=(f"t{i}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [taken for taken in got if taken is not None]
+    assert lease.look(leases, "work") == winner
+
+
+def test_fenced__nobody_takes_the_lease_during_a_transaction_in_its_name(
+    leases: Engine, store_url: str
+) -> None:
+    store = open_store(store_url)
+    mine = known(lease.take(leases, "work", "a", None))
+    with (
+        lease.fenced(store, "work", mine.generation).begin(),
+        pytest.raises(OperationalError, match=r"lock|timeout"),
+    ):
+        lease.take(leases, "work", "b", mine)
+    assert lease.take(leases, "work", "b", mine) is not None
+    store.dispose()
+
+
+def test_fenced__a_transaction_of_a_former_holder_writes_nothing(leases: Engine, store_url: str) -> None:
+    store = open_store(store_url)
+    mine = known(lease.take(leases, "work", "a", None))
+    former = lease.fenced(store, "work", mine.generation)
+    observed.add_event(former, "early")
+    lease.take(leases, "work", "b", mine)
+    with pytest.raises(lease.Deposed, match=rf"generation {mine.generation + 1}.*{mine.generation}"):
+        observed.add_event(former, "late")
+    observed.add_event(store, "not fenced")
+    assert [event["kind"] for event in observed.recent_events(store, 0)] == ["early", "not fenced"]
+    store.dispose()
+
+
+OLD_FLOWS = """
+CREATE TABLE flows (
+    sequence INTEGER NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
+    size_class VARCHAR NOT NULL, started_at FLOAT NOT NULL, fct_us FLOAT, ideal_us FLOAT NOT NULL, deadline_us FLOAT,
+    met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
+    status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
+);
+CREATE INDEX flows_by_reception ON flows (received_at);
+CREATE TABLE capture_files (id VARCHAR NOT NULL, pcap BLOB NOT NULL, kept_s FLOAT NOT NULL, PRIMARY KEY (id));
+"""
+ROW = (
+    7,
+    "run/1",
+    "h1",
+    "h2",
+    10_000,
+    "small",
+    1e9,
+    2000.0,
+    1000.0,
+    None,
+    None,
+    3,
+    "cubic",
+    "tcp",
+    "finished",
+    "",
+    1e9,
+)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Return the file of a store as an earlier version made it, with one flow."""
+    path = tmp_path / "store.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD_FLOWS)
+        connection.execute(f"INSERT INTO flows VALUES ({','.join('?' * len(ROW))})", ROW)
+    return path
+
+
+def columns(path: Path) -> dict[str, bool]:
+    """Return column → whether it must not be null."""
+    with sqlite3.connect(path) as connection:
+        return {row[1]: bool(row[3]) for row in connection.execute("PRAGMA table_info(flows)")}
+
+
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old: Path, tmp_path: Path) -> None:
+    engine = open_store(f"sqlite:///{old}")
+    (kept,) = all_flows(engine)
+    assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
+    watched = record("w/1", source="watched", ideal_us=None, src_port=40_000, dst_port=80, lasted_us=5e6)
+    assert add_flows(engine, [FlowRecord.from_document(watched), kept]) == 1
+    engine.dispose()
+    new = tmp_path / "new.db"
+    open_store(f"sqlite:///{new}").dispose()
+    assert columns(old) == columns(new)
+    with sqlite3.connect(old) as connection:
+        indexes = {row[1] for row in connection.execute("PRAGMA index_list(flows)")}
+        assert "flows_by_source" in indexes
+        assert "flows_by_reception" not in indexes
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        assert not tables & {"flows_before", "capture_files"}
+        assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
+
+
+def test_a_store_without_limits_of_demoted_hosts_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_store(f"sqlite:///{path}").dispose()
+    before = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE sanctions DROP COLUMN rate_bps")
+        names = [row[1] for row in connection.execute("PRAGMA table_info(sanctions)")]
+        marks = ",".join("?" * len(names))
+        row = [vars(before)[name] for name in names]
+        connection.execute(f"INSERT INTO sanctions ({','.join(names)}) VALUES ({marks})", row)
+    engine = open_store(f"sqlite:///{path}")
+    limited = replace(before, port="s1:3", rate_bps=1_000_000)
+    put_sanction(engine, limited)
+    assert all_sanctions(engine) == [before, limited]
+    engine.dispose()
+
+
+def test_the_rows_of_controllers_that_shared_switches_go_and_the_lease_stays_to_be_taken(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.db"
+    open_store(f"sqlite:///{path}").dispose()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE members (name VARCHAR PRIMARY KEY, beat BIGINT NOT NULL)")
+        connection.execute(
+            "CREATE TABLE parts (part BIGINT PRIMARY KEY, holder VARCHAR NOT NULL, generation BIGINT NOT NULL)"
+        )
+        connection.execute("INSERT INTO leases VALUES ('controller', 'shared', 9, 4, 0.0)")
+    engine = open_store(f"sqlite:///{path}")
+    taken = lease.take(engine, "controller", "me", lease.look(engine, "controller"))
+    assert taken is not None
+    assert taken.generation == 10
+    assert not {"members", "parts"} & set(inspect(engine).get_table_names())
+    engine.dispose()
+
+
+def test_several_processes_may_open_it_at_once(old: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        engines = list(pool.map(open_store, [f"sqlite:///{old}"] * 8))
+    assert [len(all_flows(engine)) for engine in engines] == [1] * 8
+    for engine in engines:
+        engine.dispose()
+
+
+def test_tables_of_earlier_versions_go(old: Path) -> None:
+    with sqlite3.connect(old) as connection:
+        connection.execute("CREATE TABLE alerts (rule VARCHAR NOT NULL, PRIMARY KEY (rule))")
+        connection.execute("INSERT INTO alerts VALUES ('agent-down')")
+    open_store(f"sqlite:///{old}").dispose()
+    with sqlite3.connect(old) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    assert not names & set(RETIRED_TABLES)
+
+
+# ── What a power failure takes from a store and from a spool, with and without fsync ───────────
+
+
+_STORE = """
+import sys, itertools
+from sluice.store.engine import open_store
+from sluice.store.flows import add_flows
+from tests.kit.flows import record
+engine = open_store(f"sqlite:///{{sys.argv[1]}}/store.db", fsync={fsync})
+for number in itertools.count():
+    add_flows(engine, [record(number)])
+    print(number, flush=True)  # the web process answers now, and the agent forgets the record
+"""
+_SPOOL = """
+import sys, itertools
+from pathlib import Path
+from sluice.hostagent.spool import Spool
+from tests.kit.flows import record
+spool = Spool(Path(sys.argv[1]), segment_bytes=2000, fsync={fsync})
+for number in itertools.count():
+    spool.append(record(number))
+    if number % 10 == 9:
+        spool.sync()
+    print(number, flush=True)
+"""
+LINES = 45
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path / "device")
+
+
+def stored(device: Device) -> set[str]:
+    engine = open_store(f"sqlite:///{device.files}/store.db")
+    try:
+        return {flow.id for flow in all_flows(engine)}
+    finally:
+        engine.dispose()
+
+
+def spooled(device: Device) -> set[str]:
+    return Spool(device.files).ids()
+
+
+def test_store__with_fsync_no_accepted_record_is_lost(device: Device) -> None:
+    accepted = device.fail_during(_STORE.format(fsync=True), LINES)
+    assert {f"run/{number}" for number in accepted} <= stored(device)
+
+
+def test_store__without_fsync_accepted_records_are_lost_and_the_store_is_whole(device: Device) -> None:
+    accepted = device.fail_during(_STORE.format(fsync=False), LINES)
+    left = stored(device)
+    assert len(left) < len(accepted)
+    assert left == {f"run/{number}" for number in range(len(left))}  # the oldest ones
+
+
+def test_spool__with_fsync_the_records_since_the_last_sync_are_lost(device: Device) -> None:
+    device.fail_during(_SPOOL.format(fsync=True), LINES)
+    assert {f"run/{number}" for number in range(40)} <= spooled(device)
+
+
+def test_spool__without_fsync_nothing_is_certain(device: Device) -> None:
+    device.fail_during(_SPOOL.format(fsync=False), LINES)
+    assert spooled(device) == set()

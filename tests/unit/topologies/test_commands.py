@@ -1,12 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Commands that make a testbed, its processes, the names within it, and its settings."""
+
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice import topologies
+from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.port import settings as port_agent
 from sluice.hostagent.port.queues import queues
+from sluice.hostagent.port.settings import port_settings, read_json, write_json
+from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import host
-from sluice.topologies import commands
+from sluice.policy.schema.desired import PortBehaviour
+from sluice.runtime.wait import wait_until
+from sluice.topologies import commands, processes
+from sluice.topologies.entering import names_of
+from sluice.topologies.settings import Settings, load_start
 
 
 def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None:
@@ -72,3 +88,131 @@ def test_switch_ports__the_credit_of_the_root_class_is_the_mtu() -> None:
     assert f"other_config:burst={12_500 * 8}" in queues(ports[0])
     assert [c.argv[:3] for c in offloads] == [["ethtool", "-K", "s1-eth1"], ["ethtool", "-K", "s1-eth2"]]
     assert "tx off" in " ".join(offloads[0].argv)
+
+
+def test_children__of_this_process() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        assert child.pid in processes.children(os.getpid())
+    finally:
+        child.communicate()
+    assert child.pid not in processes.children(os.getpid())
+
+
+def test_a_process_that_is_gone_has_no_namespace_and_no_status() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert processes.namespace(child.pid, "net") is None
+    assert processes.status_field(child.pid, "PPid") == []
+
+
+def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    assert not processes.has_ended(child.pid)
+    child.kill()
+    wait_until(lambda: processes.has_ended(child.pid), "the child has ended")
+    assert processes.status_field(child.pid, "State")[0] == "Z"
+    child.communicate()
+    assert processes.has_ended(child.pid)
+
+
+@pytest.mark.parametrize("program", ["sluice.topologies.supervisor", "sluice.hostagent.port.agent"])
+def test_the_processes_of_a_testbed_start_without_numpy(program: str) -> None:
+    """It takes a quarter of a second of each start, and no process of a testbed uses it."""
+    loaded = f"import sys, {program}; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_names_of__a_plain_name_is_the_ipv4_address() -> None:
+    lines = names_of(topologies.build("single", hosts=2).hosts).splitlines()
+    assert lines == [
+        "127.0.0.1 localhost",
+        "::1 localhost ip6-localhost",
+        "10.0.0.1 h1",
+        "fd00::1 ip6-h1",
+        "10.0.0.2 h2",
+        "fd00::2 ip6-h2",
+    ]
+
+
+def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
+    graph = topologies.build("dumbbell")
+    behaviour = PortBehaviour(
+        30_000,
+        200_000,
+        60_000,
+        6_000,
+        urgent_first=True,
+        mark_by="queue",
+        last_queue=1,
+        last_mark_factor=3,
+        core_mark_bytes=50_000,
+        shares=(0.9, 0.1),
+        sub_queues=8,
+        release_ns=1_000_000,
+    )
+    settings = Settings(
+        run_dir=tmp_path, log_dir=tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour
+    )
+    settings.save(graph)
+    assert load_start(settings.start_file) == (settings, graph)
+    of_the_agent = port_agent.PortAgentSettings(run_dir=tmp_path, web=settings.web, behaviour=behaviour)
+    assert port_agent.load_start(settings.start_file) == (of_the_agent, graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("datapath", "dpdk"),
+        ("web", "ftp://x"),
+        ("rto_min_ms", 0),
+        ("initial_window", 0),
+    ],
+)
+def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(FieldError) as error:
+        Settings(run_dir=tmp_path, log_dir=tmp_path, **{name: value})
+    assert error.value.field == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mark_bytes", 0),
+        ("mark_max_bytes", 10),
+        ("phantom_mark_bytes", 0),
+        ("buffer_bytes", 0),
+        ("sub_queues", -1),
+        ("release_ns", -1),
+    ],
+)
+def test_settings__refuse_impossible_behaviour(tmp_path: Path, name: str, value: int) -> None:
+    fields: dict[str, Any] = {name: value}
+    with pytest.raises(FieldError) as error:
+        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(**fields))
+    assert error.value.field == name
+
+
+def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FieldError, match="mark_bytes"):
+        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
+
+
+def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:
+    behaviour = PortBehaviour(8_000, 20_000, 12_000, core_mark_bytes=9_000, sub_queues=32, release_ns=7)
+    ports = topologies.build("dumbbell").ports
+    settings = {port_settings(port, behaviour) for port in ports}
+    assert settings == {
+        PortSettings(port.rate_bps, 8_000 if port.edge else 9_000, 20_000, 12_000, None, 95, 8, 7)
+        for port in ports
+    }
+
+
+def test_write_json__replaces_in_one_step_and_leaves_no_part(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    assert read_json(path) is None
+    write_json(path, {"a": 1})
+    write_json(path, {"a": 2})
+    assert read_json(path) == {"a": 2}
+    assert list(tmp_path.iterdir()) == [path]

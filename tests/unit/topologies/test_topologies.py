@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Topologies that a scenario names, and networks from files."""
+
 from __future__ import annotations
 
 import json
@@ -10,6 +12,7 @@ import pytest
 from sluice import topologies
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
+from tests.kit.pages import DOCS, of_order
 
 EVERY_KIND = sorted(topologies.TOPOLOGIES)
 RING = Path(__file__).with_name("ring.toml")
@@ -139,3 +142,166 @@ def test_build__refuses_and_names_the_field(kind: str, parameters: dict[str, Any
     with pytest.raises(FieldError) as error:
         topologies.build(kind, **parameters)
     assert error.value.field == field
+
+
+LINKS = 'links = ["h1-s1", "h2-s1"]\n'
+
+
+def build(folder: Path, text: str) -> Topology:
+    file = folder / "net.toml"
+    file.write_text(text)
+    return topologies.build("file", file=str(file))
+
+
+def test_ports_have_the_numbers_in_the_order_of_the_file() -> None:
+    graph = topologies.build("file", file=str(RING))
+    assert [(port.id, port.peer) for port in graph.ports_of["s1"]] == [
+        ("s1:1", "h1"),
+        ("s1:2", "h2"),
+        ("s1:3", "s2"),
+        ("s1:4", "s3"),
+    ]
+    assert [port.peer for port in graph.ports_of["s2"]] == ["h3", "s1", "s3"]
+
+
+def test_packets_take_the_short_way_around_the_ring() -> None:
+    graph = topologies.build("file", file=str(RING))
+    assert [port.id for port in graph.one_path("h1", "h4")] == ["s1:4", "s3:1"]
+    assert graph.has_loop
+
+
+def test_links_have_the_values_of_the_fabric_or_their_own() -> None:
+    graph = topologies.build("file", file=str(RING), core_rate_bps=10**7, link_delay_ns=500, host_delay_ns=20)
+    values = {port.id: (port.rate_bps, port.delay_ns) for port in graph.ports}
+    assert values["s1:1"] == (10**8, 520)
+    assert values["s1:3"] == values["s2:2"] == (10**7, 500)
+    assert values["s1:4"] == values["s3:3"] == (4 * 10**7, 10**6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("links = 3", "links: must be a list"),
+        ("links = []", r"links: must name 2 to 10000 hosts \(h1, h2, …\), not 0"),
+        ('links = ["h1-s1", "h2"]', r'links\[1\]: must be two ends such as "h1-s1" or "s1-s2".*not "h2"'),
+        ('links = ["h1-s1", "a-b"]', r'links\[1\]: .*not "a-b"'),
+        ('links = ["h1-s0"]', r'links\[0\]: .*not "h1-s0"'),
+        (LINKS + '[[link]]\nbetween = "s1-s1"', r'link\[0\].between: "s1-s1" has the same node at both ends'),
+        (LINKS + '[[link]]\nbetween = "h1-h2"', r'link\[0\].between: "h1-h2" joins two hosts'),
+        (LINKS + '[[link]]\nbetween = "s1-h2"', r'"s1-h2" is in the file already, as links\[1\]'),
+        (LINKS + '[[link]]\nbetween = "s2-h2"', r"h2 has a link already, links\[1\]; a host has one link"),
+        (LINKS + '[[link]]\nrate = "1Gbit"', r"link\[0\].between: is missing"),
+        (LINKS + '[[link]]\nbetween = "s1-s2"\nrate = 5', r"link\[0\].rate: "),
+        (LINKS + '[[link]]\nbetween = "s1-s2"\nrat = "1Gbit"', r"link\[0\].rat: .*did you mean rate"),
+        ('links = ["h1-s1", "h3-s1"]', "links: must name h2: hosts are numbered 1, 2, … without a gap"),
+        ('links = ["h1-s2", "h2-s2"]', "links: must name s1: switches are numbered"),
+        ('links = ["h1-s1", "h2-s2"]', "links: leave no path between s1 and s2"),
+        ("linsk = []", r"linsk: is not a key here \(did you mean link\?\)"),
+        ("links = [", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_answered_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FieldError, match=message) as refused:
+        build(tmp_path, text)
+    assert refused.value.field == "file"
+    assert "net.toml" in str(refused.value)
+
+
+def test_a_missing_file_and_a_missing_key(tmp_path: Path) -> None:
+    with pytest.raises(FieldError, match=r"file: cannot read .*nothing.toml \(No such file or directory\)"):
+        topologies.build("file", file=str(tmp_path / "nothing.toml"))
+    with pytest.raises(FieldError, match="file: is missing"):
+        topologies.build("file")
+
+
+# Networks from GraphML files. What they share with those from TOML files is above.
+
+
+KEYS = '<key id="d0" for="edge" attr.name="rate"/><key id="d1" for="edge" attr.name="rat"/>'
+
+
+def file_of(folder: Path, nodes: str, *edges: str) -> str:
+    """Return the path of a GraphML file with these nodes, and with edges such as "h1-s1", or "h1-s1 d0=1Gbit"."""
+    tags = [f'<node id="{name}"/>' for name in nodes.split()]
+    for edge in edges:
+        ends, _, data = edge.partition(" ")
+        source, _, target = ends.partition("-")
+        key, _, value = data.partition("=")
+        inner = f'<data key="{key}">{value}</data>' if data else ""
+        tags.append(f'<edge source="{source}" target="{target}">{inner}</edge>')
+    return text_file(folder, f"<graphml>{KEYS}<graph>{''.join(tags)}</graph></graphml>")
+
+
+def text_file(folder: Path, text: str) -> str:
+    path = folder / "net.graphml"
+    path.write_text(text)
+    return str(path)
+
+
+def build_file(file: str) -> Topology:
+    return topologies.build("file", file=file)
+
+
+def test_the_same_network_as_from_toml() -> None:
+    values = {"core_rate_bps": 10**7, "link_delay_ns": 500}
+    toml, graph = (
+        topologies.build("file", file=str(RING.with_suffix(s)), **values) for s in (".toml", ".graphml")
+    )
+    assert (graph.hosts, graph.switches, graph.ports) == (toml.hosts, toml.switches, toml.ports)
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    [block] = [one for one in of_order(DOCS / "how-to" / "plugins.md", "save") if ".graphml" in one.argument]
+    ports = build_file(text_file(tmp_path, block.text)).ports
+    assert [(port.peer, port.rate_bps) for port in ports if port.peer == "h2"] == [("h2", 40 * 10**6)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        ("h1 h2", ["h1-h2"], r'edge\[0\]: "h1-h2" joins two hosts'),
+        ("h1 a", ["h1-a"], r'edge\[0\]: must be two ends .*not "h1-a"'),
+        ("h1 h2 s1", ["h1-s1", "h2-s2"], r'edge\[1\].target: "s2" is not the id of a node'),
+        ("h1 h2 s1", ["h1-s1", "h2-s1", "s1-h2"], r'edge\[2\]: "s1-h2" is in the file already, as edge\[1\]'),
+        ("h1 h2 s1", ["h1-s1 d0=5", "h2-s1"], r"edge\[0\].rate: \"5\" is not a quantity"),
+        (
+            "h1 h2 s1",
+            ["h1-s1 d1=1Gbit", "h2-s1"],
+            r"edge\[0\].rat: is not a key here \(did you mean rate\?\)",
+        ),
+        ("h1 h2 s1 s2", ["h1-s1", "h2-s1"], 'node: "s2" has no edge'),
+        ("h1 h3 s1", ["h1-s1", "h3-s1"], "edges: must name h2: hosts are numbered"),
+        ("h1 h2 s1 s2", ["h1-s1", "h2-s2"], "edges: leave no path between s1 and s2"),
+    ],
+)
+def test_a_wrong_graph_is_answered_with_the_place(
+    tmp_path: Path, nodes: str, edges: list[str], message: str
+) -> None:
+    with pytest.raises(FieldError, match=message) as refused:
+        build_file(file_of(tmp_path, nodes, *edges))
+    assert refused.value.field == "file"
+    assert "net.graphml" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('links = ["h1-s1"]', "graphml: the file is not XML: syntax error: line 1"),
+        ("<svg/>", "graphml: must hold one graph, not 0"),
+        ("<graphml><graph/><graph/></graphml>", "graphml: must hold one graph, not 2"),
+        ("<graphml><graph/></graphml>", "edges: must name 2 to 10000 hosts"),
+        ("<graphml><graph><hyperedge/></graph></graphml>", "hyperedge: is not a link"),
+        ("<graphml><graph><node/></graph></graphml>", r"node\[0\].id: is missing"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><graphml/>', "DOCTYPE: is not allowed here"),
+    ],
+)
+def test_another_text_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FieldError, match=message):
+        build_file(text_file(tmp_path, text))
+
+
+def test_graphml_under_another_name_is_answered_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "net.toml"
+    path.write_text("<graphml/>")
+    with pytest.raises(FieldError, match=r"is not TOML: .*the name of a GraphML file ends with \.graphml"):
+        build_file(str(path))

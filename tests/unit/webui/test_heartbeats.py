@@ -96,7 +96,7 @@ def test_add__what_came_while_another_was_written_is_written_together(
     def slow(engine: Engine, beats: Mapping[str, Heartbeat]) -> Kept:
         written.append(list(beats))
         if len(written) == 1:
-            assert go.wait(60)
+            assert go.wait(300)
         elif fails:
             raise OperationalError("UPDATE", {}, Exception("the disk is full"))
         return put_heartbeats(engine, beats)

@@ -18,7 +18,7 @@ NODE = shutil.which("node") or ""
 @pytest.mark.skipif(not NODE, reason="node is missing; on Debian: apt-get install nodejs")
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name.removesuffix(".test.mjs"))
 def test_pure_module(path: Path) -> None:
-    done = subprocess.run([NODE, path], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([NODE, path], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\S tests [1-9]", done.stdout, re.MULTILINE), done.stdout
 

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment agreement: one schedule on both fabrics, and when the two agree."""
+"""One schedule on both fabrics: when the two agree, and the order of schemes on both."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.checks.agreement import run
-from experiments.checks.agreement.compare import Pair, Side, claims_of, settling_claim, table_of
-from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
+from experiments.checks.agreement.compare import Pair, Side, claims_of, settling_claim
+from experiments.checks.agreement.run import idle_document, on_simulator, same_flows
+from experiments.checks.scheme_tour import compare
+from experiments.checks.scheme_tour.run import order
+from experiments.kit.main import main
 from experiments.kit.points import NamedPoint
-from experiments.papers.adaptive_thresholds import mismatch_fct
+from experiments.kit.runs import Runs
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
-from tests.unit.experiments.builders import given
+from tests.kit.finished_runs import run_of
+
+# The experiment agreement: one schedule on both fabrics, and when the two agree.
 
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:
@@ -48,12 +53,6 @@ def test_claims__the_order_of_the_variants() -> None:
     assert not claims_of({"fast": [pair(1.0)], "slow": [swapped]})[-1].holds
 
 
-def test_table__a_line_a_variant_and_class() -> None:
-    lines = list(table_of({"dctcp": [pair(1.2)]}))
-    assert len(lines) == 4
-    assert "4 / 4.8" in lines[2]
-
-
 def test_idle_document__one_packet_at_a_time() -> None:
     scenario, *_ = scenario_with(idle_document())
     assert isinstance(scenario.workload, Workload)
@@ -73,19 +72,75 @@ def test_same_flows__by_size_and_start(tmp_path: Path) -> None:
     assert not same_flows(one, other)
 
 
-def test_points__are_the_runs_of_mismatch_fct() -> None:
-    asked = given(run.EXPERIMENT, "--variants", "dctcp", "--seeds", "1", "2")
-    assert [point.name for point in run._points(asked)] == ["dctcp-seed1", "dctcp-seed2"]
-
-
-def test_quick__compares_with_quick_runs_of_as_many_flows() -> None:
-    quick = given(run.EXPERIMENT, "--quick")
-    theirs = given(mismatch_fct.EXPERIMENT, "--quick")
-    assert (quick["testbed"], quick.flows) == (theirs.out, theirs.flows)
-    assert set(quick.seeds) <= set(theirs.seeds)
-
-
 def test_settling_claim__two_adjustments_apart_at_most() -> None:
     assert settling_claim("adaptive", [(0.4, 0.5), (0.4, 1.0)], 0.5).holds
     assert not settling_claim("adaptive", [(0.4, 1.5)], 0.5).holds
     assert not settling_claim("adaptive", [(0.4, None)], 0.5).holds
+
+
+OURS = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]}
+
+
+def test_order__best_first_by_the_mean() -> None:
+    runs = Runs([run_of(s, seed=i, x=v) for s in ("c", "a", "b") for i, v in enumerate(OURS[s])])
+    assert order(runs, "x") == ["a", "b", "c"]
+
+
+def test_claim__the_same_order_on_another_scale_agrees() -> None:
+    claim = compare.claim_of("x", OURS, {scheme: [10 * v for v in values] for scheme, values in OURS.items()})
+    assert claim.holds
+    assert claim.measured == "3 of 3"
+
+
+def test_claim__a_pair_of_which_both_are_sure_is_named() -> None:
+    claim = compare.claim_of("x", OURS, {"a": [3.0, 4.0], "b": [1.0, 2.0], "c": [5.0, 6.0]})
+    assert not claim.holds
+    assert claim.measured == "2 of 3; not a and b"
+
+
+def test_claim__where_one_fabric_is_not_sure_there_is_no_order() -> None:
+    claim = compare.claim_of("x", OURS, {"a": [3.0, 1.0], "b": [1.0, 4.0], "c": [5.0, 6.0]})
+    assert claim.holds
+    assert claim.measured == "2 of 2"
+
+
+def test_surely_less__seed_by_seed_though_seeds_differ_by_more() -> None:
+    assert compare.surely_less([1.0, 10.0], [2.0, 20.0]) == 1
+    assert compare.surely_less([2.0, 20.0], [1.0, 10.0]) == -1
+    assert compare.surely_less([1.0, 20.0], [2.0, 10.0]) == 0
+
+
+def test_surely_less__one_seed_proves_nothing_and_a_hairs_breadth_neither() -> None:
+    assert compare.surely_less([1.0], [2.0]) == 0
+    assert compare.surely_less([1.0, 1.0], [1.02, 1.02]) == 0
+    assert compare.surely_less([0.0, 0.0], [0.0, 0.0]) == 0
+
+
+def compared(out: Path, missed: Sequence[float | None]) -> list[dict[str, Any]]:
+    """Return the claims about two equal verdicts, of which the second has these misses."""
+    for folder in ("ours", "theirs"):
+        (out / folder).mkdir()
+        numbers: dict[str, dict[str, Sequence[float | None]]] = {
+            scheme: dict.fromkeys(compare.FIGURES.values(), values) for scheme, values in OURS.items()
+        }
+        if folder == "theirs":
+            numbers = {scheme: figures | {"miss_ratio": missed} for scheme, figures in numbers.items()}
+        (out / folder / "verdict.json").write_text(
+            json.dumps({"experiment": "scheme_tour", "claims": [], "numbers": numbers})
+        )
+    words = [str(out / "ours"), str(out / "theirs"), "--out", str(out / "both")]
+    assert main(compare.EXPERIMENT, words) == 0
+    claims: list[dict[str, Any]] = json.loads((out / "both" / "verdict.json").read_text())["claims"]
+    return claims
+
+
+def test_scheme_order__reads_two_verdicts(tmp_path: Path) -> None:
+    assert len(compared(tmp_path, [0.1, 0.2])) == len(compare.FIGURES)
+
+
+def test_scheme_order__a_figure_that_a_run_does_not_have_is_left_out(tmp_path: Path) -> None:
+    assert len(compared(tmp_path, [None, None])) == len(compare.FIGURES) - 1
+
+
+def test_scheme_order__says_where_no_verdict_is(tmp_path: Path) -> None:
+    assert main(compare.EXPERIMENT, [str(tmp_path), str(tmp_path), "--out", str(tmp_path / "both")]) == 2

@@ -4,10 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.checks.ns3 import cases, ns3, speed
-from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
-from experiments.checks.ns3.explanations import explanation_of
-from experiments.checks.ns3.table import class_rows, rows
+from experiments.checks.ns3 import cases, ns3
+from experiments.checks.ns3.compare import Figure, figures_of_times, times_of
 from sluice.policy.network.graph import Topology
 
 
@@ -114,19 +112,9 @@ def test_figure__a_difference_that_chance_makes_says_so() -> None:
     assert not beyond.holds
 
 
-def test_figure__what_holds_needs_no_explanation() -> None:
-    assert Figure("web: p99", "us", 100, 101, 0.1, runs=(85.0, 125.0)).claim("reason").explanation == ""
-
-
 def test_times_of__leaves_unfinished_flows_out() -> None:
     times = times_of(np.asarray([10.0, np.nan, 30.0]), np.asarray([5.0, 5.0, 10.0]))
     assert (times["FCT mean"], times["slowdown mean"]) == (20, 2.5)
-
-
-def test_class_times__only_classes_that_have_flows() -> None:
-    times = class_times(np.asarray([1000, 2_000_000]), np.asarray([1.0, 8.0]), np.asarray([1.0, 2.0]))
-    assert {name.split()[0] for name in times} == {"small", "medium"}
-    assert times["medium slowdown p99"] == 4
 
 
 def test_figures_of_times__the_median_run_stands_for_ours() -> None:
@@ -136,49 +124,9 @@ def test_figures_of_times__the_median_run_stands_for_ours() -> None:
     assert (figure.ours, figure.runs, figure.unit, figure.holds) == (2, (1, 9, 2), "us", True)
 
 
-def test_jain_index__of_equal_and_of_lonely_shares() -> None:
-    assert jain_index([3, 3, 3, 3]) == 1
-    assert jain_index([1, 0, 0, 0]) == 0.25
-
-
-def test_rows__tell_what_holds_what_is_chance_and_what_differs() -> None:
-    runs = (80.0, 100.0, 130.0)
-    figures = [
-        Figure("lone: FCT of 1KB", "us", 100, 100.1, 0.005),
-        Figure("web: dropped", "", 100, 120, 0.1, runs=runs),
-        Figure("web: small FCT p99", "us", 100, 120, 0.1, runs=runs),
-        Figure("web: timeouts", "", 0, 20, 0.1, runs=(0.0, 1.0)),
-    ]
-    *_, exact, chance, differs = rows([figure.document() for figure in figures])
-    assert exact == "| lone | FCT of 1KB (us) | 100 | – | 100.1 | 1.001 | 0.5% |"
-    assert chance.endswith("| 80 … 130 | 120 | 1.200 | chance |")
-    assert differs.endswith("| 20 | – | **differs** |")
-
-
-def test_class_rows__one_for_each_class_that_has_all_five_figures() -> None:
-    names = ("FCT mean", "FCT p50", "FCT p99", "slowdown mean", "slowdown p99")
-    whole = [Figure(f"web: small {name}", "", 100, 104, 0.05).document() for name in names]
-    part = [Figure("web: large FCT mean", "us", 1, 1, 0.05).document()]
-    _, _, *lines = class_rows([*whole, *part])
-    assert lines == ["| web | small | " + " | ".join(["100 / 104 (1.04)"] * 5) + " |"]
-
-
-def test_explanation_of__the_longest_story_is_of_its_own_case() -> None:
-    about = "marks-and-losses-32: timeouts"
-    assert "81 time out" in explanation_of(Figure(about, "", 57, 86, 0.1))
-    assert explanation_of(Figure("web-0.5: small FCT p99", "us", 1, 2, 0.1)) == ""
-
-
 def test_speed_case__one_fabric_and_one_set_of_flows_with_and_without_threads() -> None:
     plain, threaded = (cases.speed_case(50, threads).made(1) for threads in (None, 2))
     assert len(plain[1].hosts) == 144
     assert plain[1] == threaded[1]
     assert np.array_equal(plain[2].bytes, threaded[2].bytes)
     assert (plain[0].simulator.threads, threaded[0].simulator.threads) == (None, 2)
-
-
-@pytest.mark.parametrize(("ours", "holds"), [(100.0, True), (99.0, False)])
-def test_speed__a_hundred_times_ns3(ours: float, holds: bool) -> None:
-    found = speed.Speeds(ns3=1e5, ours=ours * 1e5, on_threads={1: 2e7}, fct_ratio=1.0)
-    assert speed.claims(found)[0].holds is holds
-    assert "| ours, threads = 1 | 20 | 200 |" in speed.table(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak: its traffic and its verdict."""
+"""The soak, random faults and switches of schemes: their traffic, and claims that tell of each fault."""
 
 from __future__ import annotations
 
@@ -11,16 +11,35 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from experiments.checks.soak.flows import SEGMENT_S, document_of
-from experiments.checks.soak.run import Outcome, change_scheme, claims
-from experiments.checks.soak.usage import Reading, draw, growing, read_process
+from experiments.checks.live_switch import run as live
+from experiments.checks.live_switch import run as live_scenario
+from experiments.checks.random_faults import run as fault_traffic
+from experiments.checks.random_faults import run as faulty
+from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
+from experiments.checks.soak.run import (
+    SEGMENT_S,
+    Outcome,
+    Reading,
+    change_scheme,
+    claims,
+    document_of,
+    growing,
+    read_process,
+)
+from experiments.kit.port_gaps import Gap
+from experiments.kit.schemes import schemes_of_testbed
+from sluice.policy.schema.desired import Policy
+from sluice.policy.wire.records import FINISHED, FlowRecord
+from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.topologies import build_topology
+from tests.kit.finished_runs import record
 from tests.kit.known import known
-from tests.unit.experiments.kit.test_runs import record
+
+# The soak: its traffic and its verdict.
 
 
 def test_document__as_many_flows_at_any_time() -> None:
@@ -56,11 +75,6 @@ def test_growing__names_the_process_and_what_grows() -> None:
     (found,) = growing(readings(memory_step_kb=500))
     assert found.startswith("web: memory_kb")
     assert growing(readings(memory_step_kb=500, count=8)) == [], "too few to say"
-
-
-def test_draw__one_line_for_each_process() -> None:
-    memory, descriptors, records = draw(readings(memory_step_kb=10)).axes
-    assert [len(axes.lines) for axes in (memory, descriptors, records)] == [1, 1, 1]
 
 
 def outcome(**changes: Any) -> Outcome:
@@ -109,3 +123,96 @@ def test_change_scheme__waits_for_a_web_process_that_was_killed() -> None:
     change_scheme(cast(Stack, stack), np.random.default_rng(1), found)
     assert stack.requests == 2
     assert len(found.schemes) == 1
+
+
+RULES = {"s1": {"priority=1 actions=drop"}}
+
+
+def test_document__is_a_scenario_of_as_many_seconds() -> None:
+    scenario, *_ = scenario_with(fault_traffic.document_of(1, 20.0, np.random.default_rng(1)))
+    assert isinstance(scenario.workload, ExplicitWorkload)
+    starts_s = [flow.start_s for flow in scenario.workload.flows]
+    assert 80 < len(starts_s) < 160
+    assert max(starts_s) < 20.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "stops"),
+    [
+        ("kill", "ovs-vswitchd", True),
+        ("stop", "ovs-vswitchd", True),
+        ("kill", "ovsdb-server", True),
+        ("stop", "ovsdb-server", False),
+        ("kill", "controller", False),
+        ("disconnect", "s1", False),
+        ("link", "s1-eth1", True),
+    ],
+)
+def test_faults__which_of_them_stop_packets_by_themselves(kind: str, target: str, stops: bool) -> None:
+    assert Fault(kind, target, 1.0, 100.0).stops_packets == stops
+
+
+@pytest.mark.parametrize(
+    ("began_at", "ended_at", "excused"),
+    [
+        (99.0, 99.9, False),
+        (99.0, 100.1, True),
+        (102.0, 103.0, True),
+        (102.1 + faulty.EXCUSED_S, 110.0, False),
+    ],
+)
+def test_unexcused__what_begins_in_the_time_of_an_unplugged_link_is_not(
+    began_at: float, ended_at: float, excused: bool
+) -> None:
+    gap = Gap(ended_at, ended_at - began_at)
+    faults = [Fault("kill", "controller", 0.0, began_at), Fault("link", "s1-eth1", 2.0, 100.0)]
+    assert faulty.unexcused([gap], faults) == ([] if excused else [gap])
+
+
+def fault_record(name: str) -> FlowRecord:
+    return FlowRecord(
+        name, "h1", "h2", 1, "small", 0.0, 1.0, 1.0, None, None, 0, "sluice_dctcp", "pias", FINISHED
+    )
+
+
+def fault_outcome(**changes: Any) -> faulty.Outcome:
+    faults = [Fault(kind, "s1", SECONDS[kind][1], 0.0) for kind in KINDS]
+    settled = {"faults": faults, "records": [fault_record("a"), fault_record("b")], "scheduled": ["a", "b"]}
+    return faulty.Outcome(**{**settled, "rules": RULES, "fresh": RULES, **changes})
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        (0, {"faults": []}),
+        (1, {"records": [fault_record("a")]}),
+        (1, {"records": [fault_record("a"), fault_record("b"), fault_record("b")]}),
+        (2, {"rules": {"s1": set()}}),
+        (2, {"rules": {"s1": RULES["s1"] | {"priority=2 actions=drop"}}}),
+        (3, {"gaps": [Gap(50.0, 1.01)]}),
+        (4, {"left": ["a namespace"]}),
+    ],
+)
+def test_claims_of_random_faults__each_fails_by_its_own_fault(number: int, changes: dict[str, Any]) -> None:
+    assert [claim.holds for claim in faulty.claims(fault_outcome())] == [True] * 5
+    assert [claim.holds for claim in faulty.claims(fault_outcome(**changes))] == [
+        i != number for i in range(5)
+    ]
+
+
+def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put() -> None:
+    policies = live_scenario.policies_of(schemes_of_testbed())
+    for scheme, document in policies.items():
+        assert Policy.from_document(document).scheme == scheme
+        scenario, *_ = scenario_with(live_scenario.scenario_of(1, 10.0, document, np.random.default_rng(1)))
+        assert scenario.policy.to_document() == document
+
+
+def test_claims_of_live_switch__a_failed_flow_a_gap_and_a_policy_that_never_stood_are_told() -> None:
+    good = live.Outcome([live.Switch("pias", 2, 1.0, 0.1, 0.5, 1.5)], longest_gap_s=0.05)
+    assert all(claim.holds for claim in live.claims(live.Outcomes(["pias"], {1: good})))
+    bad = live.Outcome(
+        [live.Switch("pias", 2, 1.0, 0.1, 0.5, None)], longest_gap_s=0.6, reasons=["busy"], losses=["1 lost"]
+    )
+    told = {claim.what: claim.holds for claim in live.claims(live.Outcomes(["pias", "fish"], {1: bad}))}
+    assert [holds for what, holds in told.items() if what != "failed flows"] == [False] * 5

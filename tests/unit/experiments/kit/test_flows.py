@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of a run as columns."""
+"""The flows of a run as columns, the points of a sweep, and the gaps of a port."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from experiments.kit.flows import Flows, means, percentile, read_flows, says_source
+from experiments.kit import port_gaps
+from experiments.kit.experiment import Given
+from experiments.kit.flows import means, percentile, read_flows, says_source
+from experiments.kit.points import as_on_testbed, axes, named
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.runtime.wait import wait_until
+from tests.kit.finished_runs import flow, flows, sampled, written
 
-
-def flows(fct_us: Sequence[float], **columns: Sequence[object]) -> Flows:
-    """Return small flows of 1 KB that all start at once."""
-    count = len(fct_us)
-    usual: dict[str, object] = {
-        "id": [f"r/{number}" for number in range(count)],
-        "size_class": ["small"] * count,
-        "bytes": [1000] * count,
-        "started_s": [0.0] * count,
-        "fct_us": fct_us,
-        "ideal_us": [1.0] * count,
-        "deadline_us": [np.nan] * count,
-        "slowdown": [1.0] * count,
-        "retransmissions": [0.0] * count,
-    }
-    return Flows(**{name: np.asarray(values) for name, values in {**usual, **columns}.items()})
+# The flows of a run as columns.
 
 
 def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
@@ -51,24 +40,6 @@ def test_means_and_percentile__where_there_is_nothing_there_is_no_value() -> Non
     assert percentile(np.asarray([50.0, 150.0]), 99) == pytest.approx(149)
 
 
-def written(folder: Path, **more: Sequence[object]) -> Path:
-    columns: dict[str, Sequence[object]] = {
-        "id": ["r/1", "r/0"],
-        "size_class": ["small", "small"],
-        "bytes": [1, 2],
-        "started_at": [101.0, 102.0],
-        "fct_us": [10.0, None],
-        "ideal_us": [5.0, 5.0],
-        "deadline_us": [None, 8.0],
-        "slowdown": [2.0, None],
-        "retransmissions": [None, 1],
-        **more,
-    }
-    pq.write_table(pa.table(columns), folder / "flows.parquet")
-    (folder / "meta.json").write_text(json.dumps({"start_at": 100.0}))
-    return folder
-
-
 def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
     bundle = written(tmp_path, source=["scheduled", "background"])
     found = read_flows(bundle)
@@ -83,3 +54,132 @@ def test_read_flows__a_bundle_of_an_old_version_has_scheduled_flows_only(tmp_pat
     assert len(found) == 2
     assert np.isnan(found.fct_us[1])
     assert np.isnan(found.retransmissions[0])
+
+
+# ── Flows that a scenario lists: throughput from their samples ─────────────────────────────────
+
+
+def test_rates__between_samples_and_from_the_start() -> None:
+    times, values = sampled((1.1, 100_000), (1.2, 300_000)).rates(0)
+    assert list(times) == pytest.approx([1.05, 1.15])
+    assert list(values) == pytest.approx([8.0, 16.0])
+
+
+def test_rates__samples_that_lie_too_close_together_tell_none() -> None:
+    times, _ = sampled((1.1, 100_000), (1.101, 200_000)).rates(0)
+    assert list(times) == pytest.approx([1.05])
+
+
+def test_mean_rate__between_any_two_times() -> None:
+    run = sampled((1.1, 100_000), (1.2, 300_000))
+    assert run.mean_rate_mbps(0, 1.0, 1.2) == pytest.approx(12.0)
+    assert run.mean_rate_mbps(0, 1.05, 1.15) == pytest.approx(12.0)
+
+
+def test_column__only_where_it_is_known() -> None:
+    times, values = sampled((1.1, 1)).column(0, "precedence")
+    assert len(times) == len(values) == 0
+
+
+def test_flow__as_text() -> None:
+    assert str(flow("x", bytes=10_000_000, fct_s=3.456)) == "10 MB in 3.46 s"
+    assert str(flow("x", bytes=10_000_000, fct_s=None, reason="quenched")) == "10 MB quenched"
+    assert flow("x", fct_s=None).end_s is None
+    assert flow("x").end_s == 1.5
+
+
+DEV = """Inter-|   Receive                                         |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0    0
+s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {packets}  0    0    0     0       0    0
+"""
+
+
+def test_sent_packets__of_the_interface() -> None:
+    assert port_gaps.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
+
+
+def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "dev"
+    file.write_text(DEV.format(bytes=0, packets=0))
+    watch = port_gaps.PortGaps(1, "s1-eth1")
+    monkeypatch.setattr(watch, "_file", file)
+    fresh = tmp_path / "fresh"
+
+    def send(packets: int) -> None:
+        fresh.write_text(DEV.format(bytes=0, packets=packets))
+        fresh.replace(file)
+
+    def seen() -> bool:
+        time.sleep(0.2)
+        sent.append(len(sent))
+        send(len(sent))
+        return bool(watch.gaps)
+
+    sent: list[int] = []
+    with watch:
+        wait_until(seen, "the gap is seen")
+    assert watch.looks.longest_gap_s == watch.gaps[0].length_s
+
+
+def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:
+    looks = port_gaps.Looks()
+    found = [
+        looks.take(packets, at_s)
+        for packets, at_s in [(5, 0.0), (5, 9.0), (6, 9.1), (6, 9.2), (6, 9.6), (7, 9.7)]
+    ]
+    assert found[:5] == [None] * 5, "what came before the first packet is no gap"
+    assert found[5] == looks.longest_gap_s == pytest.approx(0.5)
+
+
+def test_looks__a_look_that_comes_late_makes_no_gap_but_is_told() -> None:
+    looks = port_gaps.Looks()
+    for packets, at_s in [(1, 0.0), (2, 0.1), (900, 1.1), (901, 1.2)]:
+        looks.take(packets, at_s)
+    assert looks.longest_gap_s == 0
+    assert looks.longest_without_s == pytest.approx(1.0)
+
+
+DOCUMENT: dict[str, Any] = {
+    "name": "x",
+    "seed": 9,
+    "fabric": {"topology": "single", "hosts": 2, "host_rate": "10Mbit"},
+    "scheme": {"name": "dctcp"},
+    "workload": {"mix": [{"bytes": "10KB", "share": 1.0}], "load": 0.5, "flows": 3},
+}
+OUT = Path("nowhere")
+
+
+def test_axes__what_the_command_line_does_not_say_the_scenario_says() -> None:
+    [point] = axes(Given(OUT), DOCUMENT)
+    assert (point.scheme, point.load, point.seed) == ("dctcp", 0.5, 9)
+    assert point.document["workload"]["flows"] == 3
+
+
+def test_axes__every_combination_of_what_is_given() -> None:
+    given = Given(OUT, seeds=(1, 2), loads=(0.3, 0.4), flows=7)
+    found = axes(given, DOCUMENT, variants={"a": {"name": "pias"}, "b": {"name": "tcp"}})
+    assert len(found) == 8
+    assert {point.document["workload"]["flows"] for point in found} == {7}
+    assert {point.scheme: point.document["scheme"]["name"] for point in found} == {"a": "pias", "b": "tcp"}
+
+
+def test_axes__settings_of_the_command_line_have_the_last_word() -> None:
+    given = Given(OUT, options={"set": [("fabric.buffer", "9KB")]})
+    [point] = axes(given, DOCUMENT, settings={"fabric.buffer": "8KB", "grace": "1s"})
+    assert (point.document["fabric"]["buffer"], point.document["grace"]) == ("9KB", "1s")
+
+
+def test_named__a_folder_without_spaces_and_the_document_of_that_name() -> None:
+    point = named(DOCUMENT, "no deadline", 3, workload={"flows": 5})
+    assert point.name == point.document["name"] == "no-deadline-seed3"
+    assert (point.scheme, point.seed, point.document["seed"]) == ("no deadline", 3, 3)
+    assert point.document["workload"] == {**DOCUMENT["workload"], "flows": 5}
+
+
+def test_as_on_testbed__only_the_simulator_needs_to_be_told() -> None:
+    found = axes(Given(OUT), DOCUMENT)
+    assert as_on_testbed(Given(OUT, on=TESTBED), found) == found
+    [emulated] = as_on_testbed(Given(OUT, on=SIMULATOR), found)
+    assert emulated.document["simulator"]["links"] == "emulated"
+    assert emulated.name == found[0].name

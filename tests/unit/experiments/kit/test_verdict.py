@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict as JSON, as an exit code, and as a table for documents."""
+"""A verdict as JSON, as an exit code, and as a table; the claims in it, and their intervals."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from experiments.kit.claims import all_finished, all_valid, at_most, below_one, lower, noted, within
+from experiments.kit.draw import Line, Panel, against_load, distribution, grid, intervals, line_of, save
+from experiments.kit.experiment import Given
+from experiments.kit.paired import Changes, Difference, difference
+from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim, conclude, markdown, over_loads, read_verdict, spread
 from sluice.policy.errors import SluiceError
+from tests.kit.finished_runs import RUNS, run_of
+
+# A verdict as JSON, as an exit code, and as a table for documents.
+
 
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
 
@@ -60,3 +70,125 @@ def test_over_loads__says_which() -> None:
     assert over_loads({0.5: 0.375, 0.8: 2.0}) == "0.38, 2.00 at loads 0.5, 0.8"
     assert over_loads({0.8: 2.0}) == "2.00 at load 0.8"
     assert over_loads({0.8: -0.02}, "+.2f", factor=100, unit=" %") == "−2.00 % at load 0.8"
+
+
+def change(mean: float) -> Difference:
+    return Difference(mean, mean - 0.01, mean + 0.01, 5, 0.0)
+
+
+def test_at_most__nowhere_above_the_limit_and_once_down_to_it() -> None:
+    assert at_most("x", "p", {0.5: 0.9, 0.8: 0.5}, 1.0, once=0.6).holds
+    assert not at_most("x", "p", {0.5: 0.9, 0.8: 0.7}, 1.0, once=0.6).holds
+    assert not at_most("x", "p", {0.5: 1.1, 0.8: 0.5}, 1.0, once=0.6).holds
+
+
+def test_below_one__equal_is_not_lower() -> None:
+    assert below_one("x", {0.5: 0.99}).holds
+    assert not below_one("x", {0.5: 0.9, 0.8: 1.0}).holds
+
+
+def test_lower__not_by_chance_and_at_every_load() -> None:
+    assert lower("x", "p", change(-0.02)).holds
+    assert not lower("x", "p", change(-0.005)).holds
+    assert not lower("x", "p", Changes({0.5: change(-0.02), 0.8: change(-0.005)})).holds
+
+
+def test_within__either_way() -> None:
+    assert within("x", "p", change(-0.03), 0.03).holds
+    assert not within("x", "p", change(0.031), 0.03).holds
+
+
+def test_noted__holds_whatever_it_is() -> None:
+    assert noted("x", "7").holds
+
+
+def test_all_valid__an_invalid_run_and_an_unfinished_flow_are_told_apart() -> None:
+    good, bad, slow = run_of("a"), run_of("a", valid=False), run_of("a", unfinished=3)
+    assert [claim.holds for claim in all_valid(Runs([good]))] == [True, True]
+    assert [claim.holds for claim in all_valid(Runs([good, bad]))] == [False, True]
+    assert [claim.holds for claim in all_valid(Runs([slow]))] == [True, False]
+    assert all_finished(Runs([slow])).measured == "3"
+
+
+def test_difference__is_of_the_means_not_a_mean_of_ratios() -> None:
+    found = difference([2.0, 10.0], [1.0, 10.0])
+    assert found.mean == pytest.approx(12 / 11 - 1)
+    assert found.seeds == 2
+
+
+def test_difference__an_exact_factor_has_no_interval() -> None:
+    theirs = [1.0, 5.0, 3.0]
+    found = difference([0.9 * value for value in theirs], theirs)
+    assert (found.low, found.mean, found.high) == pytest.approx((-0.1, -0.1, -0.1))
+    assert found.lower
+
+
+def test_difference__covers_the_truth_about_as_often_as_it_says() -> None:
+    """1000 experiments of 20 seeds, ours 10 % above: about 95 % of the intervals contain +10 %."""
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(1000):
+        theirs = rng.gamma(4.0, size=20)
+        found = difference(list(1.1 * theirs * rng.normal(1, 0.1, 20)), list(theirs))
+        held += found.low <= 0.1 <= found.high
+    assert 910 <= held <= 980
+
+
+def test_difference__what_is_missing_is_left_out_in_pairs() -> None:
+    assert difference([1.0, np.nan, 3.0], [1.0, 2.0, 3.0]).seeds == 2
+
+
+def test_difference__one_seed_proves_nothing() -> None:
+    found = difference([1.0], [2.0])
+    assert not found.lower
+
+
+def test_changes__at_every_load_and_growing_with_it() -> None:
+    changes = Changes({0.5: change(-0.2), 0.9: change(-0.5)})
+    assert changes.lower
+    assert changes.grows
+    assert not changes.within(0.3)
+    assert str(changes) == "−20.0 % at 50 % … −50.0 % at 90 %"
+    assert not Changes({0.5: change(-0.005), 0.9: change(-0.5)}).lower
+    assert not Changes({0.5: change(-0.5), 0.9: change(-0.5)}).grows
+
+
+def test_changes__at_one_load() -> None:
+    assert str(Changes({0.5: change(-0.2)})) == "−20.0 % at 50 %"
+
+
+def values(data: object) -> list[float]:
+    found: list[float] = np.asarray(data, float).tolist()
+    return found
+
+
+def test_against_load__a_row_for_each_group(tmp_path: Path) -> None:
+    results = Results(Given(tmp_path), {"one": RUNS, "two": RUNS})
+    lines = {"a": line_of("pias"), "b": line_of("dctcp")}
+    figure = against_load([Panel("x", "x", "ms", 1.0, log=True)], lines)(results)
+    assert [axes.get_title() for axes in figure.axes] == ["one: x", "two: x"]
+    assert [values(line.get_ydata()) for line in figure.axes[0].lines] == [[20.0, 2.0], [70.0, 1.0]]
+    save(figure, tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 10_000
+
+
+def test_against_load__only_the_groups_that_are_asked_for(tmp_path: Path) -> None:
+    results = Results(Given(tmp_path), {"main": RUNS, "varied": RUNS})
+    figure = against_load([Panel("x", "x", "ms", 1e-3)], {"a": line_of("pias")}, ["main"])(results)
+    assert [axes.get_title() for axes in figure.axes] == ["x"]
+    assert values(figure.axes[0].lines[0].get_ydata()) == [0.02, 0.002]
+
+
+def test_intervals__in_per_cent() -> None:
+    _, [[axes]] = grid(1, 1)
+    intervals(axes, [0], [Difference(-0.1, -0.3, 0.1, 5, 0.0)], Line("x", "black"))
+    [container] = axes.containers
+    assert values(container[0].get_ydata()) == [-10.0]
+
+
+def test_distribution__flows_that_never_end_keep_it_below_one() -> None:
+    _, [[axes]] = grid(1, 1)
+    distribution(axes, np.asarray([3.0, np.nan, 1.0, 2.0]), Line("x", "black"))
+    [line] = axes.lines
+    assert values(line.get_xdata()) == [1.0, 2.0, 3.0]
+    assert values(line.get_ydata()) == pytest.approx([0.25, 0.5, 0.75])

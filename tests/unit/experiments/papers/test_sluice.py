@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from math import inf
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
-from experiments.kit.runs import Results
-from experiments.papers.sluice import fct
+from experiments.papers.sluice import bounds, conditions, deadlines, fct, fluid, shift
+from experiments.papers.sluice.bounds import Floats, Link
+from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
+from sluice.policy import tags
+from sluice.policy.schema.desired import queue_map
+from sluice.policy.thresholds.static import optimal_thresholds
+from sluice.policy.units import WIRE_PER_PAYLOAD
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
-from sluice.runs.files import load_cdf
-from tests.unit.experiments.builders import claim, given, sweep_of
-
-FIGURES = [*fct.SHOWN.values(), *(f"interval {i}" for i in range(1, len(fct.EDGES)))]
+from sluice.policy.workload.sizes import SizeCdf
+from sluice.runs.files import load_cdf, scenario_with
+from tests.kit.finished_runs import given
 
 
 def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
@@ -23,13 +33,6 @@ def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
         for name, group in fct.plan(asked).items()
         for point in group.points
     }
-
-
-def test_plan__each_group_has_its_schemes_and_loads() -> None:
-    found = scenarios()
-    for name, group in fct.GROUPS.items():
-        expected = {(name, scheme, load) for scheme in group.schemes for load in group.loads}
-        assert {key for key in found if key[0] == name} == expected
 
 
 def test_plan__sluice_marks_by_queue_unless_its_buffer_is_small() -> None:
@@ -50,34 +53,275 @@ def test_plan__pias_has_its_authors_thresholds_and_fabric(group: str, load: floa
     assert scenario.simulator.packets_per_ack == 1
 
 
-def results(values: dict[str, float], *groups: str) -> Results:
-    def value(scheme: str) -> Any:
-        return values.get(scheme, 1.0)
+# ── sluice_bounds: known results of queueing theory, which its formulas must give ──────────────
 
-    return Results(
-        given(fct.EXPERIMENT),
+
+LOAD = 0.7
+PROBABILITY = (np.arange(1000) + 0.5) / 1000
+EXPONENTIAL: Floats = -1e5 * np.log1p(-PROBABILITY)
+HEAVY: Floats = 1e4 * (1 - PROBABILITY) ** -0.8
+
+
+def test_exponential_sizes__every_order_without_sizes_has_the_same_mean() -> None:
+    """The bytes sent say nothing about those left (Conway, Maxwell, Miller, 1967): E[S] / (1 - load)."""
+    link = Link(EXPONENTIAL, LOAD)
+    expected = link.flow.mean() / (1 - LOAD)
+    for times in (bounds.processor_sharing, bounds.least_attained, bounds.gittins):
+        assert times(link).mean() == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("flow", [EXPONENTIAL, HEAVY], ids=["exponential", "heavy"])
+def test_shortest_remaining_is_best_and_gittins_best_without_sizes(flow: Floats) -> None:
+    link = Link(flow, LOAD)
+    best = bounds.gittins(link).mean()
+    assert bounds.shortest_remaining(link).mean() < best
+    for times in (bounds.processor_sharing, bounds.least_attained, bounds.levels((100_000, 1_000_000))):
+        assert best <= 1.01 * times(link).mean()
+
+
+def test_decreasing_hazard__gittins_is_least_attained_service() -> None:
+    """A flow of a heavy tail is less likely to end the more it has sent (Aalto, Ayesta, 2009).
+
+    The largest size of a sample ends its tail, so Gittins's mean is a little lower.
+    """
+    link = Link(HEAVY, LOAD)
+    assert bounds.gittins(link).mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.06)
+
+
+def test_levels__none_is_sharing_and_many_are_least_attained_service() -> None:
+    link = Link(HEAVY, LOAD)
+    assert bounds.levels(())(link) == pytest.approx(bounds.processor_sharing(link))
+    many = bounds.levels(tuple(int(edge) for edge in np.geomspace(1e4, 1e7, 300)))(link)
+    assert many.mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.02)
+
+
+def test_best_for_mean__beats_the_levels_of_least_slowdown_in_the_mean() -> None:
+    sizes = load_cdf("web-search")
+    link = Link(bounds.sample(sizes), LOAD)
+    mean = bounds.levels(bounds.best_for_mean(sizes, LOAD, 4))(link).mean()
+    slowdown = bounds.levels(optimal_thresholds(sizes, LOAD, 4))(link).mean()
+    assert mean < 0.999 * slowdown
+
+
+def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
+    """The formula is exact at the first level, and approximate below."""
+    link, ends = Link(HEAVY, LOAD), (50_000, 400_000)
+    formula, events = bounds.levels(ends)(link), bounds.simulated(bounds.feedback(ends))(link)
+    first = link.flow <= ends[0]
+    assert events[first].mean() == pytest.approx(formula[first].mean(), rel=0.05)
+    assert events.mean() == pytest.approx(formula.mean(), rel=0.1)
+
+
+def test_simulated__sizes_of_a_narrow_range_gain_when_flows_finish() -> None:
+    """Flows of 1 to 2 MB that share the last queue end together; those that have sent 1.2 MB should go first."""
+    link = Link(np.linspace(1e6, 2e6, 200), LOAD)
+    shared, finishing = (
+        bounds.simulated(bounds.feedback((100_000,), after))(link) for after in (None, 1_200_000)
+    )
+    assert finishing.mean() < 0.95 * shared.mean()
+
+
+def test_feedback__flows_leave_the_last_queue_for_the_one_before() -> None:
+    assert bounds.feedback((10, 20), 30) == [(10.0, 0), (20.0, 1), (30.0, 3), (np.inf, 2)]
+
+
+# ── The fluid link of the scheme's bounds: cases that a reader can work out by hand ────────────
+
+
+def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: fluid.Parts) -> list[float]:
+    return list(fluid.times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
+
+
+def test_one_queue_is_shared_equally() -> None:
+    assert times([10, 30], [0, 0], [(inf, 0)]) == [20, 40]
+
+
+def test_a_higher_queue_is_served_first() -> None:
+    """The first flow has sent 10 when it drops; the second, of 8, passes it."""
+    assert times([20, 8], [0, 12], [(10, 0), (inf, 1)]) == [28, 8]
+
+
+def test_a_flow_that_rises_passes_those_before_it() -> None:
+    """Both begin together and share the last queue; the first one to reach 12 ends before the other goes on."""
+    together = times([20, 20], [0, 1], [(10, 0), (inf, 1)])
+    rising = times([20, 20], [0, 1], [(10, 0), (12, 1), (inf, 0)])
+    assert rising[0] < together[0]
+    assert sum(rising) < sum(together)
+
+
+def test_the_link_always_works() -> None:
+    """The last flow ends when all bytes are carried, whatever the order."""
+    rng = np.random.default_rng(1)
+    sizes, arrivals = rng.exponential(5, 200), np.cumsum(rng.exponential(1, 200))
+    for parts in ([(inf, 0)], [(3, 0), (inf, 1)], [(3, 0), (6, 2), (inf, 1)]):
+        ends = arrivals + fluid.times(sizes, arrivals, parts)
+        assert ends.max() == pytest.approx(_work_ends(sizes, arrivals))
+
+
+def _work_ends(sizes: fluid.Floats, arrivals: fluid.Floats) -> float:
+    now = 0.0
+    for size, arrival in zip(sizes, arrivals, strict=True):
+        now = max(now, arrival) + size
+    return now
+
+
+# ── sluice_shift: its phases, its variants, and what it compares ───────────────────────────────
+
+
+PHASE_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def shifted() -> dict[str, Scenario]:
+    asked = given(shift.EXPERIMENT, "--phase", str(PHASE_S))
+    points = shift.plan(asked)[""].points
+    return {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
+
+
+def test_plan__the_phases_take_equal_times(shifted: dict[str, Scenario]) -> None:
+    workload = shifted["sluice"].workload
+    assert isinstance(workload, Workload)
+    assert [sizes.mean_bytes for sizes in workload.all_sizes] == [
+        load_cdf(name).mean_bytes for name in shift.PHASES
+    ]
+    counts = shift.flows_of_phases(PHASE_S)
+    assert workload.flows == sum(counts)
+    starts = [int(np.ceil(one.at * workload.flows)) for one in workload.shifts]
+    assert starts == np.cumsum(counts)[:-1].tolist()
+    assert counts[1] < counts[0] < counts[2]  # the larger the flows, the fewer
+
+
+def test_plan__only_plain_sluice_adapts(shifted: dict[str, Scenario]) -> None:
+    frozen = {name: scenario.policy.is_frozen("s1:1") for name, scenario in shifted.items()}
+    assert [name for name in frozen if name.startswith("sluice") and not frozen[name]] == ["sluice"]
+    thresholds = {shifted[f"sluice-{name}"].policy.thresholds for name in shift.WORKLOADS}
+    assert len(thresholds) == len(shift.WORKLOADS)
+    assert shifted["pias-data-mining"].policy.thresholds[0] == 1_087_700
+
+
+def seed(**fct_s: list[float]) -> shift.Seed:
+    """Two flows of each phase, at its begin and 2 s later."""
+    phase, since_s = np.repeat(np.arange(4), 2), np.tile([0.0, 2.0], 4)
+    return shift.Seed(
         {
-            name: sweep_of(fct.GROUPS[name].schemes, fct.GROUPS[name].loads, [*FIGURES, "unfinished"], value)
-            for name in groups
-        },
+            name: shift.Phased(phase, since_s, np.asarray(values), np.asarray(values))
+            for name, values in fct_s.items()
+        }
     )
 
 
-@pytest.mark.parametrize(("sluice", "holds"), [(0.87, True), (0.89, False)])
-def test_claims__ratios_to_pias(sluice: float, holds: bool) -> None:
-    claims = fct.claims(results({"sluice": sluice, "pfabric": 0.9}, "web search"))
-    [found] = [c for c in claims if c.what == "all, over PIAS"]
-    assert (found.measured, found.holds) == (f"{sluice:.3f}", holds)
+def test_right__takes_each_phase_from_the_run_with_its_thresholds() -> None:
+    runs = {f"pias-{name}": [float(i)] * 8 for i, name in enumerate(shift.WORKLOADS)}
+    assert seed(**runs).right("pias") == np.mean([0, 0, 1, 1, 2, 2, 0, 0])
 
 
-def test_claims__told_sizes_need_the_runs_without_them() -> None:
-    assert not any("told" in c.what for c in fct.claims(results({}, "web search")))
-    both = fct.claims(results({"sluice-told-50": 0.7}, "web search", "told"))
-    assert claim(both, "half told: all, over PIAS").holds
+def test_ratio__of_the_flows_that_start_late_enough() -> None:
+    found = seed(ours=[9, 1, 9, 2, 9, 3, 9, 4], best=[1.0] * 8)
+    best = dict.fromkeys(range(4), "best")
+    assert found.ratio("ours", best, after_s=1.5) == {0: 1, 1: 2, 2: 3, 3: 4}
+    assert found.ratio("ours", best)[0] == 5
+    assert found.whole("ours") == 5.75
 
 
-def test_table_and_figure__show_every_scheme() -> None:
-    found = results({"sluice": 0.5}, "web search", "ablations")
-    table = fct.table(found)
-    assert all(f"| {scheme} | 0.8 |" in table for scheme in fct.GROUPS["ablations"].schemes)
-    fct.draw(found)
+# ── sluice_conditions and sluice_deadlines: traffic, runs, and what they compare ───────────────
+
+
+# sluice_conditions: its traffic, its runs, and what it compares.
+
+
+EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
+MIXED = (10**10, 10**10, 10**10, 4 * 10**10)
+
+
+def test_flows__load_the_busiest_link_as_asked() -> None:
+    flows = np.asarray(Traffic(EVEN, 0.6, MIXED).flows(40_000, seed=1))
+    bits_per_s = 8 * WIRE_PER_PAYLOAD * 1e6 * len(flows) / (flows[-1, 0] / 1e9)
+    received = np.bincount(flows[:, 2]) / len(flows) * bits_per_s / np.asarray(MIXED)
+    assert received.max() == pytest.approx(0.6, rel=0.03)
+    assert (flows[:, 1] != flows[:, 2]).all()
+    assert np.bincount(flows[:, 1])[3] > 2 * np.bincount(flows[:, 1])[0]
+
+
+def test_flows__the_answers_to_a_request_come_together_from_all_other_hosts_in_turn() -> None:
+    flows = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(500, seed=2)
+    answers = [flow for flow in flows if flow[3] == ANSWER_BYTES]
+    for at in {flow[0] for flow in answers}:
+        some = [flow for flow in answers if flow[0] == at]
+        assert len(some) == 5
+        (receiver,) = {to for _, _, to, _ in some}
+        senders = Counter(source for _, source, _, _ in some)
+        assert set(senders) == set(range(4)) - {receiver}
+        assert max(senders.values()) == 2
+    asked = sum(flow[3] for flow in answers) / sum(flow[3] for flow in flows)
+    busy = (
+        0.05
+        * sum(MIXED)
+        / (0.05 * sum(MIXED) + Traffic(EVEN, 0.6, MIXED).flows_per_s * 8e6 * WIRE_PER_PAYLOAD)
+    )
+    assert asked == pytest.approx(busy, rel=0.2)
+
+
+def test_all_sizes__have_the_share_of_answers() -> None:
+    sizes = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).all_sizes
+    drawn = sizes.at(np.linspace(0, 1, 100_000, endpoint=False))[0]
+    flows = np.asarray(Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(2000, seed=3))
+    assert (drawn == ANSWER_BYTES).mean() == pytest.approx((flows[:, 3] == ANSWER_BYTES).mean(), rel=0.1)
+    assert Traffic(EVEN, 0.6, MIXED).all_sizes is EVEN
+
+
+def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: Path) -> None:
+    asked = given(conditions.EXPERIMENT, "--out", str(tmp_path), "--flows", "50", "--seeds", "1")
+    planned = conditions.plan(asked)
+    assert list(planned) == list(conditions.CONDITIONS)
+    for group in planned.values():
+        alike = [point for point in group.points if point.scheme != "pias-shallow"]
+        others = [{k: v for k, v in p.document.items() if k not in ("scheme", "name")} for p in alike]
+        assert all(one == others[0] for one in others)
+        assert {p.document["workload"]["trace"] for p in group.points} == {others[0]["workload"]["trace"]}
+        policies = {p.scheme: scenario_with(p.document)[0].policy for p in alike}
+        buffers = {name: policy.buffer for name, policy in policies.items()}
+        assert {name for name, size in buffers.items() if size != 1_950_000} == {"pias-deep", "sluice-deep"}
+        assert policies["sluice-first"].thresholds[0] < policies["sluice"].thresholds[0]
+        assert policies["pias-authors"].thresholds != policies["pias-best"].thresholds
+        assert policies["sluice"].mark_by == "queue"
+    mixed = scenario_with(planned["10, 40, 100 Gb/s"].points[0].document)[0]
+    assert isinstance(mixed.workload, ExplicitWorkload)
+    assert {flow.source for flow in mixed.workload.flows} <= {f"h{i}" for i in range(1, 17)}
+
+
+def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Three:
+        started_s, fct_us = np.asarray([0.1, 0.2, 0.2, 0.2]), np.asarray([900.0, 5.0, 30.0, 7.0])
+
+    monkeypatch.setattr(conditions, "read_flows", lambda bundle: Three)
+    assert conditions.columns(Path()) == {"request_mean": 30.0, "request_p99": 30.0}
+    Three.started_s = np.asarray([0.1, 0.2, 0.3, 0.4])
+    assert all(np.isnan(value) for value in conditions.columns(Path()).values())
+
+
+# sluice_deadlines: one variant for each value of the setting, and claims about the curve.
+
+
+@pytest.mark.usefixtures("no_plugin_stays")
+def test_plan__one_run_for_each_effect_and_value() -> None:
+    words = ("--effects", *deadlines.EFFECTS, "--urgent-after", "1MB", "--small", "--flows", "9")
+    points = deadlines.plan(given(deadlines.EXPERIMENT, *words))[""].points
+    found = {point.scheme: scenario_from_document(point.document, load_cdf) for point in points}
+    controls = {
+        name: one.policy.definition.control.name for name, one in found.items() if name.startswith("sluice")
+    }
+    assert controls == {
+        "sluice-1MB": "ucp",
+        "sluice-dctcp-1MB": "dctcp",
+        "sluice-d2tcp-1MB": "d2tcp",
+        "sluice-levels-1MB": "ucp",
+    }
+    policies = {name: one.policy for name, one in found.items()}
+    maps = {
+        name: queue_map(policy, policy.thresholds) for name, policy in policies.items() if name in controls
+    }
+    urgent = {name: set(found[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1]) for name, found in maps.items()}
+    assert urgent == {name: {1} for name in controls} | {"sluice-levels-1MB": {1, 2, 3, 4}}
+    assert {one.fabric.parameters["leaves"] for one in found.values()} == {2}
+    ours = [one.policy for name, one in found.items() if name.startswith("sluice")]
+    assert len({(policy.growth, policy.thresholds, policy.mark_by) for policy in ours}) == 1

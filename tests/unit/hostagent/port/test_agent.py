@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +16,11 @@ import pytest
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.port import queues
-from sluice.hostagent.port.agent import PortAgent, last_behaviour
+from sluice.hostagent.port.agent import Channel, PortAgent, last_behaviour
 from sluice.hostagent.port.machine_watch import MachineWatch
+from sluice.hostagent.port.service import sole_agent
 from sluice.hostagent.port.settings import PortAgentSettings, write_json
-from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.figures.validity import NO_DELAYS, MachineStatus
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, PortBehaviour
@@ -31,7 +34,9 @@ from sluice.policy.wire.agents import (
     heartbeat_from,
 )
 from sluice.runtime.command import CommandFailed
+from sluice.runtime.http_client import Answer, ServerAway
 from sluice.runtime.identity import Ticks
+from tests.kit.heartbeats import port_heartbeat
 
 
 @dataclass
@@ -307,3 +312,68 @@ def test_last_behaviour__a_new_agent_keeps_the_last_settings(agent: PortAgent) -
     agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
     write_json(agent.settings.port_agent_file, write(agent.report()))
     assert last_behaviour(agent.settings) == agent.behaviour
+
+
+# ── Two port agents on one machine ─────────────────────────────────────────────────────────────
+
+
+def test_a_second_agent_of_the_same_switches_is_refused_while_the_first_runs() -> None:
+    database = f"tcp:{uuid.uuid4()}"
+    with sole_agent(database):
+        with pytest.raises(EnvironmentLacking, match="end it first"), sole_agent(database):
+            pass
+        with sole_agent(f"{database}/other"):
+            pass
+    with sole_agent(database):
+        pass
+
+
+class FakeWeb:
+    """Answers every heartbeat in the same way."""
+
+    def __init__(self, answer: Answer | None) -> None:
+        self.answer = answer
+        self.heard: list[Any] = []
+
+    def post(self, path: str, body: bytes) -> Answer:
+        self.heard.append((path, json.loads(body)))
+        if self.answer is None:
+            raise ServerAway("connection refused")
+        return self.answer
+
+
+def channel(answer: Answer | None) -> tuple[Channel, FakeWeb]:
+    web: Any = FakeWeb(answer)
+    return Channel("rack1", web), web
+
+
+def test_ask__sends_the_heartbeat_and_reads_the_settings() -> None:
+    settings = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
+    ports, web = channel(Answer(200, json.dumps(write(settings)).encode()))
+    assert ports.ask(port_heartbeat()) == settings
+    assert web.heard == [("/api/v1/agents/rack1", heartbeat_document(port_heartbeat()))]
+
+
+@pytest.mark.parametrize(
+    "answer", [None, Answer(404, b"{}"), Answer(200, b"<html>"), Answer(200, b'{"version": 7}')]
+)
+def test_ask__no_usable_answer_is_none(answer: Answer | None) -> None:
+    assert channel(answer)[0].ask(port_heartbeat()) is None
+
+
+def test_ask__says_once_that_the_certificate_was_revoked(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    problem = "this agent's certificate was revoked; enrol it again"
+    ports, _web = channel(Answer(403, json.dumps({"error": {"problem": problem}}).encode()))
+    assert ports.ask(port_heartbeat()) is None
+    assert ports.ask(port_heartbeat()) is None
+    assert len(caplog.messages) == 1
+    assert problem in caplog.text
+    assert "keeping the last settings" in caplog.text
+
+
+def test_open__needs_an_identity_over_tls(tmp_path: Path) -> None:
+    assert Channel.open(PortAgentSettings(run_dir=tmp_path)) is None
+    assert Channel.open(PortAgentSettings(run_dir=tmp_path, web="unix:/run/web.sock")) is not None
+    with pytest.raises(SluiceError, match="run `sluice enrol port-agent --kind port`"):
+        Channel.open(PortAgentSettings(run_dir=tmp_path, web="https://192.0.2.1:8443"))

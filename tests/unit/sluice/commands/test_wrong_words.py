@@ -16,7 +16,7 @@ from sluice import testbeds
 from sluice.cli import COMMANDS, main
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
-from tests.unit.sluice.bundles import bundle, document, flow
+from tests.kit.bundles import bundle, document, flow
 
 SCENARIO = """
 name = "x"

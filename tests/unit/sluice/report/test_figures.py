@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The figures of a report, from bundles whose files may be damaged."""
+
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from sluice.policy.errors import SluiceError
+from sluice.report.board import Board, board
+from sluice.report.charts import TIMES, Moves, threshold_moves
 from sluice.report.numbers import (
     MIN_FOR_MEAN,
     MIN_FOR_P99,
@@ -26,8 +36,10 @@ from sluice.report.numbers import (
     time_scale,
     time_text,
 )
-from sluice.report.runs import Flows, Run, find_runs
-from tests.unit.sluice.bundles import bundle, document, flow
+from sluice.report.runs import Flows, Run, Variant, find_runs, variants
+from sluice.runs.bundle import BundleWriter
+from tests.kit.bundles import bundle, document, flow, random_flows
+from tests.kit.known import known
 
 
 def runs_with(tmp_path: Path, fct_us_by_seed: Mapping[int, float | None]) -> list[Run]:
@@ -142,3 +154,164 @@ def thin(*texts: str) -> list[str] | str:
     """Return the text with thin spaces: they keep digits and units together."""
     narrow = [text.replace(" ", "\N{NARROW NO-BREAK SPACE}") for text in texts]
     return narrow if len(narrow) > 1 else narrow[0]
+
+
+def of(tmp_path: Path, slower: dict[str, float], flows: int = 300) -> tuple[list[Variant], Board]:
+    """Return the scoreboard of schemes, each so much slower than the first. The same seed gives the same flows."""
+    for scheme, factor in slower.items():
+        records = random_flows(1, slower=factor, flows=flows, scheme=scheme)
+        bundle(tmp_path / scheme, document(scheme), records)
+    found = variants(find_runs([tmp_path]))
+    return found, board(found, found[0], 0.5, ["small", "medium", "large"])
+
+
+def test_board__a_scheme_that_is_twice_as_slow_is_worse_in_all_means(tmp_path: Path) -> None:
+    _, found = of(tmp_path, {"dctcp": 1.0, "pias": 2.0})
+    base, other = found.rows
+    assert [cell.ratio for cell in base.cells if cell.ratio] == []
+    means = [
+        cell for heading, cell in zip(found.headings, other.cells, strict=True) if "Small mean" in heading
+    ]
+    assert [(cell.ratio, cell.verdict) for cell in means] == [("×2.00 ▲ worse", "worse")]
+
+
+def test_board__the_interval_is_around_the_value_and_narrower_with_more_flows(tmp_path: Path) -> None:
+    widths = []
+    for flows in (100, 3000):
+        _, found = of(tmp_path / str(flows), {"dctcp": 1.0}, flows)
+        cell = found.rows[0].cells[found.headings.index("Mean slowdown")]
+        low, high = map(float, cell.interval.split(" to "))
+        assert low <= float(cell.value) <= high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 3
+
+
+def test_board__few_flows_say_not_sure(tmp_path: Path) -> None:
+    _, found = of(tmp_path, {"dctcp": 1.0, "pias": 2.0}, flows=20)
+    assert {cell.verdict for cell in found.rows[1].cells if cell.ratio} == {"not sure"}
+
+
+def test_board__the_flows_of_all_seeds_count(tmp_path: Path) -> None:
+    for seed, fct_us in ((1, 1000.0), (2, 3000.0)):
+        bundle(tmp_path / str(seed), document(seed=seed), [flow(i, 1000, fct_us) for i in range(50)])
+    (variant,) = variants(find_runs([tmp_path]))
+    found = board([variant], variant, 0.5, ["small"])
+    assert (found.rows[0].flows, found.rows[0].cells[0].value) == ("100", "2.00")
+    assert found.headings[0] == "Small mean, ms"
+
+
+def test_board__has_all_figures_as_csv(tmp_path: Path) -> None:
+    labels, found = of(tmp_path, {"dctcp": 1.0, "pias": 2.0})
+    kind, _, text = found.csv_uri.partition(",")
+    assert kind == "data:text/csv;charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(unquote(text))))
+    (row,) = [
+        r for r in rows if (r["variant"], r["class"], r["figure"]) == (labels[1].label, "small", "mean_us")
+    ]
+    assert float(row["ratio"]) == pytest.approx(2.0, rel=1e-4)
+    assert (row["verdict"], float(row["low"]) < float(row["value"])) == ("worse", True)
+
+
+def run_with(folder: Path, changes: list[tuple[float, str, list[int]]], version: int = 1) -> Run:
+    """Return a run whose thresholds changed as (seconds, port, thresholds)."""
+    with BundleWriter(folder, scenario=document("mlfq-adaptive")) as bundle:
+        bundle.add_records([flow(1, 1000, 100.0)])
+        bundle.add_thresholds(
+            {"at": at, "port": port, "policy_version": version, "thresholds_bytes": values, "flows": 0}
+            for at, port, values in changes
+        )
+        bundle.finish(meta={"on": "simulator"}, validity_reasons=[])
+    (run,) = find_runs([folder])
+    return run
+
+
+def moves_of(tmp_path: Path, *changes: tuple[float, str, list[int]]) -> Moves | None:
+    return threshold_moves(run_with(tmp_path, list(changes)))
+
+
+def test_threshold_moves__each_port_holds_its_thresholds_until_the_next_change(tmp_path: Path) -> None:
+    found = known(
+        moves_of(
+            tmp_path, (5.0, "s1:1", [100]), (5.0, "s1:2", [100]), (7.0, "s1:1", [300]), (9.0, "s1:2", [500])
+        )
+    )
+    assert found.at_s.tolist() == [0, 2, 4]
+    assert found.median[:, 0].tolist() == [100, 200, 400]
+    assert (found.ports, found.low[2, 0], found.high[2, 0]) == (2, 320, 480)
+
+
+def test_threshold_moves__a_port_counts_from_its_first_thresholds_on(tmp_path: Path) -> None:
+    found = known(moves_of(tmp_path, (0.0, "s1:1", [100]), (1.0, "s1:2", [300]), (2.0, "s1:1", [500])))
+    assert found.median[:, 0].tolist() == [100, 200, 400]
+
+
+def test_threshold_moves__none_if_no_port_moves_any(tmp_path: Path) -> None:
+    assert moves_of(tmp_path, (0.0, "s1:1", [100]), (1.0, "s1:1", [100]), (1.0, "s1:2", [7])) is None
+    assert moves_of(tmp_path / "empty") is None
+
+
+def test_threshold_moves__many_changes_become_few_points(tmp_path: Path) -> None:
+    found = known(moves_of(tmp_path, *((float(i), "s1:1", [i + 1]) for i in range(2000))))
+    assert found.median.shape == (TIMES, 1)
+    assert found.median[-1, 0] == 2000
+    assert (np.diff(found.median[:, 0]) > 0).all()
+
+
+def test_threshold_moves__only_those_of_the_runs_version(tmp_path: Path) -> None:
+    run: Any = run_with(tmp_path, [(0.0, "s1:1", [100]), (1.0, "s1:1", [200])], version=4)
+    assert threshold_moves(Run(run.folder, run.document, run.meta, run.summary, version=4)) is not None
+    assert threshold_moves(Run(run.folder, run.document, run.meta, run.summary, version=5)) is None
+
+
+# A bundle with a damaged file is refused by the file's name: no other exception, and no silence.
+
+
+TEXTS = (
+    "",
+    "{",
+    "[]",
+    "null",
+    "7",
+    '"text"',
+    '{"a": null}',
+    '[{"a": 1}]',
+    '[{"version": 1, "policy": 2}]',
+    "[" * 9999,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return bundle(tmp_path / "a", document(), [flow(1, 1000, 100.0)])
+
+
+@pytest.mark.parametrize("name", ["scenario", "meta", "summary", "policies"])
+def test_a_damaged_document_is_named(folder: Path, name: str) -> None:
+    path = folder / f"{name}.json"
+    for text in TEXTS:
+        if (name, text) in {("policies", "[]"), ("meta", '{"a": null}')}:
+            continue  # a bundle without policies, and one of an older version
+        path.write_text(text)
+        with pytest.raises(SluiceError, match=rf"{name}\.json: cannot be used: .*; run the scenario again"):
+            find_runs([folder])
+
+
+def test_a_document_that_is_no_text_is_named(folder: Path) -> None:
+    (folder / "meta.json").write_bytes(bytes(range(256)))
+    with pytest.raises(SluiceError, match=r"meta\.json: cannot be used"):
+        find_runs([folder])
+
+
+@pytest.mark.parametrize("name", ["flows.parquet", "ports.parquet"])
+def test_a_damaged_table_is_named(folder: Path, name: str) -> None:
+    path = folder / name
+    path.write_text("x")
+    with pytest.raises(SluiceError, match=rf"{name}: cannot be used"):
+        find_runs([folder])
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(SluiceError, match=rf"{name}: cannot be used: it lacks"):
+        find_runs([folder])
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SluiceError, match=rf"{name}: cannot be used"):
+        find_runs([folder])

@@ -26,8 +26,8 @@ from sluice.report.page import _baseline, repeat_report, repeat_run, repeat_runs
 from sluice.report.runs import Run, find_runs, variants
 from sluice.runs.bundle import BundleWriter, policy_row, read_flows
 from sluice.runs.files import read_document, scenario_from_file
+from tests.kit.bundles import bundle, document, flow, random_flows, sweep
 from tests.kit.known import known
-from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep
 
 pytestmark = pytest.mark.slow
 

@@ -32,7 +32,7 @@ from sluice.runs.tour import (
 from sluice.store.desired import PolicyVersion
 from sluice.terminal import console
 from sluice.topologies import build_topology
-from tests.unit.sluice.bundles import document, flow
+from tests.kit.bundles import document, flow
 
 
 def demo_policies() -> tuple[Policy, list[Policy]]:

@@ -25,8 +25,8 @@ from sluice.sweep.progress import (
     sweep_file,
 )
 from sluice.sweep.table import headline
+from tests.kit.bundles import document
 from tests.kit.known import known
-from tests.unit.sluice.bundles import document
 
 POINTS = [Point(scheme, 0.5, 1, document(scheme)) for scheme in ("dctcp", "pias")]
 

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws that know deadlines or classes, each against its paper: UCP, D2TCP, MCP."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+from types import ModuleType
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.unit.dataplane.wide import alphas, u32, u64
+
+# laws/ucp.h against the slides of Aemon (Wang, Xu, Liu, APNet 2017, slides 24 and 25) in rational numbers.
+
+
+ONE_Q20 = 2**20
+ONE_Q16 = 2**16
+URGENCY_CAP = 16
+EXPONENT_CAP = 4
+EXACT_NS = 2**47
+"""s is exact for smaller elapsed times, otherwise within one unit."""
+
+times = st.tuples(u64, u64, u64)
+urgencies = st.one_of(u32, st.integers(0, 17 * ONE_Q16))
+
+
+def urgency(start_ns: int, deadline_ns: int, now_ns: int) -> Fraction:
+    """Return s = T_e / (T_d - T_e), with T_e and T_d from the start. From the deadline on, s is at its cap."""
+    if deadline_ns == 0:
+        return Fraction(1)
+    if now_ns >= deadline_ns:
+        return Fraction(URGENCY_CAP)
+    elapsed = max(0, now_ns - start_ns)
+    return min(Fraction(URGENCY_CAP), Fraction(elapsed, deadline_ns - now_ns))
+
+
+@given(times)
+def test_urgency__is_elapsed_time_over_time_left(laws: ModuleType, when: tuple[int, int, int]) -> None:
+    start_ns, _, now_ns = when
+    real = ONE_Q16 * urgency(*when)
+    got = laws.lib.sl_ucp_urgency_q16(*when)
+    if now_ns - start_ns < EXACT_NS:
+        assert got == floor(real)
+    else:
+        assert abs(got - real) <= 1
+    assert 0 <= got <= laws.lib.SL_UCP_URGENCY_MAX_Q16 == URGENCY_CAP * ONE_Q16
+
+
+@given(
+    start_ns=st.integers(0, 2**50),
+    elapsed_ns=st.one_of(st.integers(0, 2**52), st.integers(0, 10**9), st.integers(2**47 - 9, 2**47 + 9)),
+    s=st.one_of(st.floats(0.01, 20.0), st.just(16.0), st.just(1.0)),
+)
+def test_urgency__in_and_around_the_range_that_matters(
+    laws: ModuleType, start_ns: int, elapsed_ns: int, s: float
+) -> None:
+    now_ns = start_ns + elapsed_ns
+    when = (start_ns, now_ns + max(1, int(elapsed_ns / s)), now_ns)
+    error = laws.lib.sl_ucp_urgency_q16(*when) - ONE_Q16 * urgency(*when)
+    assert -1 < error <= (0 if elapsed_ns < EXACT_NS else 1)
+
+
+def test_urgency__of_a_flow_half_way_and_at_the_ends(laws: ModuleType) -> None:
+    s = laws.lib.sl_ucp_urgency_q16
+    assert s(1000, 2000, 1500) == ONE_Q16, "as much time left as elapsed"
+    assert s(1000, 2000, 1000) == 0
+    assert s(1000, 2000, 900) == 0, "a start in the future is no time elapsed"
+    assert s(1000, 2000, 1250) == ONE_Q16 // 3
+    assert s(1000, 2000, 2000) == s(1000, 2000, 10**18) == URGENCY_CAP * ONE_Q16
+    assert s(1000, 0, 10**18) == s(0, 0, 0) == ONE_Q16, "no deadline: as DCTCP"
+    assert s(0, 17_000, 16_000) == URGENCY_CAP * ONE_Q16
+    assert s(0, 17_001, 16_000) == ONE_Q16 * 16_000 // 1001
+    assert s(0, 2**64 - 1, 2**64 - 2) == URGENCY_CAP * ONE_Q16
+
+
+@given(times, st.one_of(st.integers(0, 1000), u64))
+def test_urgency__never_falls_as_time_passes(
+    laws: ModuleType, when: tuple[int, int, int], later_ns: int
+) -> None:
+    start_ns, deadline_ns, now_ns = when
+    later = min(2**64 - 1, now_ns + later_ns)
+    at = laws.lib.sl_ucp_urgency_q16
+    slack = 1 if later - start_ns >= EXACT_NS else 0
+    assert at(start_ns, deadline_ns, later) >= at(start_ns, deadline_ns, now_ns) - slack
+
+
+@given(alphas, urgencies)
+def test_penalty__is_the_share_to_the_urgency(laws: ModuleType, alpha_q20: int, urgency_q16: int) -> None:
+    real = ONE_Q20 * (alpha_q20 / ONE_Q20) ** min(EXPONENT_CAP, urgency_q16 / ONE_Q16)
+    assert abs(laws.lib.sl_ucp_penalty_q20(alpha_q20, urgency_q16) - real) < 2
+
+
+def test_penalty__counts_urgency_up_to_4(laws: ModuleType) -> None:
+    penalty = laws.lib.sl_ucp_penalty_q20
+    half = ONE_Q20 // 2
+    assert penalty(half, 4 * ONE_Q16) == ONE_Q20 // 16
+    assert penalty(half, 4 * ONE_Q16 - 1) > penalty(half, 4 * ONE_Q16)
+    assert {penalty(half, s) for s in (4 * ONE_Q16, 4 * ONE_Q16 + 1, 16 * ONE_Q16, 2**32 - 1)} == {
+        ONE_Q20 // 16
+    }
+
+
+@given(alphas, urgencies, urgencies)
+def test_penalty__a_more_urgent_flow_is_never_cut_harder(
+    laws: ModuleType, alpha_q20: int, one: int, other: int
+) -> None:
+    penalty = laws.lib.sl_ucp_penalty_q20
+    assert penalty(alpha_q20, max(one, other)) <= penalty(alpha_q20, min(one, other))
+
+
+@given(alphas, u32, times)
+def test_penalty__without_a_deadline_the_cut_is_dctcps_own(
+    laws: ModuleType, alpha_q20: int, cwnd: int, when: tuple[int, int, int]
+) -> None:
+    s = laws.lib.sl_ucp_urgency_q16(when[0], 0, when[2])
+    penalty = laws.lib.sl_ucp_penalty_q20(alpha_q20, s)
+    assert penalty == alpha_q20
+    assert laws.lib.sl_dctcp_cwnd(cwnd, penalty) == laws.lib.sl_dctcp_cwnd(cwnd, alpha_q20)
+
+
+@given(alphas, urgencies, st.integers(0, 2**20))
+def test_cut__is_the_slides(laws: ModuleType, alpha_q20: int, urgency_q16: int, cwnd: int) -> None:
+    """cwnd (1 - alpha^s / 2), to half a packet and the penalty's error on so many packets; at least 2."""
+    share = (alpha_q20 / ONE_Q20) ** min(EXPONENT_CAP, urgency_q16 / ONE_Q16)
+    real = max(2.0, cwnd * (1 - share / 2))
+    got = laws.lib.sl_dctcp_cwnd(cwnd, laws.lib.sl_ucp_penalty_q20(alpha_q20, urgency_q16))
+    assert abs(got - real) <= 0.5 + cwnd / ONE_Q20
+
+
+# laws/d2tcp.h against D2TCP (Vamanan, Hasan, Vijaykumar, SIGCOMM 2012, section 3) in rational numbers.
+
+
+LARGEST = 2**44
+"""The law counts larger numbers of bytes or microseconds as this."""
+
+flows = st.tuples(u64, u64, u64, u32)
+Flow = tuple[int, int, int, int]
+"""Remaining bytes, time left (us), window (bytes), round trip (us)."""
+
+imminences = st.integers(ONE_Q16 // 2, 2 * ONE_Q16)
+
+
+def clamp(d: Fraction) -> Fraction:
+    return max(Fraction(1, 2), min(Fraction(2), d))
+
+
+def imminence_bounds(
+    remaining_bytes: int, left_us: int, window_bytes: int, rtt_us: int
+) -> tuple[Fraction, Fraction]:
+    """Return bounds of d = T_c / D with T_c = B / (3/4 W / RTT).
+
+    The law may take the rate up to 1 B/s and T_c up to 1 us too small.
+    """
+    remaining_bytes, left_us = min(remaining_bytes, LARGEST), min(left_us, LARGEST)
+    rate = Fraction(3, 4) * min(window_bytes, LARGEST // 3) * Fraction(10**6, rtt_us)
+    needed_us = remaining_bytes * 10**6 / rate
+    most_us = remaining_bytes * 10**6 / (rate - 1) if rate > 1 else None
+    least = clamp((needed_us - 1) / left_us)
+    return least - Fraction(1, ONE_Q16), clamp(most_us / left_us) if most_us is not None else Fraction(2)
+
+
+@given(flows)
+def test_imminence__is_the_time_needed_over_the_time_left(laws: ModuleType, flow: Flow) -> None:
+    assume(all(flow[1:]))
+    least, most = imminence_bounds(*flow)
+    assert least < Fraction(laws.lib.sl_d2tcp_imminence_q16(*flow), ONE_Q16) <= most
+
+
+@given(
+    rate_bytes_per_s=st.integers(10**4, 10**11),
+    rtt_us=st.integers(20, 10**6),
+    left_us=st.integers(1000, 10**9),
+    d=st.floats(0.3, 3),
+)
+def test_imminence__of_usual_flows(
+    laws: ModuleType, rate_bytes_per_s: int, rtt_us: int, left_us: int, d: float
+) -> None:
+    """Within 0.003 of the value in floating point."""
+    window_bytes = max(1, rate_bytes_per_s * rtt_us // 10**6)
+    real_rate = 0.75 * window_bytes / (rtt_us / 1e6)
+    assume(real_rate > 2000)
+    remaining_bytes = int(d * real_rate * left_us / 1e6)
+    real = max(0.5, min(2.0, remaining_bytes / real_rate / (left_us / 1e6)))
+    got = laws.lib.sl_d2tcp_imminence_q16(remaining_bytes, left_us, window_bytes, rtt_us)
+    assert abs(got / ONE_Q16 - real) <= 0.003
+
+
+def test_imminence__by_hand(laws: ModuleType) -> None:
+    d = laws.lib.sl_d2tcp_imminence_q16
+    # A window of 4000 bytes each millisecond sends 3 MB/s on average; 3 MB then take a second.
+    assert d(3_000_000, 1_000_000, 4000, 1000) == ONE_Q16
+    assert d(3_000_000, 800_000, 4000, 1000) == ONE_Q16 * 5 // 4
+    assert d(3_000_000, 1_600_000, 4000, 1000) == ONE_Q16 * 5 // 8
+    assert d(3_000_000, 2_000_000, 4000, 1000) == ONE_Q16 // 2
+    assert d(3_000_000, 9_000_000, 4000, 1000) == ONE_Q16 // 2, "at least 1/2"
+    assert d(3_000_000, 500_000, 4000, 1000) == 2 * ONE_Q16
+    assert d(3_000_000, 500_001, 4000, 1000) == 2 * ONE_Q16 - 1
+    assert d(3_000_000, 100_000, 4000, 1000) == 2 * ONE_Q16, "at most 2"
+    assert d(9, 1, 4000, 1000) == 2 * ONE_Q16, "3 us of work in 1 us"
+    assert d(3_000_000, 0, 4000, 1000) == 2 * ONE_Q16, "the deadline has passed"
+    assert d(0, 1, 4000, 1000) == ONE_Q16 // 2
+
+
+@given(flows)
+def test_imminence__any_input_is_within_its_bounds(laws: ModuleType, flow: Flow) -> None:
+    assert ONE_Q16 // 2 <= laws.lib.sl_d2tcp_imminence_q16(*flow) <= 2 * ONE_Q16
+
+
+@given(flows)
+def test_imminence__too_large_inputs_count_as_the_largest(laws: ModuleType, flow: Flow) -> None:
+    remaining_bytes, left_us, window_bytes, rtt_us = flow
+    bounded = (min(remaining_bytes, LARGEST), min(left_us, LARGEST), min(window_bytes, LARGEST // 3), rtt_us)
+    assert laws.lib.sl_d2tcp_imminence_q16(*flow) == laws.lib.sl_d2tcp_imminence_q16(*bounded)
+
+
+def test_imminence__of_windows_beyond_a_third_of_the_largest(laws: ModuleType) -> None:
+    """2^44 / 3 bytes a second at the peak are 2^42 on average: 2^44 bytes in 4 seconds."""
+    d = laws.lib.sl_d2tcp_imminence_q16
+    for window_bytes in (LARGEST // 3, LARGEST // 3 + 1, LARGEST * 2 // 5, LARGEST, 2**64 - 1):
+        assert d(LARGEST, 4_000_000, window_bytes, 1_000_000) == ONE_Q16
+    assert abs(d(LARGEST, 4_000_000, LARGEST * 3 // 10, 1_000_000) - ONE_Q16 * 10 / 9) <= 1
+
+
+@given(u64, u64, u32, u64)
+def test_imminence__without_a_rate_or_time_is_the_largest(
+    laws: ModuleType, remaining_bytes: int, left_us: int, rtt_us: int, window_bytes: int
+) -> None:
+    d = laws.lib.sl_d2tcp_imminence_q16
+    assert (
+        d(remaining_bytes, 0, window_bytes, rtt_us) == d(remaining_bytes, left_us, 0, rtt_us) == 2 * ONE_Q16
+    )
+
+
+@given(flows, u64)
+def test_imminence__grows_with_the_bytes_left_and_with_time(laws: ModuleType, flow: Flow, less: int) -> None:
+    remaining_bytes, left_us, window_bytes, rtt_us = flow
+    d = laws.lib.sl_d2tcp_imminence_q16
+    assert d(max(0, remaining_bytes - less), left_us, window_bytes, rtt_us) <= d(*flow)
+    assert d(remaining_bytes, max(0, left_us - less), window_bytes, rtt_us) >= d(*flow)
+
+
+@given(alphas, imminences)
+def test_penalty__is_the_share_to_the_imminence(laws: ModuleType, alpha_q20: int, imminence_q16: int) -> None:
+    real = ONE_Q20 * (alpha_q20 / ONE_Q20) ** (imminence_q16 / ONE_Q16)
+    assert abs(laws.lib.sl_d2tcp_penalty_q20(alpha_q20, imminence_q16) - real) < 2
+
+
+@given(alphas, imminences, imminences)
+def test_penalty__a_nearer_deadline_is_never_cut_harder(
+    laws: ModuleType, alpha_q20: int, one: int, other: int
+) -> None:
+    penalty = laws.lib.sl_d2tcp_penalty_q20
+    assert penalty(alpha_q20, max(one, other)) <= penalty(alpha_q20, min(one, other))
+
+
+@given(alphas, u32)
+def test_penalty__at_one_the_cut_is_dctcps_own(laws: ModuleType, alpha_q20: int, cwnd: int) -> None:
+    penalty = laws.lib.sl_d2tcp_penalty_q20(alpha_q20, laws.lib.SL_D2TCP_ONE_Q16)
+    assert penalty == alpha_q20
+    assert laws.lib.sl_dctcp_cwnd(cwnd, penalty) == laws.lib.sl_dctcp_cwnd(cwnd, alpha_q20)
+
+
+# laws/mcp.h: the rate that completes a flow in time (Karuna, SIGCOMM 2016, section 4), in rational numbers.
+
+
+LARGEST_BYTES = 2**44
+LARGEST_RTT_US = 2**19
+NO_BOUND = 2**31 - 1
+
+
+def bound(remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int) -> int:
+    """Return ceil(gamma * RTT / MSS), at least 2, with gamma = V_remain / T_remain. NO_BOUND: no deadline ahead."""
+    if 0 in (left_us, rtt_us, mss_bytes):
+        return NO_BOUND
+    gamma_bytes_per_us = Fraction(min(remaining_bytes, LARGEST_BYTES), left_us)
+    packets = ceil(gamma_bytes_per_us * min(rtt_us, LARGEST_RTT_US) / mss_bytes)
+    return min(NO_BOUND, max(2, packets))
+
+
+@given(u64, u64, u32, u32)
+def test_bound__is_the_needed_rate_in_packets(
+    laws: ModuleType, remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int
+) -> None:
+    expected = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
+    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == expected
+
+
+@given(
+    st.integers(0, 10**9), st.integers(1, 10**8), st.integers(1, 10**5), st.sampled_from([1, 536, 1448, 8948])
+)
+def test_bound__of_usual_flows(
+    laws: ModuleType, remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int
+) -> None:
+    expected = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
+    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == expected
+
+
+def test_bound__by_hand(laws: ModuleType) -> None:
+    bound_of = laws.lib.sl_mcp_bound
+    assert bound_of(10_000_000, 1_000_000, 1000, 1000) == 10
+    assert bound_of(10_000_001, 1_000_000, 1000, 1000) == 11, "not a byte a second too little"
+    assert bound_of(1000, 1_000_000, 1000, 1000) == bound_of(0, 1, 1, 1) == 2, "at least 2"
+    for unknown in ((1000, 0, 1000, 1000), (1000, 1000, 0, 1000), (1000, 1000, 1000, 0)):
+        assert bound_of(*unknown) == laws.lib.SL_MCP_NO_BOUND == NO_BOUND
+    rtts_us = (2**18 + 1, 2**19 - 1, 2**19, 2**19 + 1, 2**20, 2**32 - 1)
+    assert [bound_of(10**6, 10**6, rtt_us, 1) for rtt_us in rtts_us] == [
+        min(2**19, rtt_us) for rtt_us in rtts_us
+    ]
+    assert bound_of(2**31 - 2, 1, 1, 1) == 2**31 - 2
+    assert bound_of(2**64 - 1, 1, 2**32 - 1, 1) == NO_BOUND
+
+
+@given(
+    st.integers(1, 10**9), st.integers(1, 10**6), st.integers(50, 10**5), st.sampled_from([536, 1448, 8948])
+)
+def test_bound__a_flow_that_sends_it_each_round_trip_is_done_in_time(
+    laws: ModuleType, remaining_bytes: int, left_ms: int, rtt_us: int, mss_bytes: int
+) -> None:
+    left_us = 1000 * left_ms
+    packets = laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes)
+    assert Fraction(packets * mss_bytes, rtt_us) * left_us >= remaining_bytes

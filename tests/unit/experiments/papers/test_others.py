@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments on Aemon, DATCP, FISH, PIAS and adaptive thresholds: set-ups of the papers, and figures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.kit.experiment import Experiment, Given
+from experiments.kit.listed import places
+from experiments.kit.main import read_command
+from experiments.kit.runs import Results, Runs
+from experiments.papers.adaptive_thresholds import causes, fig5, mismatch_fct, threshold_convergence
+from experiments.papers.adaptive_thresholds import common as dyna
+from experiments.papers.adaptive_thresholds.common import (
+    CAUSES,
+    cause_points,
+    figures_of,
+    settles,
+)
+from experiments.papers.aemon import common, fct, misses, ucp_share
+from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
+from experiments.papers.datcp.common import SMALL, plan
+from experiments.papers.fish.common import GAPS, Setup
+from experiments.papers.fish.common import columns as fish_columns
+from experiments.papers.fish.common import points as fish_points
+from experiments.papers.fish.fabric import SCENARIO as FABRIC
+from experiments.papers.fish.fig6 import SCENARIO as SINGLE
+from experiments.papers.fish.fig6 import SETUPS
+from experiments.papers.pias import pias_144
+from sluice.policy.network.graph import Topology
+from sluice.policy.units import time_ns
+from sluice.policy.wire.records import ScheduledFlow
+from sluice.policy.workload.flows import Workload
+from sluice.policy.workload.scenario import Scenario, scenario_from_document, scheduled_flows
+from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
+from sluice.sweep import points
+from sluice.sweep.points import Point
+from sluice.topologies import build_topology
+from tests.kit.finished_runs import NOWHERE, flows, given, run_of, written
+
+# The experiments on Aemon, DATCP, FISH and PIAS: set-ups of the papers, and figures of a run.
+
+
+# The experiments on Aemon: scenarios, figures of a run, claims.
+
+
+@pytest.mark.parametrize("name", ["aemon", "aemon-data-mining"])
+def test_scenarios__every_scheme_marks_at_the_slides_thresholds(name: str) -> None:
+    schemes = fct.SCHEMES if name == "aemon" else misses.SCHEMES
+    for point in points(read_document(SCENARIOS / f"{name}.toml"), schemes=schemes, loads=common.LOADS):
+        policy = scenario_from_document(point.document, load_cdf).policy
+        if point.scheme != "pfabric":
+            assert (policy.mark_at, policy.mark_at_core) == (97_500, 375_000)
+
+
+@pytest.mark.parametrize("settings", common.VARIED.values(), ids=list(common.VARIED))
+def test_varied__is_a_scenario_and_another_one(settings: Mapping[str, Any]) -> None:
+    document = read_document(SCENARIOS / "aemon.toml")
+    (plain,), (varied,) = (
+        points(document, schemes=["aemon"], loads=[0.8], settings=s) for s in ({}, settings)
+    )
+    assert plain.document != varied.document
+
+
+def test_columns__tell_flows_with_a_deadline_from_those_without(tmp_path: Path) -> None:
+    bundle = written(
+        tmp_path,
+        fct_us=[10.0, 20.0, None, 40.0],
+        ideal_us=[5.0, 9.0, 9.0, 30.0],
+        deadline_us=[None, 8.0, 50.0, 50.0],
+        **{name: [None] * 4 for name in ("slowdown",)},
+        id=["r/0", "r/1", "r/2", "r/3"],
+        size_class=["small"] * 4,
+        bytes=[1] * 4,
+        started_at=[100.0] * 4,
+        retransmissions=[0] * 4,
+    )
+    found = common.columns(bundle)
+    assert found["fct_us_plain_mean"] == 10.0
+    assert found["fct_us_timed_mean"] == 30.0
+    assert found["impossible"] == pytest.approx(1 / 3)
+
+
+def test_ucp_share__the_law() -> None:
+    assert ucp_share.predicted_share(0.2, 0.2) == pytest.approx(0.5)
+    assert ucp_share.predicted_share(0.1, 0.2) > 0.5
+    assert ucp_share.balanced([0.8, 0.2]) == pytest.approx(0.5)
+
+
+# The experiments on DATCP: their scenarios are valid, and their series show what happened.
+
+
+FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
+    "fig08": (fig08.EXPERIMENT, fig08.cases),
+    "fig09": (fig09.EXPERIMENT, fig09.cases),
+    "fig10": (fig10.EXPERIMENT, fig10.cases),
+    "fig11": (fig11.EXPERIMENT, fig11.cases),
+    "fig12": (fig12.EXPERIMENT, fig12.cases),
+    "fig13": (fig13.EXPERIMENT, fig13.cases),
+    "fig14": (fig14.EXPERIMENT, fig14.cases),
+}
+
+
+def points_of(name: str, *words: str) -> dict[str, Point]:
+    """Return folder → run, with the first seed."""
+    experiment, cases = FIGURES[name]
+    found = plan(cases)(read_command(experiment, ["--seeds", "1", *words]))[""].points
+    return {point.name: point for point in found}
+
+
+def flows_of(point: Point) -> tuple[Scenario, Topology, list[ScheduledFlow]]:
+    scenario, _, topology = scenario_with(point.document)
+    return scenario, topology, scheduled_flows(scenario, topology, np.random.default_rng(), "run")
+
+
+FOLDERS = {
+    "fig08": ["no-deadline", "10-MB-in-4-s", "10-MB-in-3-s", "100-MB-in-30-s"],
+    "fig09": ["convergence"],
+    "fig10": ["importance-1", "importance-2", "importance-3"],
+    "fig11": ["never", "kill"],
+    "fig12": ["background-3", "background-6"],
+    "fig13": ["datcp", "tcp"],
+    "fig14": ["datcp", "all-may", "tcp", "untold"],
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_plan__scenarios_into_one_link_of_the_papers_port(name: str) -> None:
+    points = points_of(name)
+    assert list(points) == [f"{folder}-seed1" for folder in FOLDERS[name]]
+    for point in points.values():
+        scenario, _, flows = flows_of(point)
+        assert {flow.dst for flow in flows} == {"h1"}
+        assert scenario.policy.buffer == 200_000
+        transport = scenario.transport
+        assert (transport.rto_min_ms, transport.max_window, scenario.sample_ms) == (10, 50, 100)
+        if scenario.policy.scheme == "datcp":
+            assert (scenario.policy.mark_min, scenario.policy.mark_max) == (80_000, 120_000)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_plan__on_the_simulator_the_papers_own_rate_and_sizes(name: str) -> None:
+    for point in points_of(name, "--on", "simulator").values():
+        _, topology, flows = flows_of(point)
+        assert {(port.rate_bps, port.delay_ns) for port in topology.ports} == {(10**9, 75_000)}
+        assert max(flow.bytes for flow in flows) >= 50_000_000
+
+
+def test_fig08__three_with_the_deadline_three_endless() -> None:
+    _, _, flows = flows_of(points_of("fig08")["10-MB-in-3-s-seed1"])
+    assert sorted(flow.deadline_us or 0 for flow in flows) == [0, 0, 0, 3e6, 3e6, 3e6]
+    assert len({flow.src for flow in flows}) == 6
+
+
+def test_fig11__more_than_the_link_carries_in_time_three_of_them_not() -> None:
+    _, _, flows = flows_of(points_of("fig11")["kill-seed1"])
+    alone_s = max(flow.ideal_us for flow in flows) / 1e6
+    assert len(flows) * alone_s > fig11.DEADLINE_S > 3 * alone_s
+    assert {flow.quench for flow in flows} == {"kill"}
+
+
+def test_fig13__the_same_flows_for_every_variant_and_sizes_in_bounds() -> None:
+    assert fig13.draw_flows(1, 6, SMALL) == fig13.draw_flows(1, 6, SMALL)
+    assert fig13.draw_flows(1, 6, SMALL) != fig13.draw_flows(2, 6, SMALL)
+    drawn = fig13.draw_flows(3, 6, SMALL)
+    assert [flow.kind for flow in drawn[::3]] == ["lax", "moderate", "tight"] * 2
+    for flow in drawn:
+        low, high = fig13.FACTORS[flow.kind]
+        assert 1_000_000 <= flow.bytes <= 10_000_000
+        assert low <= flow.deadline_s / (flow.bytes * 8e-6 / (SMALL.goodput_mbps / 6)) <= high + 1e-6
+
+
+def test_fig13__a_deadline_counts_even_where_the_kernel_was_not_told_it() -> None:
+    timed = [fig13.Timed("lax", 1000, 1.0, 0.5), fig13.Timed("tight", 1000, 1.0, 0.4)]
+    assert fig13.met([0.5], timed, "lax") == [True]
+    assert fig13.met([None], timed, "tight") == [False]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
+    for point in points_of(name).values():
+        tables = point.document["workload"]["flow"]
+        flows = flows_of(point)[2]
+        rows = [{"id": f.id, "src": f.src, "started_at": 1e9 + f.start_s} for f in reversed(flows)]
+        place = places(rows, tables)
+        assert sorted(place.values()) == list(range(len(tables)))
+        for flow in flows:
+            table = tables[place[flow.id]]
+            assert (table["from"], table.get("label", "")) == (flow.src, flow.label)
+            assert time_ns("start", table["start"]) / 1e9 == flow.start_s
+
+
+# ── The experiments on FISH: set-ups, FISH's two changes, figures ──────────────────────────────
+
+
+def scenarios(path: Path, setups: Iterable[Setup], gaps: Sequence[str] = GAPS) -> dict[str, Scenario]:
+    found = fish_points(Given(NOWHERE, seeds=(1,)), path, list(setups), gaps=gaps)
+    return {point.scheme: scenario_from_document(point.document, load_cdf) for point in found}
+
+
+def count_of_flows(scenario: Scenario) -> int | None:
+    assert isinstance(scenario.workload, Workload)
+    return scenario.workload.flows
+
+
+def test_variants__differ_by_one_half_each() -> None:
+    made = scenarios(SINGLE, [Setup()], gaps=["1ms"])
+    has = {
+        name.split("-240pkt")[0]: (scenario.policy.flow_queues, scenario.policy.shares is not None)
+        for name, scenario in made.items()
+    }
+    assert has == {
+        "pias": (False, False),
+        "pias-shares": (False, True),
+        "fish-strict": (True, False),
+        "fish": (True, True),
+    }
+    policies = {scenario.policy.thresholds for scenario in made.values()}
+    shares = {scenario.policy.shares for scenario in made.values()} - {None}
+    assert len(policies) == len(shares) == 1
+
+
+@pytest.mark.parametrize("setup", [*SETUPS.values(), Setup(480, 16)])
+def test_setups__are_in_the_scenario(setup: Setup) -> None:
+    for scenario in scenarios(FABRIC, [setup]).values():
+        assert scenario.policy.buffer == setup.capacity * 1500
+        assert scenario.transport.initial_window == setup.window
+        assert scenario.simulator.duplicate_threshold == (0 if setup.recovery == "timeouts" else 3)
+        assert scenario.simulator.recovery == ("linux" if setup.recovery == "linux" else "plain")
+
+
+def test_fabric__is_the_papers() -> None:
+    scenario = next(iter(scenarios(FABRIC, [Setup()]).values()))
+    topology = build_topology(scenario)
+    assert (len(topology.hosts), len(topology.switches), count_of_flows(scenario)) == (16, 8, 800)
+    assert {port.rate_bps for port in topology.ports if port.edge} == {10**10}
+    assert {port.rate_bps for port in topology.ports if not port.edge} == {2 * 10**10}
+
+
+def test_columns__no_large_flow_is_no_value(tmp_path: Path) -> None:
+    found = fish_columns(written(tmp_path, size_class=["small", "medium"], fct_us=[1000.0, 3000.0]))
+    assert (found["small_mean"], found["medium_mean"]) == (1, 3)
+    assert np.isnan(found["large_mean"])
+
+
+# ── pias_144: its scenarios agree with the authors' scripts, its claims with the paper ─────────
+
+
+LOADS = pias_144.EXPERIMENT.loads
+
+
+@pytest.mark.parametrize("name", pias_144.WORKLOADS.values())
+def test_every_point_is_the_authors_set_up(name: str) -> None:
+    document = read_document(SCENARIOS / f"{name}.toml")
+    for point in points(document, schemes=pias_144.SCHEMES, loads=LOADS):
+        scenario = scenario_from_document(point.document, load_cdf)
+        small = point.scheme == "pfabric"
+        assert scenario.policy.buffer == (210_000 if small else 360_000)
+        assert scenario.transport.rto_min_us == (250 if small else 2000)
+        assert (scenario.transport.initial_window, scenario.simulator.duplicate_threshold) == (70, 0)
+        if point.scheme == "pias":
+            assert all(threshold % 1460 == 0 for threshold in scenario.policy.thresholds)
+
+
+def test_thresholds_are_those_of_the_load() -> None:
+    document = read_document(SCENARIOS / "pias-144.toml")
+    first = []
+    for load in LOADS:
+        [point] = points(document, schemes=["pias"], loads=[load])
+        first.append(scenario_from_document(point.document, load_cdf).policy.thresholds[0] // 1460)
+    assert first == [1059, 956, 999, 909, 759]
+
+
+# ── The experiments on adaptive thresholds: the paper's runs, and the claims about them ────────
+
+
+GIVEN = given(fig5.EXPERIMENT, "--seeds", "1", "2")
+
+
+def scenario_of(point: Point) -> Scenario:
+    return scenario_from_document(point.document, load_cdf)
+
+
+def planned(asked: Given = GIVEN) -> list[Point]:
+    return list(dyna.plan(asked)[""].points)
+
+
+def workload_of(point: Point) -> Workload:
+    workload = scenario_of(point).workload
+    assert isinstance(workload, Workload)
+    return workload
+
+
+def test_plan__is_the_papers_set_up() -> None:
+    points = planned()
+    assert len(points) == 6 * len(dyna.LOADS) * 2
+    for point in points:
+        policy, fabric = scenario_of(point).policy, scenario_of(point).fabric.parameters
+        assert (policy.queues, policy.mark_at, workload_of(point).flows) == (2, 65 * 1500, 10_000)
+        assert (fabric["host_rate_bps"], fabric["link_delay_ns"], fabric["hosts"]) == (10**10, 20_200, 4)
+        if policy.scheme == "mlfq-adaptive":
+            assert (policy.window_ms, policy.interval_ms, policy.percentiles) == (250, 200, (10.0,))
+        else:
+            assert policy.scheme == "pias"
+
+
+def test_plan__static_and_dynamic_start_alike() -> None:
+    starts = {point.scheme: scenario_of(point).policy.thresholds for point in planned()}
+    for start, threshold in (("1KB", 1000), ("10KB", 10_000), ("1000KB", 1_000_000)):
+        assert starts[f"static-{start}"] == starts[f"dynamic-{start}"] == (threshold,)
+
+
+def test_cause_points__change_what_they_say_and_nothing_else() -> None:
+    asked = given(causes.EXPERIMENT, "--seeds", "1", "--loads", "0.5")
+    [plain] = cause_points(asked, ["as-is"], ["static-1KB"])
+    assert plain.document == planned()[0].document
+    for cause, tables in CAUSES.items():
+        [point] = cause_points(asked, [cause], ["static-1KB"])
+        changed = {key for key, value in point.document.items() if value != plain.document[key]}
+        assert changed == set(tables)
+
+
+def test_headers_counted__the_end_of_a_long_flow_lies_above_the_threshold() -> None:
+    [*_, point] = cause_points(GIVEN, ["headers-counted"], ["static-1000KB"])
+    [threshold] = scenario_of(point).policy.thresholds
+    longest = max(workload_of(point).sizes.at(np.linspace(0, 0.999, 100))[0])
+    assert threshold < longest < threshold * 1.03
+
+
+def test_figures_of__short_and_long_apart() -> None:
+    found = figures_of(flows([50, 150, 3000], bytes=[10_000, 10_000, 1_000_000]))
+    assert (found["short_mean"], found["long_mean"]) == (100, 3000)
+    assert found["short_p99"] == pytest.approx(149)
+
+
+def test_settles() -> None:
+    assert settles([(0.0, 1000), (0.2, 10_000)]) == 0.2
+    assert settles([(0.0, 10_000), (0.2, 1000), (0.4, 10_000)]) == 0.4
+    assert settles([(0.0, 1000), (0.2, 10_000), (0.4, 1000)]) is None
+
+
+@pytest.mark.parametrize(("valid", "holds"), [(True, True), (False, False)])
+def test_mismatch_fct__a_run_that_is_not_valid_proves_nothing(valid: bool, holds: bool) -> None:
+    columns: dict[str, Any] = dict.fromkeys(mismatch_fct.FIGURES.values(), 1.0)
+    slower: dict[str, Any] = dict.fromkeys(columns, 2.0)
+    runs = [run_of(variant, **columns) for variant in mismatch_fct.VARIANTS if variant != "pias-1KB"]
+    runs.append(run_of("pias-1KB", valid=valid, **slower))
+    found = mismatch_fct.claims(Results(GIVEN, {"": Runs(runs)}))
+    assert found[0].what == "small mean, start 1 KB"
+    assert found[0].measured == "0.50 (0.50 … 0.50)"
+    assert found[0].holds is holds
+
+
+def test_threshold_convergence__a_threshold_that_leaves_again_does_not_converge() -> None:
+    there, back = [(0.5, 10_000), (9.0, 10_000)], [(0.5, 10_000), (1.0, 5000), (9.0, 10_000)]
+    converges = threshold_convergence._converges
+    assert converges("1KB", [(0.0, 1000), *there], True).holds
+    assert not converges("1KB", [(0.0, 1000), *there], False).holds
+    assert not converges("1KB", [(0.0, 1000), *back], True).holds
+    assert converges("1KB", [(0.0, 1000)], True).measured == "never"

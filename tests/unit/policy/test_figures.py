@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice import topologies
+from sluice.policy.figures.metrics import IdealTimes, cdf, ideal_fct_us
+from sluice.policy.figures.scoreboard import (
+    BETTER,
+    LEAST_FLOWS,
+    NOT_SURE,
+    WORSE,
+    Applied,
+    Period,
+    Score,
+    ScoredFlows,
+    periods,
+    scoreboard,
+    scored,
+    version_of,
+)
+from sluice.policy.figures.validity import (
+    DELAYS,
+    FORWARDED,
+    LATE,
+    LOST,
+    MachineStatus,
+    delay_class,
+    delays_between,
+    flaws,
+    share_late,
+    total_delays,
+)
+from sluice.policy.network.graph import Topology
+from sluice.policy.schema.entries import read, write
+from sluice.policy.units import FRAME_BYTES, MSS_BYTES
+from sluice.policy.wire.records import SIZE_CLASSES
+from tests.kit.known import known
+from tests.kit.networks import RATE_BPS, star
+
+FIRST = Period(1, "dctcp", 0.0, 1000.0)
+SECOND = Period(2, "pias", 1010.0, math.inf)
+
+
+def flows(
+    fct_us: np.ndarray[Any, Any], began_s: float = 0.0, scheme: str = "dctcp", **columns: Any
+) -> ScoredFlows:
+    """Small flows, one each second."""
+    count = len(fct_us)
+    began = began_s + np.arange(count, dtype=float)
+    plain = ScoredFlows(
+        began_s=began,
+        ended_s=began + np.nan_to_num(fct_us) / 1e6,
+        fct_us=np.asarray(fct_us, float),
+        slowdown=np.asarray(fct_us, float) / 1000,
+        size_class=np.zeros(count, np.uint8),
+        has_deadline=np.zeros(count, bool),
+        missed=np.zeros(count, bool),
+        retransmissions=np.zeros(count),
+        scheme=np.full(count, scheme),
+    )
+    return replace(plain, **columns)
+
+
+def drawn(seed: int, count: int = 500, factor: float = 1.0) -> np.ndarray[Any, Any]:
+    return factor * np.random.default_rng(seed).lognormal(8.0, 1.0, count)
+
+
+def ends(score: Score, key: str) -> tuple[float, float]:
+    figure = score.estimate(key).document()
+    return known(figure["low"]), known(figure["high"])
+
+
+def verdict(one: Score, other: Score, name: str = "small", figure: str = "mean_us") -> str:
+    key = f"{name}.{figure}"
+    return str(one.estimate(key).against(other.estimate(key))["verdict"])
+
+
+def test_periods__from_the_application_to_the_next_request() -> None:
+    versions = [
+        Applied(1, "tcp", 0.0, 1.0),
+        Applied(2, "dctcp", 10.0, None),  # replaced before it was applied
+        Applied(3, "pias", 11.0, 12.0),
+        Applied(4, "sluice", 13.0, 13.5),
+    ]
+    found = periods(versions, settle_s=2.0)
+    assert found == [Period(1, "tcp", 3.0, 10.0), Period(4, "sluice", 15.5, math.inf)]
+
+
+def test_under__only_flows_that_lived_wholly_under_the_version() -> None:
+    period = Period(1, "dctcp", 1.0, 3.0)
+    some = flows(np.asarray([5e5, 5e5, 1.5e6, 5e5]))  # they begin at 0, 1, 2 and 3 s
+    assert some.under(period).tolist() == [False, True, False, False]
+    other = replace(some, scheme=np.full(4, "pias"))
+    assert not other.under(period).any()
+    assert version_of(some, [period]).tolist() == [0, 1, 0, 0]
+
+
+def test_score__figures_of_the_version() -> None:
+    fct_us = np.asarray([1000.0, 3000.0, math.nan])
+    some = flows(
+        fct_us,
+        has_deadline=np.asarray([True, True, False]),
+        missed=np.asarray([True, False, False]),
+        retransmissions=np.asarray([0.0, 3.0, 0.0]),
+        size_class=np.asarray([0, 1, 1], np.uint8),
+    )
+    document = Score(FIRST, some).document()
+    assert (document["flows"], document["unfinished"]) == (3, 1)
+    assert (document["deadlines"], document["missed"], document["miss_ratio"]["value"]) == (2, 1, 0.5)
+    assert document["retransmissions"] == 3
+    assert document["retransmissions_per_flow"]["value"] == 1.0
+    assert document["classes"]["small"]["mean_us"]["value"] == 1000.0
+    assert document["classes"]["all"]["mean_us"]["value"] == 2000.0
+    assert document["classes"]["all"]["slowdown"]["value"] == 2.0
+    assert document["classes"]["large"]["mean_us"]["value"] is None
+    assert document["classes"]["all"]["cdf"] == {"us": [1000.0, 3000.0], "share": [0.5, 1.0]}
+
+
+def test_score__equal_flows_give_equal_intervals() -> None:
+    some = flows(drawn(1))
+    order = np.random.default_rng(2).permutation(500)
+    assert Score(FIRST, some).document() == Score(FIRST, some.where(order)).document()
+
+
+def test_mean__the_interval_covers_the_truth_in_about_95_of_100() -> None:
+    truth, covered = math.exp(8.0 + 0.5), 0
+    for seed in range(100):
+        low, high = ends(Score(FIRST, flows(drawn(seed))), "small.mean_us")
+        covered += low <= truth <= high
+    assert 0.88 <= covered / 100 <= 0.99
+
+
+def test_p99__the_interval_covers_the_truth_in_about_47_of_50() -> None:
+    truth, covered = math.exp(8.0 + 2.3263479), 0
+    for seed in range(50):
+        low, high = ends(Score(FIRST, flows(drawn(seed, 1000))), "small.p99_us")
+        covered += low <= truth <= high
+    assert covered >= 42
+
+
+def test_mean__flows_that_depend_on_their_neighbours_widen_the_interval() -> None:
+    """A busy time makes all its flows slow, so such flows say less than independent ones."""
+    slow = np.repeat(np.random.default_rng(3).lognormal(0, 1, 50), 100)
+    mixed = np.random.default_rng(4).permutation(slow)
+    wide, narrow = (ends(Score(FIRST, flows(fct_us)), "small.mean_us") for fct_us in (slow, mixed))
+    assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])
+
+
+def test_verdict__better_worse_and_not_sure() -> None:
+    base = Score(FIRST, flows(drawn(1)))
+    faster, slower = (Score(SECOND, flows(drawn(2, factor=f), 1010.0, "pias")) for f in (0.6, 1.7))
+    same = Score(SECOND, flows(drawn(2), 1010.0, "pias"))
+    for figure in ("mean_us", "slowdown"):
+        assert [verdict(one, base, figure=figure) for one in (faster, slower, same)] == [
+            BETTER,
+            WORSE,
+            NOT_SURE,
+        ]
+    ratio = faster.document(base)["classes"]["small"]["mean_us"]["against"]
+    assert ratio["low"] < 0.6 < ratio["high"]
+
+
+def test_verdict__equal_schemes_differ_in_few_of_100_comparisons() -> None:
+    base = [Score(FIRST, flows(drawn(seed))) for seed in range(100)]
+    found = [verdict(Score(FIRST, flows(drawn(1000 + seed))), one) for seed, one in enumerate(base)]
+    assert sum(one != NOT_SURE for one in found) <= 12
+
+
+def test_verdict__few_flows_are_never_sure() -> None:
+    few = LEAST_FLOWS - 1
+    base, other = (Score(FIRST, flows(drawn(1, few, factor))) for factor in (1.0, 100.0))
+    assert verdict(other, base) == NOT_SURE
+    many, more = (Score(FIRST, flows(drawn(1, 100, factor))) for factor in (1.0, 100.0))
+    assert verdict(more, many) == WORSE
+    assert verdict(more, many, figure="p99_us") == NOT_SURE
+
+
+def test_scoreboard__compares_with_the_chosen_version() -> None:
+    both = [flows(drawn(1)), flows(drawn(1, factor=0.5), 1010.0, "pias")]
+    joined = ScoredFlows(
+        *(np.concatenate([getattr(one, name) for one in both]) for name in ScoredFlows.__dataclass_fields__)
+    )
+    board = scoreboard(scored(joined, [FIRST, SECOND]), 1)
+    assert [one["version"] for one in board] == [1, 2]
+    assert board[0]["classes"]["small"]["mean_us"]["against"] is None
+    assert board[1]["classes"]["small"]["mean_us"]["against"]["ratio"] == pytest.approx(0.5)
+    assert board[1]["classes"]["small"]["mean_us"]["against"]["verdict"] == BETTER
+    assert all(name in board[0]["classes"] for name in (*SIZE_CLASSES, "all"))
+
+
+@given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))
+def test_cdf__every_point_is_on_the_distribution(values: list[float]) -> None:
+    x, share = cdf(np.array(values), 240)
+    assert share == pytest.approx([np.mean(np.array(values) <= value) for value in x])
+    assert share[-1] == 1
+    assert x[-1] == max(values)
+    assert (np.diff(share) > 0).all()
+    assert (np.diff(x) > 0).all()
+
+
+LEAF_SPINE = {
+    "leaves": 3,
+    "spines": 2,
+    "hosts_per_leaf": 2,
+    "host_rate_bps": 10**10,
+    "core_rate_bps": 4 * 10**10,
+}
+LINK_DELAYS = {"link_delay_ns": 200, "host_delay_ns": 20_000}
+"""PIAS's delays: 20.2 us for a host's link, 0.2 us for a link between switches."""
+
+
+def leaf_spine(**changes: Any) -> Topology:
+    return topologies.build("leaf-spine", **(LEAF_SPINE | LINK_DELAYS | changes))
+
+
+def pipeline_us(rates_bps: Sequence[float], delays_ns: Sequence[float], size_bytes: int) -> float:
+    """Return the same by following every segment over every link. A link sends a segment once it
+    has all of it."""
+    frames = [MSS_BYTES] * (size_bytes // MSS_BYTES) + [size_bytes % MSS_BYTES] * (size_bytes % MSS_BYTES > 0)
+    free_us = [0.0] * len(rates_bps)
+    done_us = 0.0
+    for payload in frames:
+        at_us = 0.0
+        for i, (rate_bps, delay_ns) in enumerate(zip(rates_bps, delays_ns, strict=True)):
+            free_us[i] = max(free_us[i], at_us) + (payload + FRAME_BYTES - MSS_BYTES) * 8e6 / rate_bps
+            at_us = free_us[i] + delay_ns / 1000
+        done_us = at_us
+    return done_us
+
+
+@given(size_bytes=st.integers(64, 200_000))
+def test_ideal__equals_every_segment_followed_over_every_link(size_bytes: int) -> None:
+    same_leaf = pipeline_us([1e10, 1e10], [20_200, 20_200], size_bytes)
+    across = pipeline_us([1e10, 4e10, 4e10, 1e10], [20_200, 200, 200, 20_200], size_bytes)
+    assert ideal_fct_us(leaf_spine(), "h1", "h2", size_bytes) == pytest.approx(same_leaf, rel=1e-12)
+    assert ideal_fct_us(leaf_spine(), "h1", "h6", size_bytes) == pytest.approx(across, rel=1e-12)
+
+
+def test_ideal__a_slow_core_paces() -> None:
+    topology = leaf_spine(core_rate_bps=10**9)
+    slow = [
+        b - a for a, b in pairwise(ideal_fct_us(topology, "h1", "h6", n * MSS_BYTES) for n in (10, 11, 12))
+    ]
+    assert slow == pytest.approx([FRAME_BYTES * 8e6 / 1e9] * 2)
+
+
+def test_ideal__one_segment_crosses_two_links() -> None:
+    assert ideal_fct_us(star(), "h2", "h1", MSS_BYTES) == pytest.approx(2 * FRAME_BYTES * 8e6 / RATE_BPS)
+
+
+def test_ideal__the_senders_own_link_has_its_delay() -> None:
+    near = ideal_fct_us(leaf_spine(link_delay_ns=0, host_delay_ns=0), "h1", "h2", 1000)
+    assert ideal_fct_us(leaf_spine(link_delay_ns=0), "h1", "h2", 1000) == pytest.approx(near + 2 * 20)
+
+
+def test_ideal_times__columns_equal_single_flows() -> None:
+    topology, rng = leaf_spine(), np.random.default_rng(1)
+    src, size_bytes = rng.integers(6, size=50), rng.integers(64, 10**7, size=50)
+    dst = (src + rng.integers(1, 6, size=50)) % 6
+    many = IdealTimes(topology).of(src, dst, size_bytes)
+    one = [
+        ideal_fct_us(topology, f"h{s + 1}", f"h{d + 1}", int(b))
+        for s, d, b in zip(src, dst, size_bytes, strict=True)
+    ]
+    assert many.tolist() == one
+
+
+@pytest.mark.timing
+def test_ideal_times__a_thousand_hosts_take_no_time() -> None:
+    topology = leaf_spine(leaves=32, spines=16, hosts_per_leaf=32)
+    began = time.process_time()
+    IdealTimes(topology)
+    assert time.process_time() - began < 1.0
+
+
+def counts(**by_class: int) -> tuple[int, ...]:
+    return tuple(by_class.get(f"c{i}", 0) for i in range(DELAYS))
+
+
+def test_flaws__a_machine_that_keeps_up_has_none_however_busy_it_is() -> None:
+    assert list(flaws(MachineStatus(10.0, 1.0, late={"s1:1": 0.05}, forwarded_late=0.02), "ports")) == []
+
+
+def test_flaws__each_says_where_why_and_what_to_do() -> None:
+    status = MachineStatus(10.0, 0.99, {"s1:2": 0.31}, {"switch side of the link at s1-eth2": 12}, 0.25)
+    assert read(MachineStatus, write(status)) == status
+    found = list(flaws(status, "ports"))
+    assert [(flaw.kind, flaw.where) for flaw in found] == [
+        (FORWARDED, "ports"),
+        (LATE, "s1:2"),
+        (LOST, "switch side of the link at s1-eth2"),
+    ]
+    assert "forwarded 25.0% of the packets in the last 10 s later than" in found[0].problem
+    assert "late, by 31% of its sending time" in found[1].problem
+    assert "12 packets were lost" in found[2].problem
+    assert all(flaw.remedy for flaw in found)
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"), [(-1, 0), (0.1, 0), (0.125, 1), (0.25, 2), (0.99, 3), (1, 4), (2, 5), (1e9, 15)]
+)
+def test_delay_class__powers_of_two_of_eighths(delay: float, expected: int) -> None:
+    assert delay_class(delay * 7, 7) == expected
+    assert delay_class(delay, 0) == 0
+
+
+def test_share_late__counts_whole_units_and_more() -> None:
+    assert share_late(counts(c0=6, c3=2, c4=1, c9=1)) == 0.2
+    assert share_late(counts()) == 0
+    assert share_late(counts(c0=6, c3=2, c4=1, c9=1), units=2) == 0.1
+
+
+def test_delays_between__the_growth_or_all_of_a_new_process() -> None:
+    assert delays_between(counts(c0=5), counts(c0=7, c4=1)) == counts(c0=2, c4=1)
+    assert delays_between(counts(c0=5), counts(c4=1)) == counts(c4=1)
+    assert total_delays([counts(c0=5), counts(c0=1, c2=1)]) == counts(c0=6, c2=1)
+    assert total_delays([]) == counts()

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service's process: its children, its priority, its end, what it reports to systemd, and its logs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.runtime.lifecycle import Notifier
+from sluice.runtime.priority import HOST_NICE, Priority, allowed, raised
+from sluice.runtime.process import keep_short, spawn, stop
+from sluice.runtime.wait import wait_until
+
+
+@pytest.fixture
+def ignored_interrupt() -> Iterator[None]:
+    """This process ignores SIGINT, as a background job of a shell does."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ignored_interrupt")
+def test_spawn__a_child_of_a_background_job_ends_at_an_interrupt(tmp_path: Path) -> None:
+    process = spawn([sys.executable, "-c", "import time; time.sleep(600)"], log_file=tmp_path / "log")
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: process.poll() is not None, "it has ended")
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a process")
+_SHOW = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
+_TAKE = "from sluice.runtime.priority import allowed, take; print(allowed().name, take(-15).name);" + _SHOW
+_NO_REALTIME = """
+import os
+def refuse(*_): raise PermissionError
+os.sched_setscheduler = refuse
+"""
+"""As in a container on a kernel with real-time groups."""
+_LOWERED = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+
+
+def output(argv: list[str]) -> list[str]:
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, start_new_session=True)
+    return done.stdout.split()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("prefix", "before", "expected"),
+    [
+        ([], "", Priority.REALTIME),
+        ([], _NO_REALTIME, Priority.NICE),
+        (_LOWERED, "", Priority.ORDINARY),
+    ],
+)
+def test_take__the_best_that_this_place_allows(prefix: list[str], before: str, expected: Priority) -> None:
+    told, taken, scheduler, nice = output([*prefix, sys.executable, "-c", before + _TAKE])
+    assert (told, taken) == (expected.name, expected.name)
+    assert int(scheduler) & os.SCHED_RR == (os.SCHED_RR if expected is Priority.REALTIME else 0)
+    assert int(nice) == (HOST_NICE if expected is Priority.NICE else 0)
+
+
+@needs_root
+def test_allowed__leaves_this_process_as_it_is() -> None:
+    before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+    assert allowed() is Priority.REALTIME
+    assert (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)) == before
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [(Priority.REALTIME, ["2", "0"]), (Priority.NICE, ["0", "-20"]), (Priority.ORDINARY, ["0", "0"])],
+)
+def test_raised__runs_the_command(priority: Priority, expected: list[str]) -> None:
+    assert output(raised([sys.executable, "-c", _SHOW], priority, -20)) == expected
+
+
+# Each signal that asks for the end does the same, unless the parent has said to ignore it.
+
+
+_PROGRAM = """
+import os, signal, sys, time
+from sluice.runtime.lifecycle import on_first_end
+def end(number):
+    raise KeyboardInterrupt(number.name)
+on_first_end(end)
+try:
+    os.write(int(sys.argv[1]), b"ready\\n")
+    while True:
+        time.sleep(0.05)  # signal.pause() would miss a signal that comes just before it
+except KeyboardInterrupt as error:
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        os.kill(os.getpid(), number)  # someone is impatient
+    print("a line for a terminal that may be gone", flush=True)
+    os.write(int(sys.argv[1]), f"ended by {error}\\n".encode())
+"""
+SIGNALS = ["HUP", "INT", "TERM", "QUIT"]
+
+
+def run(number: signal.Signals, **streams: Any) -> Iterator[str]:
+    """Start the program, yield its first report, send it a signal, and yield the rest. It must end with 0."""
+    reader, writer = os.pipe()
+    argv = ["env", "--default-signal=HUP,QUIT,INT", sys.executable, "-c", _PROGRAM, str(writer)]
+    with subprocess.Popen(argv, pass_fds=[writer], **streams) as process, os.fdopen(reader) as report:
+        os.close(writer)
+        try:
+            yield report.readline()
+            os.kill(process.pid, number)
+            yield report.read()
+            assert process.wait(300) == 0
+        finally:
+            process.kill()  # nothing happens if it has ended
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_every_signal_ends_in_order(name: str) -> None:
+    number = signal.Signals[f"SIG{name}"]
+    assert list(run(number, stdout=subprocess.DEVNULL)) == ["ready\n", f"ended by SIG{name}\n"]
+
+
+def test_a_closed_terminal_does_not_disturb_the_end() -> None:
+    ours, terminal = pty.openpty()
+    reports = run(signal.SIGHUP, stdin=terminal, stdout=terminal, start_new_session=True)
+    assert next(reports) == "ready\n"
+    os.close(terminal)
+    os.close(ours)  # writing into the terminal is an error from now on
+    assert list(reports) == ["ended by SIGHUP\n"]
+
+
+def test_nohup_is_respected() -> None:
+    program = (
+        "import os, signal; from sluice.runtime.lifecycle import end_signals\n"
+        "print(sorted(number.name for number in end_signals()))"
+    )
+    argv = ["env", "--ignore-signal=HUP", sys.executable, "-c", program]
+    shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "['SIGINT', 'SIGQUIT', 'SIGTERM']"
+
+
+# ── Reports to systemd, to a socket that the test reads ────────────────────────────────────────
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
+        reader.bind(str(tmp_path / "notify"))
+        reader.setblocking(False)
+        yield reader
+
+
+def environment(reader: socket.socket, **more: str) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": reader.getsockname(), **more}
+
+
+def heard(reader: socket.socket) -> list[str]:
+    found = []
+    try:
+        while True:
+            found.append(reader.recv(4096).decode())
+    except BlockingIOError:
+        return found
+
+
+def test_ready_and_stopping(systemd: socket.socket) -> None:
+    notifier = Notifier(environment(systemd))
+    notifier.ready("serves")
+    notifier.stopping()
+    assert heard(systemd) == ["READY=1\nSTATUS=serves", "STOPPING=1"]
+
+
+def test_alive__at_most_once_each_interval(systemd: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    notifier = Notifier(environment(systemd, WATCHDOG_USEC="8000000", WATCHDOG_PID=str(os.getpid())))
+    assert notifier.interval_s == 2.0
+    now = time.monotonic()
+    for step_s in (0.0, 1.9, 2.1, 2.2, 4.2):
+        monkeypatch.setattr(time, "monotonic", lambda step_s=step_s: now + step_s)
+        notifier.alive()
+    assert heard(systemd) == ["WATCHDOG=1"] * 3
+
+
+@pytest.mark.parametrize("more", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}])
+def test_alive__says_nothing_if_systemd_does_not_watch_this_process(
+    systemd: socket.socket, more: dict[str, str]
+) -> None:
+    notifier = Notifier(environment(systemd, **more))
+    notifier.alive()
+    assert notifier.interval_s is None
+    assert heard(systemd) == []
+
+
+def test_without_systemd_nothing_happens(tmp_path: Path) -> None:
+    Notifier({}).ready("")
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("")
+
+
+def test_an_abstract_socket() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
+        reader.bind(f"\0sluice-test-{os.getpid()}")
+        Notifier({"NOTIFY_SOCKET": f"@sluice-test-{os.getpid()}"}).ready("x")
+        assert reader.recv(100) == b"READY=1\nSTATUS=x"
+
+
+def test_children_do_not_inherit_the_socket(systemd: socket.socket) -> None:
+    environ = environment(systemd, WATCHDOG_USEC="1000000", WATCHDOG_PID="5")
+    Notifier(environ)
+    assert environ == {}
+
+
+def test_a_log_is_cut_while_its_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "noisy.log"
+    process = spawn(["sh", "-c", "while echo a line of a log; do sleep 0.001; done"], log_file=path)
+    try:
+        wait_until(lambda: path.exists() and path.stat().st_size > 2000, "it writes")
+        keep_short(tmp_path, most_bytes=1000)
+        assert (tmp_path / "noisy.log.1").read_text().startswith("a line of a log\n")
+        wait_until(lambda: path.stat().st_size > 0, "it writes again, at the begin")
+        assert path.read_bytes().startswith(b"a line of a log\n"), "no hole"
+    finally:
+        stop(process)
+
+
+def test_short_logs_stay(tmp_path: Path) -> None:
+    (tmp_path / "quiet.log").write_text("a line\n")
+    keep_short(tmp_path, most_bytes=1000)
+    assert [path.name for path in tmp_path.iterdir()] == ["quiet.log"]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that ask a running system, or run within one, and files that they cannot read."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from sluice import cli, topologies
+from sluice.commands import capture as capture_module
+from sluice.commands import exec as exec_module
+from sluice.commands import network, policy
+from sluice.commands.agents import rows
+from sluice.commands.capture import port_named
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
+from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
+from sluice.runs.files import read_document, setting
+from sluice.runtime.settings.service import from_file
+from sluice.store.networks import current_network, put_sightings
+from sluice.store.tokens import find_token
+from sluice.webui.options import WebOptions
+
+Command = Callable[..., int]
+MAC = "52:54:00:00:00:11"
+PORTS = (SeenPort(1, "web1", 10**9, True), SeenPort(2, "up", 10**10, True))
+SEEN = Sightings({0xF1: SeenSwitch(0xF1, "front", PORTS)}, {}, {MAC: SeenHost(MAC, (0xF1, 1), "192.0.2.11")})
+
+
+@pytest.fixture
+def sluice_network(url: str, engine: Engine, tmp_path: Path) -> Command:
+    """`sluice network`, with a switch that the controller has reported."""
+    put_sightings(engine, SEEN)
+    token_file = tmp_path / "token"
+    token_file.write_text("token")
+    return lambda *words: cli.main(["network", "--url", url, "--token-file", str(token_file), *words])
+
+
+@pytest.fixture
+def file(sluice_network: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """What `discover` prints, in a file."""
+    assert sluice_network("discover") == 0
+    path = tmp_path / "network.toml"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+def test_discover__prints_a_description_that_agrees(
+    sluice_network: Command, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = tomllib.loads(file.read_text())
+    assert document["switch"][0]["port"] == [
+        {"name": "web1", "rate": "1Gbit"},
+        {"name": "up", "rate": "10Gbit"},
+    ]
+    assert sluice_network("check", str(file)) == 0
+    assert "agrees with the switches" in capsys.readouterr().out
+
+
+def test_apply__diff_and_remove(
+    sluice_network: Command, file: Path, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sluice_network("diff", str(file)) == 0
+    assert '+name = "front"' in capsys.readouterr().out
+    assert sluice_network("apply", str(file)) == 0
+    sluice_network("diff", str(file))
+    assert "+" not in capsys.readouterr().out.replace("\n+++", "")
+    assert sluice_network("show") == 0
+    assert "192.0.2.11" in capsys.readouterr().out
+    assert sluice_network("remove") == 0
+    newest = current_network(engine)
+    assert newest is not None
+    assert newest.network is None
+
+
+def test_a_contradiction_is_exit_code_1(
+    sluice_network: Command, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(file.read_text().replace('name = "up"', 'name = "uplink"'))
+    assert sluice_network("check", str(file)) == 1
+    assert "front:uplink: the switch has no port of this name" in capsys.readouterr().out.replace("\n", " ")
+    assert sluice_network("apply", str(file)) == 1, "it is put in force all the same: the port may come"
+
+
+def test_check__without_a_web_process_reads_the_file_alone(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["network", "--url", "http://127.0.0.1:9", "check", str(file)]) == 0
+    assert "was not compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("switch = 3", "switch: must be a list"),
+        ("[[switch]]\nname = 'x'", "switch[0].datapath_id: is missing"),
+        ("nonsense", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_is_asked(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    assert cli.main(["network", "--url", "http://127.0.0.1:9", "apply", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+NOW = 1_000_000.0
+
+
+def agent(name: str, *, alive: bool = True) -> dict[str, object]:
+    return {"name": name, "kind": "host", "alive": alive, "age_s": 1.2, "status": {"version": "2.0"}}
+
+
+def test_rows__heartbeats_and_certificates_of_one_name_are_one_row() -> None:
+    certificate = {"name": "web1", "kind": "host", "state": "valid", "ends_at": NOW + 86_400 * 2.5}
+    revoked = {"name": "web2", "kind": "host", "state": "revoked", "ends_at": NOW + 86_400}
+    found = rows([agent("web1"), agent("h9", alive=False)], [revoked, certificate], NOW)
+    assert found == [
+        ("h9", "host", "away", "none (this machine)", "-", "1 s ago", "2.0"),
+        ("web1", "host", "up", "valid", "in 2.5 days", "1 s ago", "2.0"),
+        ("web2", "host", "no heartbeat yet", "revoked", "in 1.0 days", "-", "-"),
+    ]
+
+
+@pytest.fixture
+def command(url: str, tmp_path: Path) -> Command:
+    """`sluice token` with the owner's token."""
+    (tmp_path / "token").write_text("token")
+    remote = ["--url", url, "--token-file", str(tmp_path / "token")]
+    return lambda *words: cli.main(["token", *remote, *words])
+
+
+def test_created_once_listed_and_revoked(
+    command: Command, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("create", "--role", "read", "--expires", "30d", "--name", "wall") == 0
+    token = capsys.readouterr().out.strip()
+    found = find_token(engine, token)
+    assert found is not None
+    assert found.role == "read"
+    assert found.expires_at - found.created_at == pytest.approx(30 * 86_400, abs=60)
+    assert command("list") == 0
+    listed = capsys.readouterr().out
+    assert "wall" in listed
+    assert "in 30.0 days" in listed
+    assert token not in listed
+    assert command("revoke", "wall") == 0
+    assert find_token(engine, token) is None
+    assert command("revoke", "wall") == 2
+    assert "no token named wall is in force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("expires", ["forever", "400d", "0s", "soon", "1.5.2d"])
+def test_a_token_must_end(command: Command, expires: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("create", "--role", "read", "--expires", expires, "--name", "wall")
+    assert "--expires" in capsys.readouterr().err
+
+
+def test_a_token_of_another_role_is_told_what_it_needs(
+    command: Command, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("create", "--role", "change", "--expires", "1h", "--name", "alice")
+    (tmp_path / "alice").write_text(capsys.readouterr().out)
+    own = ["token", "--url", url, "--token-file", str(tmp_path / "alice")]
+    assert cli.main([*own, "revoke", "alice"]) == 2
+    assert "this token has the role change" in capsys.readouterr().err
+
+
+ONE = topologies.build("single", hosts=2)
+
+
+def test_port_named__or_what_there_is() -> None:
+    assert port_named(ONE, "s1:2").interface
+    with pytest.raises(FieldError, match="s1:1, s1:2"):
+        port_named(ONE, "s1:9")
+
+
+def test_capture__without_tcpdump_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(EnvironmentLacking, match="apt-get install tcpdump"):
+        capture_module.capture("s1:1", 1, tmp_path / "x.pcap")
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "x", "1e9", "nan"])
+def test_command__an_impossible_time_is_a_usage_error(seconds: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["capture", "s1:1", f"--seconds={seconds}", "--out", "x"])
+
+
+def test_parser__all_words_after_the_dashes_are_the_programs() -> None:
+    given = exec_module.parser().parse_args(
+        ["h1", "--testbed", "7", "--", "sh", "-c", "x", "--", "--testbed"]
+    )
+    assert (given.host, given.testbed) == ("h1", 7)
+    assert given.program == ["sh", "-c", "x", "--", "--testbed"]
+
+
+@pytest.mark.parametrize("words", [["h1"], ["h1", "--"], ["h1", "ls"], ["h1", "iperf", "-c", "h3"]])
+def test_parser__without_a_program_the_message_shows_one(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        exec_module.parser().parse_args(words)
+    assert "sluice exec h1 -- ping -c 3 h3" in capsys.readouterr().err
+
+
+# ── Commands report a file that the TOML reader cannot take, and name it ───────────────────────
+
+
+DEEP, LONG = "a = " + "[" * 5000, "a = " + "9" * 5000
+
+
+@pytest.mark.parametrize("text", [DEEP, LONG])
+@pytest.mark.parametrize(
+    "read", [read_document, network._read, policy._read, lambda path: from_file(WebOptions, path)]
+)
+def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.toml"
+    path.write_text(text)
+    with pytest.raises(SluiceError, match=r"file\.toml"):
+        read(path)
+
+
+def test_a_setting_that_is_no_toml_is_text() -> None:
+    assert setting(f"fabric.buffer={'9' * 5000}") == ("fabric.buffer", "9" * 5000)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The points of a sweep, its table, its start, and its jobs on a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.fabrics import TESTBED
+from sluice.runs.files import read_document, scenario_from_file, setting
+from sluice.sweep import points, run_points
+from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, limit_minutes, predicted_s
+from sluice.sweep.points import POINT_LOG, Point, is_finished
+from sluice.sweep.table import figures, rows, terminal_table, write
+from tests.kit.bundles import bundle, document, flow
+
+SCENARIO = """
+name = "small"
+seed = 5
+[fabric]
+topology = "single"
+hosts = 4
+host_rate = "1Gbit"
+[scheme]
+name = "dctcp"
+mark_at = "20pkt"
+[workload]
+sizes = "web-search"
+load = 0.4
+flows = 100
+"""
+
+PLAN = """
+[sweep]
+schemes = ["dctcp", "pias", "pias-10KB"]
+loads = [0.5, 0.8]
+[sweep.scheme.pias]
+queues = 3
+thresholds = ["10KB", "1MB"]
+[sweep.scheme.pias.0.8]
+thresholds = ["20KB", "2MB"]
+[sweep.scheme.pias.transport]
+rto_min = "2ms"
+[sweep.scheme.pias-10KB]
+name = "pias"
+queues = 2
+thresholds = ["10KB"]
+[sweep.scheme.pias-10KB.simulator]
+multipath = "per-packet"
+"""
+
+
+def names(found: Iterable[Point]) -> list[str]:
+    return [point.name for point in found]
+
+
+def only(found: Iterable[Point], name: str) -> Point:
+    (point,) = [point for point in found if point.name == name]
+    return point
+
+
+def test_points__every_combination_in_order() -> None:
+    found = points(tomllib.loads(SCENARIO), schemes=["tcp", "dctcp"], loads=[0.5, 0.85], seeds=[1, 12])
+    assert names(found) == [
+        "tcp/load-0.5/seed-01",
+        "tcp/load-0.5/seed-12",
+        "tcp/load-0.85/seed-01",
+        "tcp/load-0.85/seed-12",
+        "dctcp/load-0.5/seed-01",
+        "dctcp/load-0.5/seed-12",
+        "dctcp/load-0.85/seed-01",
+        "dctcp/load-0.85/seed-12",
+    ]
+    last = found[-1].document
+    assert (last["scheme"]["name"], last["workload"]["load"], last["seed"]) == ("dctcp", 0.85, 12)
+
+
+def test_points__without_axes_it_is_the_scenario_itself() -> None:
+    document = tomllib.loads(SCENARIO)
+    (point,) = points(document)
+    assert point.name == "dctcp/load-0.4/seed-05"
+    assert point.document == document
+
+
+def test_points__an_axis_given_twice_is_run_once() -> None:
+    assert len(points(tomllib.loads(SCENARIO), loads=[0.5, 0.5], seeds=[1, 1])) == 1
+
+
+def test_points__the_scenario_says_axes_that_the_caller_does_not() -> None:
+    found = points(tomllib.loads(SCENARIO + PLAN), loads=[0.3])
+    assert names(found) == [f"{name}/load-0.3/seed-05" for name in ("dctcp", "pias", "pias-10KB")]
+
+
+def test_points__settings_of_a_scheme_and_of_its_loads() -> None:
+    found = points(tomllib.loads(SCENARIO + PLAN))
+    low, high = (only(found, f"pias/load-{load}/seed-05").document for load in (0.5, 0.8))
+    assert low["scheme"] == {"name": "pias", "queues": 3, "thresholds": ["10KB", "1MB"]}
+    assert high["scheme"]["thresholds"] == ["20KB", "2MB"]
+    assert low["transport"] == high["transport"] == {"rto_min": "2ms"}
+    variant = only(found, "pias-10KB/load-0.8/seed-05").document
+    assert variant["scheme"] == {"name": "pias", "queues": 2, "thresholds": ["10KB"]}
+    assert "transport" not in variant
+    assert (variant["simulator"], "simulator" in low) == ({"multipath": "per-packet"}, False)
+
+
+def test_points__a_quoted_load_is_the_same_load() -> None:
+    plan = PLAN.replace("[sweep.scheme.pias.0.8]", '[sweep.scheme.pias."0.8"]')
+    assert points(tomllib.loads(SCENARIO + plan)) == points(tomllib.loads(SCENARIO + PLAN))
+
+
+def test_points__one_schemes_settings_are_not_anothers() -> None:
+    found = points(tomllib.loads(SCENARIO), schemes=["dctcp", "tcp"])
+    assert [point.document["scheme"] for point in found] == [
+        {"name": "dctcp", "mark_at": "20pkt"},
+        {"name": "tcp"},
+    ]
+
+
+def test_points__settings_are_over_everything() -> None:
+    found = points(
+        tomllib.loads(SCENARIO + PLAN), settings={"transport.rto_min": "7ms", "fabric.buffer": "90KB"}
+    )
+    assert {point.document["transport"]["rto_min"] for point in found} == {"7ms"}
+    assert {point.document["fabric"]["buffer"] for point in found} == {"90KB"}
+
+
+def test_points__the_document_is_left_as_it_was() -> None:
+    document = tomllib.loads(SCENARIO + PLAN)
+    points(document, settings={"fabric.buffer": "90KB"})
+    assert document == tomllib.loads(SCENARIO + PLAN)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"schemes": ["dctpc"]}, r'dctpc/load-0\.4/seed-05: scheme\.name: "dctpc" is not a scheme'),
+        ({"loads": [1.5]}, r"dctcp/load-1\.5/seed-05: workload\.load"),
+        ({"schemes": ["../dctcp"]}, "cannot name a folder"),
+        ({"settings": {"seed": 3}}, "seed is an axis of the sweep; set it with --seeds"),
+        ({"settings": {"workload.flaws": 3}}, r"workload\.flaws"),
+        ({"settings": {"name.x": 3}}, "name is not a table"),
+    ],
+)
+def test_points__errors_name_the_point_and_the_key(axes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SluiceError, match=message):
+        points(tomllib.loads(SCENARIO), **axes)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("[sweep]\nload = [0.5]", r"sweep\.load"),
+        ("[sweep]\nloads = 0.5", "must be a list"),
+        ("[sweep]\nscheme = 3", r"sweep\.scheme\.dctcp: must be a table"),
+        ("[sweep.scheme.dctcp]\ntransport = 3", r"sweep\.scheme\.dctcp\.transport: must be a table"),
+        ("[sweep.scheme.dctcp]\nmark = 3", r"scheme\.mark"),
+    ],
+)
+def test_points__a_plan_with_an_error_is_refused(plan: str, message: str) -> None:
+    with pytest.raises(SluiceError, match=message):
+        points(tomllib.loads(f"{SCENARIO}\n{plan}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("workload.flows=10", ("workload.flows", 10)),
+        ("transport.rto_min=2ms", ("transport.rto_min", "2ms")),
+        ('scheme.thresholds=["1KB", "2KB"]', ("scheme.thresholds", ["1KB", "2KB"])),
+        ("workload.scale=0.5", ("workload.scale", 0.5)),
+    ],
+)
+def test_setting__toml_or_text(text: str, expected: tuple[str, Any]) -> None:
+    assert setting(text) == expected
+
+
+@pytest.mark.parametrize("text", ["workload.flows", "=3", "workload..flows=3"])
+def test_setting__says_how_it_is_written(text: str) -> None:
+    with pytest.raises(SluiceError, match="must be key=value"):
+        setting(text)
+
+
+def test_scenario_from_file__a_plan_for_sweeps_does_not_keep_a_scenario_from_running(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO + PLAN)
+    assert scenario_from_file(path)[1] == tomllib.loads(SCENARIO)
+    assert len(points(read_document(path))) == 6
+
+
+def point(
+    folder: Path, scheme: str, seed: int, fct_us: float, *, unfinished: int = 0, reasons: Sequence[str] = ()
+) -> Point:
+    """Return a point and write its bundle, with one flow and some that did not finish."""
+    made = Point(scheme, 0.5, seed, document(scheme, seed))
+    flows = [flow(1, 5000, fct_us, scheme=scheme), *(flow(9 + i, 5000, None) for i in range(unfinished))]
+    bundle(folder / made.name, made.document, flows, reasons=reasons)
+    return made
+
+
+def text(table: Sequence[dict[str, Any]], width: int = 200) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(terminal_table(table))
+    return capture.get()
+
+
+def test_rows__one_a_point_with_the_figures_of_its_summary(tmp_path: Path) -> None:
+    found = rows(tmp_path, [point(tmp_path, "dctcp", 1, 100.0), point(tmp_path, "pias", 1, 50.0)])
+    assert [(row["scheme"], row["load"], row["seed"]) for row in found] == [
+        ("dctcp", 0.5, 1),
+        ("pias", 0.5, 1),
+    ]
+    summary = json.loads((tmp_path / found[1]["bundle"] / "summary.json").read_text())
+    assert found[1]["fct_us_small_p99"] == summary["fct_us"]["small"]["p99"] == 50.0
+    assert figures(summary).items() <= found[1].items()
+
+
+def test_write__the_file_holds_the_rows(tmp_path: Path) -> None:
+    found = rows(tmp_path, [point(tmp_path, "dctcp", 1, 100.0)])
+    assert pq.read_table(write(tmp_path, found)).to_pylist() == found
+
+
+def test_terminal_table__mean_and_deviation_over_the_seeds(tmp_path: Path) -> None:
+    found = rows(tmp_path, [point(tmp_path, "dctcp", 1, 1000.0), point(tmp_path, "dctcp", 2, 3000.0)])
+    assert "over 2 seeds" in text(found)
+    assert "2.00 ± 1.41" in text(found)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"unfinished": 2}, "2 flows unfinished"),
+        ({"reasons": ["the CPU was saturated"]}, "1 of 1 runs not valid"),
+    ],
+)
+def test_terminal_table__what_is_doubtful_is_said(tmp_path: Path, made: dict[str, Any], said: str) -> None:
+    assert said in text(rows(tmp_path, [point(tmp_path, "dctcp", 1, 1000.0, **made)]))
+
+
+# ── Behaviour that tests/sim/test_sweep.py does not cover. Nothing runs here ───────────────────
+
+
+def finished_point(folder: Path) -> Point:
+    point = Point("dctcp", 0.5, 1, document())
+    bundle(folder / point.name, point.document, [flow(1, 5000, 70.0)])
+    return point
+
+
+def test_is_finished__only_of_the_very_same_scenario(tmp_path: Path) -> None:
+    point = finished_point(tmp_path)
+    assert is_finished(tmp_path, point)
+    assert not is_finished(tmp_path, Point("dctcp", 0.5, 1, document(fabric={"hosts": 8})))
+    assert not is_finished(tmp_path, Point("dctcp", 0.5, 2, document(seed=2)))
+
+
+def test_is_finished__half_a_summary_is_none(tmp_path: Path) -> None:
+    point = finished_point(tmp_path)
+    summary = tmp_path / point.name / "summary.json"
+    summary.write_text(summary.read_text()[:-10])
+    assert not is_finished(tmp_path, point)
+
+
+def test_run_points__nothing_to_do_starts_nothing(tmp_path: Path) -> None:
+    point = finished_point(tmp_path)
+    outcome = run_points([point], tmp_path)
+    assert (outcome.finished, outcome.failed) == ([point], {})
+    assert not (tmp_path / point.name / POINT_LOG).exists()
+
+
+def test_run_points__the_testbed_runs_one_at_a_time(tmp_path: Path) -> None:
+    with pytest.raises(SluiceError, match="--jobs: must be 1 on the testbed"):
+        run_points([finished_point(tmp_path)], tmp_path, on=TESTBED, jobs=2)
+
+
+def test_run_points__a_folder_keeps_to_one_fabric(tmp_path: Path) -> None:
+    run_points([finished_point(tmp_path)], tmp_path)
+    with pytest.raises(SluiceError, match="holds a sweep on the simulator; give another folder with --out"):
+        run_points([finished_point(tmp_path)], tmp_path, on=TESTBED)
+
+
+SWEPT: dict[str, Any] = {
+    "name": "x",
+    "fabric": {"topology": "single", "hosts": 4},
+    "scheme": {"name": "dctcp"},
+    "workload": {"flows": 1000, "sizes": "web-search", "load": 0.5},
+}
+
+
+def numbered(count: int) -> list[Point]:
+    return points(SWEPT, seeds=range(1, count + 1))
+
+
+@given(st.lists(st.floats(1, 1000), min_size=1, max_size=40), st.floats(1, 20))
+def test_batches__every_point_once_and_no_job_too_long(seconds: list[float], job_minutes: float) -> None:
+    wanted = numbered(len(seconds))
+    predicted = {point.name: needed for point, needed in zip(wanted, seconds, strict=True)}
+    found = batches(wanted, predicted, job_minutes)
+    assert sorted(name for names in found.values() for name in names) == sorted(predicted)
+    for names in found.values():
+        assert len(names) == 1 or sum(predicted[name] for name in names) <= 60 * job_minutes * (1 + 1e-9)
+
+
+def test_batches__the_longest_points_come_first() -> None:
+    wanted = numbered(3)
+    predicted = dict(zip((point.name for point in wanted), (10.0, 100.0, 20.0), strict=True))
+    assert batches(wanted, predicted, 0.5) == {
+        "job-0000": [wanted[1].name],
+        "job-0001": [wanted[2].name, wanted[0].name],
+    }
+
+
+def test_predicted_s__grows_with_flows_and_links() -> None:
+    (point_s,) = predicted_s(points(SWEPT, seeds=[1])).values()
+    more = {**SWEPT, "workload": {**SWEPT["workload"], "flows": 3000}}
+    assert [*predicted_s(points(more, seeds=[1])).values()] == [pytest.approx(3 * point_s)]
+    farther = {**SWEPT, "fabric": {"topology": "leaf-spine"}}
+    assert min(predicted_s(points(farther, seeds=[1])).values()) > 1.5 * point_s
+    mean_bytes = point_s * HOPS_PER_S * 1448 / 1000  # one switch port, 1000 flows
+    assert 1.5e6 < mean_bytes < 1.8e6  # web search: 1.6 MB
+
+
+def test_limit_minutes__leaves_room_for_a_slow_node() -> None:
+    assert limit_minutes(["a", "b"], {"a": 60.0, "b": 60.0}) >= 8
+
+
+def test_options__a_profile_replaces_slurm() -> None:
+    assert "slurm" not in Cluster("profile").options(7)
+    assert Cluster("profile").options(7)[:2] == ["--jobs", "7"]
+
+
+def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("snakemake", "snakemake_executor_plugin_slurm"):
+        monkeypatch.setitem(sys.modules, library, None)
+    for cluster in (Cluster(), Cluster("profile")):
+        with pytest.raises(EnvironmentLacking, match=r"pip install 'sluice\[cluster\]'"):
+            cluster.check()
+    monkeypatch.setattr("sluice.runtime.extras.find_spec", lambda name: name)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(SluiceError, match="there is no sbatch here"):
+        Cluster().check()
+
+
+def test_run_points__the_testbed_does_not_run_on_a_cluster(tmp_path: Any) -> None:
+    with pytest.raises(SluiceError, match="only points of the simulator"):
+        run_points(numbered(1), tmp_path, on=TESTBED, cluster=Cluster())

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor asks of a machine, and what it concludes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.dataplane.link_queues import FQ, HTB, QdiscKind
+from sluice.doctor import check, installed, kernel
+from sluice.doctor.check import Check, guarded, tried
+from sluice.doctor.kernel import Kernel, missing_capabilities, running
+from sluice.doctor.tiers import active_tiers
+from sluice.policy.controls import ours
+from sluice.policy.errors import EnvironmentLacking
+from sluice.runtime.command import CommandFailed
+
+FINE = Check("first", True, "fine", "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EnvironmentLacking("no BTF"),
+        CommandFailed(["tc"], 2, "no such qdisc"),
+        subprocess.TimeoutExpired(["clang"], 10),
+        PermissionError("not allowed"),
+        TimeoutError("too late"),
+    ],
+)
+def test_tried__a_refusal_of_the_machine_is_a_finding_with_its_remedy(error: Exception) -> None:
+    def attempt() -> str:
+        raise error
+
+    assert tried("thing", attempt, "do this") == Check("thing", False, str(error), "do this")
+
+
+def test_guarded__an_unexpected_error_is_a_finding_after_those_before_it() -> None:
+    def make() -> Iterator[Check]:
+        yield FINE
+        raise KeyError("odd")
+
+    first, second = guarded("group", make)
+    assert first == FINE
+    assert not second.ok
+    assert "KeyError: 'odd'" in second.detail
+
+
+def test_a_tool_that_is_too_slow_for_its_version_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(argv: list[str], *, timeout_s: float) -> str:
+        raise subprocess.TimeoutExpired(argv, timeout_s)
+
+    monkeypatch.setattr(installed, "run", slow)
+    assert all(
+        check.ok or check.detail == "is missing" for check in installed.check_tools(Kernel("6.1.0-56-amd64"))
+    )
+
+
+def test_a_tool_that_cannot_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(argv: list[str], *, timeout_s: float) -> str:
+        raise OSError(8, "Exec format error")
+
+    monkeypatch.setattr(installed, "run", broken)
+    found = {check.name: check for check in installed.check_tools(Kernel("6.1.0-56-amd64"))}
+    assert "Exec format error" in found["tc"].detail
+    assert found["tc"].remedy == "apt-get install --reinstall iproute2"
+
+
+@pytest.mark.parametrize(("in_container", "remedy"), [(True, "--device"), (False, "modprobe tun")])
+def test_without_the_tun_device_the_remedy_fits_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_container: bool, remedy: str
+) -> None:
+    monkeypatch.setattr(installed, "TUN", tmp_path / "tun")
+    check = installed.check_tun(Kernel("6.1.0", frozenset({"tun"}), in_container=in_container))
+    assert not check.ok
+    assert remedy in check.remedy
+
+
+CONTROLS = [check.struct_ops(control.kernel_name) for control in ours()]
+ALL = [*CONTROLS, check.HOOK, check.PORT_PROGRAM, check.WATCH]
+DEBIAN_WITH_DCTCP = Kernel("6.1.0-56-amd64", frozenset({"tcp_dctcp"}))
+NEW = Kernel("6.18.44")
+
+
+def tiers(
+    ok: list[str],
+    kernel: Kernel = NEW,
+    *,
+    netem: bool = True,
+    datapaths: str = "",
+    link: QdiscKind | None = None,
+) -> dict[str, str]:
+    found = [Check(name, name in ok, "", "") for name in ALL] + [Check(check.DATAPATHS, True, datapaths, "")]
+    return dict(active_tiers(found, kernel, netem, ["reno", "cubic"], link))
+
+
+def test_everything_works() -> None:
+    found = tiers(ALL, datapaths="kernel and userspace")
+    assert found["congestion control"] == "Sluice's own, in BPF; each ends with its process"
+    assert found["switches"] == "Open vSwitch's kernel datapath"
+    assert found["flow queues"] == "yes"
+    assert found["link delays"] == "netem"
+    assert "setsockopt" in found["deadlines"]
+    assert found["flow watch"] == "every TCP connection"
+
+
+def test_the_qdisc_of_the_hosts_own_links_is_named() -> None:
+    assert tiers(ALL, link=HTB)["hosts' own links"] == "htb: eight strict queues"
+    assert "not strict" in tiers(ALL, link=FQ)["hosts' own links"]
+    assert tiers(ALL)["hosts' own links"] == "one queue"
+
+
+def test_before_6_4_a_control_outlives_a_killed_process() -> None:
+    assert "killed agent leaves" in tiers(ALL, DEBIAN_WITH_DCTCP)["congestion control"]
+
+
+def test_without_struct_ops_the_kernels_own_controls_are_named() -> None:
+    found = tiers([check.HOOK, check.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
+    assert found.startswith("the kernel's own ")
+    assert "dctcp" in found.partition(" for ")[0]
+    assert "reno" in found.partition(" for ")[0]
+    assert "not valid" in found
+
+
+def test_a_kernel_without_dctcp_uses_the_last_resort() -> None:
+    assert tiers([])["congestion control"].startswith("the kernel's own cubic and reno for sluice_dctcp")
+
+
+def test_each_missing_feature_has_its_lower_tier() -> None:
+    found = tiers([], netem=False, datapaths="userspace only: the kernel has no openvswitch module")
+    assert found["switches"] == "Open vSwitch's userspace datapath"
+    assert found["flow queues"].startswith("no")
+    assert "no module sch_netem" in found["link delays"]
+    assert "none" in found["deadlines"]
+    assert found["flow watch"] == "only scheduled flows"
+
+
+DEBIAN = Kernel(
+    "6.1.0-56-amd64", frozenset({"sch_htb", "sch_netem"}), {"CONFIG_BPF_JIT": "y", "CONFIG_CGROUP_BPF": "y"}
+)
+OLD = Kernel("5.10.0-30-amd64", frozenset({"sch_htb"}))
+BARE = Kernel("6.6.0-cloud", frozenset(), {"CONFIG_NET": "y"})
+CONTAINER = Kernel("6.1.0-56-amd64", in_container=True)
+
+
+@pytest.mark.parametrize(
+    ("release", "version"), [("6.1.0-56-amd64", (6, 1)), ("5.4.0", (5, 4)), ("unknown", (0, 0))]
+)
+def test_the_version_is_read_from_the_release(release: str, version: tuple[int, int]) -> None:
+    assert Kernel(release).version == version
+
+
+def test_modprobe_is_the_remedy_only_if_the_module_exists() -> None:
+    assert DEBIAN.module_remedy("sch_htb") == "modprobe sch_htb"
+    assert "modprobe" not in BARE.module_remedy("sch_htb")
+    assert "6.6.0-cloud has no module sch_htb" in BARE.module_remedy("sch_htb")
+
+
+def test_a_container_sends_the_user_to_its_host() -> None:
+    assert CONTAINER.module_remedy("sch_htb").startswith("on the host of this container: modprobe sch_htb")
+    assert "/sys/kernel/btf" in CONTAINER.btf_remedy()
+    assert "--privileged" in CONTAINER.programs_remedy()
+
+
+def test_a_kernel_before_5_13_cannot_have_struct_ops() -> None:
+    assert OLD.struct_ops_remedy() == "Linux 5.10.0-30-amd64 has no struct_ops: boot Linux 5.13 or later"
+
+
+def test_a_kernel_without_an_option_needs_another_build() -> None:
+    assert "without CONFIG_BPF_JIT=y" in BARE.struct_ops_remedy()
+    assert "without CONFIG_CGROUP_BPF=y" in BARE.hook_remedy(cgroup2_mounted=True)
+
+
+def test_the_hook_needs_a_mounted_cgroup2() -> None:
+    assert "mount -t cgroup2" in DEBIAN.hook_remedy(cgroup2_mounted=False)
+    assert "boot Linux 5.18" in OLD.hook_remedy(cgroup2_mounted=False)
+
+
+def test_a_kernel_without_btf_is_named() -> None:
+    assert "6.6.0-cloud is built without CONFIG_DEBUG_INFO_BTF=y" in BARE.btf_remedy()
+
+
+def test_the_running_kernel_has_a_version_and_modules() -> None:
+    here = running()
+    assert here.version > (4, 0)
+    assert here.modules
+
+
+@pytest.mark.parametrize("remedy", [Kernel.programs_remedy, Kernel.struct_ops_remedy])
+def test_without_btf_programs_have_the_remedy_of_btf(remedy: Callable[[Kernel], str]) -> None:
+    hidden = replace(CONTAINER, btf=False)
+    assert remedy(hidden) == hidden.btf_remedy()
+    assert "CONFIG_DEBUG_INFO_BTF" in remedy(replace(DEBIAN, btf=False))
+
+
+def test_without_capabilities_no_module_is_blamed() -> None:
+    locked = replace(CONTAINER, missing_capabilities=("CAP_NET_ADMIN",))
+    expected = "start the container with --privileged, or with CAP_NET_ADMIN"
+    remedies = {locked.qdisc_remedy("sch_htb"), locked.tool_remedy("iputils-ping"), locked.programs_remedy()}
+    assert remedies == {expected}
+    assert DEBIAN.qdisc_remedy("sch_htb") == "modprobe sch_htb"
+
+
+@pytest.mark.parametrize(
+    ("effective", "missing"),
+    [
+        ("000001ffffffffff", ()),
+        (f"{1 << 12 | 1 << 21:016x}", ()),
+        (f"{1 << 12 | 1 << 39:016x}", ("CAP_SYS_ADMIN", "CAP_PERFMON")),
+        ("0000000000000000", ("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_PERFMON", "CAP_BPF")),
+    ],
+)
+def test_missing_capabilities(effective: str, missing: tuple[str, ...]) -> None:
+    assert missing_capabilities(f"Name:\tpython\nCapEff:\t{effective}\nCapBnd:\t0\n") == missing
+
+
+def test_a_machine_that_hides_proc_is_not_said_to_lack_capabilities() -> None:
+    assert missing_capabilities("") == ()
+
+
+def test_files_that_a_container_hides_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "Path", lambda *parts: tmp_path.joinpath(*(p.lstrip("/") for p in parts)))
+    here = running()
+    assert (here.modules, here.config, here.missing_capabilities) == (frozenset(), {}, ())

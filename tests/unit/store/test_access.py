@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what: tokens, certificates, sanctions, and the list of what was done."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, select, text
+
+from sluice.policy.schema.desired import Policy
+from sluice.store import audit, tokens
+from sluice.store.audit import Author, policy_changes
+from sluice.store.certificates import (
+    Certificate,
+    find_certificate,
+    find_enrolment,
+    newest_certificates,
+    put_certificate,
+    put_enrolment,
+    revoke,
+    use_enrolment,
+)
+from sluice.store.desired import put_policy
+from sluice.store.engine import open_store
+from sluice.store.observed import (
+    Sanction,
+    all_sanctions,
+    forget_processes,
+    lift_all_but,
+    lift_sanctions,
+    put_sanction,
+)
+from sluice.store.schema import enrolments
+from sluice.store.tokens import TokenRefused, all_tokens, create_token, find_token, revoke_token
+
+
+def test_a_token_is_found_until_it_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = time.time() + 60
+    made = create_token(engine, "alice", "read", ends)
+    found = find_token(engine, made)
+    assert found is not None
+    assert (found.name, found.role, found.expires_at) == ("alice", "read", ends)
+    monkeypatch.setattr(tokens.time, "time", lambda: ends + 1)  # type: ignore[attr-defined]
+    assert find_token(engine, made) is None
+    assert [one.state(ends + 1) for one in all_tokens(engine)] == ["ended"]
+
+
+def test_a_revoked_token_ends_at_once_and_its_name_is_free(engine: Engine) -> None:
+    first = create_token(engine, "alice", "change", time.time() + 60)
+    with pytest.raises(TokenRefused, match="'alice' is in force"):
+        create_token(engine, "alice", "read", time.time() + 60)
+    assert revoke_token(engine, "alice")
+    assert not revoke_token(engine, "alice")
+    second = create_token(engine, "alice", "read", time.time() + 60)
+    assert find_token(engine, first) is None
+    assert find_token(engine, second) is not None
+
+
+def test_the_store_keeps_no_secret(engine: Engine) -> None:
+    made = create_token(engine, "alice", "read", time.time() + 60)
+    secret = made.split("-", 2)[2]
+    assert len(secret) >= 43  # 256 bits
+    with engine.connect() as connection:
+        row = connection.execute(text("SELECT * FROM tokens")).one()
+    assert secret not in str(row)
+
+
+@pytest.mark.parametrize(
+    "change", ["", "x", "sluice-", "sluice--", "sluice-nosuch-secret", "other", "é", "sluice-\0-x"]
+)
+def test_another_text_is_no_token(engine: Engine, change: str) -> None:
+    made = create_token(engine, "alice", "read", time.time() + 60)
+    assert find_token(engine, change) is None
+    assert find_token(engine, made[:-1] + ("A" if made[-1] != "A" else "B")) is None
+    assert find_token(engine, made + "x") is None
+
+
+def test_the_number_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 2)
+    for name in ("a", "b"):
+        create_token(engine, name, "read", time.time() + 60)
+    with pytest.raises(TokenRefused, match="revoke one"):
+        create_token(engine, "c", "read", time.time() + 60)
+
+
+def test_a_store_of_an_earlier_version_gets_the_table(engine: Engine, store_url: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE tokens"))
+    engine.dispose()
+    opened = open_store(store_url)
+    made = create_token(opened, "alice", "read", time.time() + 60)
+    assert find_token(opened, made) is not None
+    opened.dispose()
+
+
+ALICE = Author("alice", "192.0.2.7")
+
+
+def test_the_log_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MOST_ROWS", 2)
+    for scheme in ("tcp", "dctcp", "tcp"):
+        put_policy(engine, Policy.from_document({"scheme": scheme}), ALICE)
+    assert [(row.version, row.before) for row in policy_changes(engine)] == [(3, 2), (2, 1)]
+
+
+def test_a_store_of_an_earlier_version_gets_the_log(engine: Engine, store_url: str) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "tcp"}), "api")
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE audit"))
+    engine.dispose()
+    opened = open_store(store_url)
+    assert policy_changes(opened) == []
+    put_policy(opened, Policy.from_document({"scheme": "dctcp"}), ALICE)
+    (row,) = policy_changes(opened)
+    assert (row.by, row.address, row.version, row.before) == ("alice", "192.0.2.7", 2, 1)
+    assert "scheme" in row.changed
+    opened.dispose()
+
+
+SECRET = "the-secret"
+
+
+def certificate(serial: str, name: str = "web1", ends_in_s: float = 100.0) -> Certificate:
+    now = time.time()
+    return Certificate(serial, name, "host", now, now + ends_in_s)
+
+
+def enrol(engine: Engine, serial: str, secret: str = SECRET) -> bool:
+    put_enrolment(engine, secret, "web1", "host", time.time() + 60)
+    return use_enrolment(engine, secret, certificate(serial))
+
+
+def test_use_enrolment__works_once_and_the_secret_is_not_stored(engine: Engine) -> None:
+    assert enrol(engine, "a1")
+    assert not use_enrolment(engine, SECRET, certificate("a2"))
+    assert find_certificate(engine, "a2") is None
+    found = find_enrolment(engine, SECRET)
+    assert found is not None
+    assert found.used_at is not None
+    with engine.connect() as connection:
+        assert SECRET not in str(connection.execute(select(enrolments)).all())
+
+
+def test_use_enrolment__expired(engine: Engine) -> None:
+    put_enrolment(engine, SECRET, "web1", "host", time.time() - 1)
+    assert not use_enrolment(engine, SECRET, certificate("a1"))
+
+
+def test_use_enrolment__a_name_has_one_holder(engine: Engine) -> None:
+    assert enrol(engine, "a1")
+    assert enrol(engine, "a2", "another")
+    first, second = find_certificate(engine, "a1"), find_certificate(engine, "a2")
+    assert first is not None
+    assert first.revoked_at is not None
+    assert second is not None
+    assert second.revoked_at is None
+
+
+def test_put_certificate__keeps_the_present_one_and_forgets_ended_ones(engine: Engine) -> None:
+    put_certificate(engine, certificate("old", ends_in_s=-5))
+    put_certificate(engine, certificate("other", name="web2", ends_in_s=-5))
+    put_certificate(engine, certificate("b1"))
+    put_certificate(engine, certificate("b2"))
+    assert find_certificate(engine, "old") is None
+    assert find_certificate(engine, "other") is not None
+    assert find_certificate(engine, "b1") is not None
+    assert [one.serial for one in newest_certificates(engine)] == ["b2", "other"]
+
+
+def test_revoke__ends_certificates_and_unused_tokens_of_the_name(engine: Engine) -> None:
+    enrol(engine, "a1")
+    put_certificate(engine, certificate("a2"))
+    put_certificate(engine, certificate("c1", name="web2"))
+    put_enrolment(engine, "unused", "web1", "host", time.time() + 60)
+    assert revoke(engine, "web1") == 3
+    assert revoke(engine, "web1") == 0
+    assert find_enrolment(engine, "unused") is None
+    untouched = find_certificate(engine, "c1")
+    assert untouched is not None
+    assert untouched.revoked_at is None
+
+
+FIRST = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
+SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)
+
+
+def test_put__one_row_a_port(engine: Engine) -> None:
+    put_sanction(engine, SECOND)
+    put_sanction(engine, FIRST)
+    put_sanction(engine, replace(FIRST, offences=2))
+    assert all_sanctions(engine) == [replace(FIRST, offences=2), SECOND]
+
+
+def test_lift__is_final_and_may_be_said_twice(engine: Engine) -> None:
+    put_sanction(engine, FIRST)
+    lift_sanctions(engine, ["s1:2"])
+    lift_sanctions(engine, ["s1:2"])
+    assert all_sanctions(engine) == []
+
+
+def test_lift_all_but__ports_that_are_demoted_stay(engine: Engine) -> None:
+    put_sanction(engine, FIRST)
+    put_sanction(engine, SECOND)
+    lift_all_but(engine, ["s2:1"])
+    assert all_sanctions(engine) == [SECOND]
+    lift_all_but(engine, [])
+    assert all_sanctions(engine) == []
+
+
+def test_an_earlier_runs_are_forgotten_with_its_processes(engine: Engine) -> None:
+    put_sanction(engine, FIRST)
+    forget_processes(engine)
+    assert all_sanctions(engine) == []

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The links of a testbed: delays, losses, probes and the rules of its switches."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from sluice import topologies
+from sluice.hostagent.port import machine_watch
+from sluice.policy.network.graph import Port
+from sluice.policy.tags import TAG_COUNT
+from sluice.topologies import commands, losses, ovs, probe
+from sluice.topologies.probe import Received
+from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
+
+LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
+SHORT = topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)
+PORT = Port("s1", 2, "h2", 0, rate_bps=100_000_000, delay_ns=2_000_000, edge=True)
+
+
+def test_delays_within_a_hops_own_need_nothing() -> None:
+    assert not needs_delays(SHORT)
+    assert delay_warnings(SHORT, has_netem=False) == []
+
+
+def test_without_netem_a_longer_delay_gives_a_warning_with_the_longest() -> None:
+    assert needs_delays(LONG)
+    (warning,) = delay_warnings(LONG, has_netem=False)
+    assert "5050 us" in warning
+    assert "no netem" in warning
+
+
+def test_with_netem_there_is_no_warning() -> None:
+    assert delay_warnings(LONG, has_netem=True) == []
+
+
+def test_the_outer_end_of_a_pair_goes_to_its_node() -> None:
+    command = commands.pair("s1-eth2~b", "h2-eth0", 4711)
+    assert command.argv[-5:] == ["peer", "name", "h2-eth0", "netns", "4711"]
+
+
+def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
+    links, forwarding = commands.delayed(PORT)
+    assert links.stdin is not None
+    assert {line.split()[2] for line in links.stdin.splitlines()} == {"s1-eth2~a", "s1-eth2~b"}
+    assert forwarding.stdin is not None
+    lines = forwarding.stdin.splitlines()
+    for here, there in (("s1-eth2~a", "s1-eth2~b"), ("s1-eth2~b", "s1-eth2~a")):
+        assert any(line.startswith(f"qdisc add dev {there} root netem delay 2000us") for line in lines)
+        assert any(f"dev {here} ingress" in line and line.endswith(f"redirect dev {there}") for line in lines)
+
+
+def test_no_forwarding_begins_before_its_delay() -> None:
+    forwarding = commands.delayed(PORT)[1].stdin or ""
+    for here, there in (commands.inner_ends(PORT), commands.inner_ends(PORT)[::-1]):
+        assert forwarding.index(f"dev {there} root netem") < forwarding.index(f"dev {here} ingress")
+
+
+@pytest.mark.parametrize(("rate_bps", "delay_ns"), [(10**8, 2 * 10**6), (10**10, 10**8)])
+def test_netem_holds_more_than_a_full_link_of_the_smallest_frames(rate_bps: int, delay_ns: int) -> None:
+    port = replace(PORT, rate_bps=rate_bps, delay_ns=delay_ns)
+    assert commands.in_flight_packets(port) * 64 * 8 > rate_bps * delay_ns / 1e9
+
+
+def test_the_names_of_the_inner_ends_fit_the_kernels_limit() -> None:
+    longest = max((port.interface for port in SHORT.ports), key=len)
+    assert len(longest) + 2 <= 15
+
+
+SS = """\
+p_raw 0      0        *:s1-eth2 * skmem:(r0,rb33554432,t0,tb134217728,f0,w0,o176,bl0,d12)
+p_raw 0      0        *:s1-eth1 * skmem:(r0,rb33554432,t0,tb134217728,f0,w0,o176,bl0,d0)
+p_raw 0      0      [0]:*       * skmem:(r0,rb33554432,t0,tb134217728,f0,w0,o0,bl0,d3)
+"""
+
+
+def test_socket_drops__by_interface() -> None:
+    assert machine_watch.socket_drops(SS) == {
+        "receive buffer of the switch at s1-eth2": 12,
+        "receive buffer of the switch at s1-eth1": 0,
+        "receive buffer of the switch at *": 3,
+    }
+
+
+def test_lost_upcalls__summed_over_datapaths() -> None:
+    text = "netdev@ovs-netdev:\n  lookups: hit:7 missed:8 lost:2\n  flows: 0\nx@y:\n  lookups: hit:0 missed:0 lost:1\n"
+    assert losses.lost_upcalls(text) == 3
+
+
+def test_host_counters__missing_ones_are_zero() -> None:
+    found = losses.host_counters("h1", '{"kernel":{"TcpExtTCPBacklogDrop":4,"IpInReceives":9}}')
+    assert found["TcpExtTCPBacklogDrop at h1"] == 4
+    assert found["TcpInCsumErrors at h1"] == 0
+    assert "IpInReceives at h1" not in found
+
+
+def test_interface_drops__packets_that_the_other_end_dropped() -> None:
+    text = """[{"ifname":"lo","stats64":{"tx":{"dropped":9}}},{"ifname":"s1-eth1","stats64":{"tx":{"dropped":5}}}]"""
+    assert machine_watch.interface_drops("switch side", text) == {"switch side of the link at s1-eth1": 5}
+
+
+def test_qdisc_drops__the_root_counts_for_its_classes_and_clsact_does_not() -> None:
+    text = (
+        '[{"kind":"htb","dev":"s1-eth1","drops":4},{"kind":"pfifo","dev":"s1-eth1","drops":4},'
+        '{"kind":"clsact","dev":"s1-eth1","drops":100}]'
+    )
+    assert machine_watch.qdisc_drops("queues of", text) == {"queues of s1-eth1": 4}
+
+
+FOLDER = Path("/run/x")
+
+
+def test_tool_argv__appctl_gets_the_socket() -> None:
+    expected = ["ovs-appctl", "-t", "/run/x/ovs-vswitchd.ctl", "dpif/show"]
+    assert ovs.tool_argv(["ovs-appctl", "dpif/show"], FOLDER) == expected
+
+
+def test_tool_argv__a_given_socket_stays() -> None:
+    argv = ["ovs-appctl", "-t", "/run/x/ovsdb-server.ctl", "version"]
+    assert ovs.tool_argv(argv, FOLDER) == argv
+
+
+def test_tool_argv__other_tools_are_unchanged() -> None:
+    assert ovs.tool_argv(["ovs-vsctl", "show"], FOLDER) == ["ovs-vsctl", "show"]
+
+
+def test_datapath_type__userspace_if_set() -> None:
+    assert ovs.datapath_type("netdev") == "netdev"
+
+
+def test_received__survives_its_json() -> None:
+    seen = Received(3, 2000, 10, 20, {40: 2, 41: 1})
+    assert Received.from_json(json.dumps(asdict(seen))) == seen
+
+
+def test_rate__of_the_bytes_after_the_first_packet() -> None:
+    assert Received(packets=2, frame_bytes=1250, first_ns=0, last_ns=1_000_000).rate_bps == pytest.approx(
+        10_000_000
+    )
+
+
+def test_set_tos__both_families() -> None:
+    for family, level, option in (
+        (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS),
+        (socket.AF_INET6, socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
+    ):
+        with socket.socket(family, socket.SOCK_DGRAM) as out:
+            probe.set_tos(out, 61 << 2 | 2)
+            assert out.getsockopt(level, option) == 61 << 2 | 2
+
+
+def test_flows__a_rule_writes_the_queue_twice_and_keeps_the_tag() -> None:
+    graph = topologies.build("single", hosts=2)
+    lines = commands.flows(graph, "s1", lambda tag: tag % 8)
+    expected = (
+        "table=1,metadata=2,ipv6,ip_dscp=13,"
+        "actions=set_queue:5,push_vlan:0x8100,set_field:5->vlan_pcp,output:2"
+    )
+    assert expected in lines
+    assert not any("ip_dscp" in line.partition("actions=")[2] for line in lines)
+
+
+def test_flows__every_port_tag_and_family_once() -> None:
+    graph = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=1)
+    lines = [line for line in commands.flows(graph, "s1") if line.startswith("table=1")]
+    assert len(lines) == len(set(lines)) == 3 * TAG_COUNT * 2
+    assert len(commands.install(graph)) == len(graph.switches)
