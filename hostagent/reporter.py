@@ -180,7 +180,7 @@ class Reporter(threading.Thread):
             raise ServerAway(f"it answers {answer.status} to the heartbeat: {problem_of(answer)}")
         settings = _settings(answer.json())
         self._apply(settings)
-        if self._identity is not None and self._identity.renewal_due(wanted=settings.renew):
+        if self._identity is not None and self._identity.renewal_due():
             self._identity.renew(self._web)
             log.info("the certificate of this agent was renewed")
 

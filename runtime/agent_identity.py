@@ -4,7 +4,7 @@
     key.pem           the agent's key; it never leaves the host
     certificate.pem   the certificate that the web process's authority gave
     token             the hash of the token that gave it
-    authorities.pem   the authorities that the agent trusts
+    authorities.pem   the certificate of the authority that the agent trusts
 
 All of them are in one folder with mode 0700. Enrolment is two connections. The first reads the authority's
 certificate, without trust, and compares it with the token's fingerprint. The second trusts only that certificate and
@@ -66,14 +66,14 @@ class Identity:
             )
 
     def context(self) -> ssl.SSLContext:
-        """Return a context that shows the certificate and trusts the authorities. Raises EnvironmentLacking."""
+        """Return a context that shows the certificate and trusts the authority. Raises EnvironmentLacking."""
         try:
             context = client_context()
             context.load_verify_locations(self._authorities)
             context.load_cert_chain(self._certificate, self._key)
         except (OSError, ssl.SSLError) as error:
             raise EnvironmentLacking(
-                f"{self._folder}: cannot read key, certificate and authorities ({error}); enrol the agent again"
+                f"{self._folder}: cannot read key, certificate and authority ({error}); enrol the agent again"
             ) from None
         return context
 
@@ -112,12 +112,10 @@ class Identity:
         if token.expires_at <= time.time():
             raise FieldError("--enrol", "the token has expired; make another one with `sluice enrol`")
 
-    def renewal_due(self, *, wanted: bool) -> bool:
-        """Return whether to renew now: in good time, or because the web process wants it (`wanted`)."""
+    def renewal_due(self) -> bool:
+        """Return whether to renew now, in good time before the certificate ends."""
         if time.monotonic() < self._next_try:
             return False
-        if wanted:
-            return True
         certificate = x509.load_pem_x509_certificate(self._certificate.read_bytes())
         begin, end = (
             certificate.not_valid_before_utc.timestamp(),

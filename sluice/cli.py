@@ -34,7 +34,6 @@ COMMANDS: Mapping[str, str] = {
     "enrol": "make a token with which an agent of another machine gets a certificate",
     "revoke": "refuse an agent's certificate from now on",
     "agents": "list the agents: state, certificate, last heartbeat, version",
-    "authority": "show or rotate the authority that certifies agents",
     "completion": "print the script that completes the words of sluice in bash or zsh",
     "doctor": "check this machine: BPF, queues, marking, shaping",
 }
@@ -66,6 +65,8 @@ _WHERE = {
 """Room → the remedy if an installation lacks it."""
 
 REMOVED: Mapping[str, str] = {
+    "authority": "with a new authority every agent enrols again (docs/deploying/agents.md); "
+    "`openssl x509 -in DIR/authority.pem -noout -subject -enddate -fingerprint -sha256` shows the present one",
     "bench": "run `make bench` in a clone of the repository",
     "sweep --staged": "give --out a folder on a file system that all nodes share",
 }

@@ -119,12 +119,6 @@ def holder() -> Holder | None:
     return found
 
 
-def must_renew() -> bool:
-    """Return whether the caller's certificate is of an earlier authority."""
-    certificate, authority = peer_certificate(request.environ), services().authority
-    return bool(certificate and authority and not authority.signed_by_present(certificate))
-
-
 def check_agent(name: str, kind: str) -> None:
     """Refuse a heartbeat under another name or of another kind than the certificate's. Raises ApiError 403."""
     found = holder()

@@ -21,7 +21,7 @@ from sluice.policy.wire.agents import (
 )
 from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
-from sluice.webui.access import check_agent, check_connections, must_renew
+from sluice.webui.access import check_agent, check_connections
 from sluice.webui.bodies import AgentPath, json_of, model_of, read_body, request_body
 from sluice.webui.errors import ApiError, Error, blueprint
 from sluice.webui.services import services
@@ -86,7 +86,7 @@ def heartbeat(path: AgentPath) -> Response:
         )
     if isinstance(beat, HostHeartbeat):
         _note_foreign_dscps(path.name, before, beat)
-    return jsonify(services().heartbeats.settings(outcome.policy_version) | {"renew": must_renew()})
+    return jsonify(services().heartbeats.settings(outcome.policy_version))
 
 
 def _heartbeat(name: str, body: bytes) -> Heartbeat:

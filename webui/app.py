@@ -20,6 +20,7 @@ from sqlalchemy import Engine
 from sluice.webui import (
     __version__,
     agents,
+    auth,
     enrolment,
     flows,
     network,
@@ -28,19 +29,17 @@ from sluice.webui import (
     ports,
     runs,
     scoreboard,
-    tokens,
 )
 from sluice.webui.access import allowed_hosts, check_channel, check_host
 from sluice.webui.authority import Authority
 from sluice.webui.callers import MOST_STREAMS, StreamPlaces
 from sluice.webui.errors import Error, query_error, register_errors
+from sluice.webui.figures import RecentFlows
 from sluice.webui.heartbeats import Heartbeats
 from sluice.webui.ingestion import Ingestion
-from sluice.webui.live import Live
 from sluice.webui.metrics import metrics
 from sluice.webui.problems import Refusals, write_refusal
-from sluice.webui.recent import RecentFlows
-from sluice.webui.services import EXTENSION, Services
+from sluice.webui.services import EXTENSION, Live, Services
 
 # ── Pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 #
@@ -158,7 +157,7 @@ def create_app(
         runs.api,
         agents.api,
         enrolment.api,
-        tokens.api,
+        auth.api,
         network.events_api,
     ):
         app.register_api(api)

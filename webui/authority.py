@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The certificate authority of the agents, in a folder of the web process, and TLS of their address.
 
-    authority.pem   key and certificate of the authority that signs now (mode 0600)
-    retired.pem     certificates of earlier authorities, which are still trusted
-    bridge.pem      the present authority's key, certified by each earlier authority
-    web.pem         key and certificate of the web process, and the bridges (mode 0600)
+    authority.pem   key and certificate of the authority (mode 0600)
+    web.pem         key and certificate of the web process (mode 0600)
 
-`rotate` makes a new authority. Agents that trust an earlier one accept the web process because of the bridges, and
-the web process accepts their certificates because of retired.pem. Each of them renews at its next heartbeat, and then
-knows the new authority. `forget_retired` ends the trust in the earlier ones.
+The web process makes authority.pem if it is missing; an operator may put another one there. No agent trusts two
+authorities, so with a new one every agent enrols again.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ CLOCK_SKEW_S = 300.0
 
 @dataclass(frozen=True)
 class Signer:
-    """The authority that signs now."""
+    """What the authority signs with."""
 
     key: Key
     certificate: x509.Certificate
@@ -72,14 +69,13 @@ class Authority:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._alone():
                 if not self._main.exists():
-                    self._write_signer(_new_authority())
+                    made = _new_authority()
+                    write_private(self._main, key_pem(made.key) + pem(made.certificate))
         except OSError as error:
             raise EnvironmentLacking(
                 f"{folder}: cannot keep the authority of the agents here ({error.strerror}); "
                 "name another folder with --authority"
             ) from None
-
-    # -- What it signs with and whom it trusts.
 
     @property
     def signer(self) -> Signer:
@@ -93,21 +89,8 @@ class Authority:
                 "delete the folder and enrol all agents again"
             ) from None
 
-    def trusted(self) -> list[x509.Certificate]:
-        """Return the certificates of the present authority and of the earlier ones, the present one first."""
-        return [self.signer.certificate, *_certificates(self._retired)]
-
     def fingerprint(self) -> str:
         return fingerprint(self.signer.certificate)
-
-    def signed_by_present(self, certificate: x509.Certificate) -> bool:
-        return certificate.issuer == self.signer.certificate.subject
-
-    def state(self) -> tuple[int, ...]:
-        """Return a value that changes when another process changes the authority."""
-        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in (self._main, self._retired))
-
-    # -- Certificates.
 
     def certify(self, request_pem: bytes, holder: Holder) -> tuple[x509.Certificate, Certificate]:
         """Return a certificate for the key of a signing request, and its row. Raises FieldError.
@@ -126,61 +109,30 @@ class Authority:
         return made, Certificate(serial_of(made), holder.name, holder.kind, issued, ends)
 
     def web_chain(self) -> Path:
-        """Return the file with key and certificate of the web process; make it anew if it is old or of an
-        earlier authority."""
+        """Return the file with key and certificate of the web process. Make it if it is old or of another authority."""
         path = self.folder / "web.pem"
         with self._alone():
             if not self._is_fresh(path):
                 key = new_key()
                 name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
                 made = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
-                bridges = _certificates(self._bridges)
-                write_private(path, key_pem(key) + pem(made, *bridges))
+                write_private(path, key_pem(key) + pem(made))
         return path
 
     def _is_fresh(self, path: Path) -> bool:
-        if not path.exists() or path.stat().st_mtime_ns < max(self.state()):
+        if not path.exists():
             return False
         made = x509.load_pem_x509_certificate(path.read_bytes())
+        try:
+            made.verify_directly_issued_by(self.signer.certificate)
+        except (ValueError, InvalidSignature):
+            return False
         issued, ends = _times(made)
-        return self.signed_by_present(made) and _now().timestamp() < (issued + ends) / 2
-
-    # -- Rotation.
-
-    def rotate(self) -> None:
-        """Make a new authority. Every earlier one stays trusted."""
-        with self._alone():
-            before, made = self.signer, _new_authority()
-            bridges = [*_certificates(self._bridges), _bridge(before, made.certificate)]
-            retired = [before.certificate, *_certificates(self._retired)]
-            write_private(self._bridges, pem(*bridges))
-            write_private(self._retired, pem(*retired))
-            self._write_signer(made)
-
-    def forget_retired(self) -> int:
-        """End the trust in earlier authorities, and return how many they were."""
-        with self._alone():
-            count = len(_certificates(self._retired))
-            write_private(self._bridges, b"")
-            write_private(self._retired, b"")
-        return count
-
-    # -- Files.
+        return _now().timestamp() < (issued + ends) / 2
 
     @property
     def _main(self) -> Path:
         return self.folder / "authority.pem"
-
-    @property
-    def _retired(self) -> Path:
-        return self.folder / "retired.pem"
-
-    @property
-    def _bridges(self) -> Path:
-        return self.folder / "bridge.pem"
-
-    def _write_signer(self, signer: Signer) -> None:
-        write_private(self._main, key_pem(signer.key) + pem(signer.certificate))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -206,28 +158,10 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _certificates(path: Path) -> list[x509.Certificate]:
-    content = path.read_bytes() if path.exists() else b""
-    return x509.load_pem_x509_certificates(content) if content else []
-
-
 def _new_authority() -> Signer:
     key = new_key()
     title = f"Sluice authority {_now():%Y-%m-%d} {os.urandom(4).hex()}"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
-    return Signer(key, _sign_authority(key, name, name, key.public_key()))
-
-
-def _bridge(before: Signer, after: x509.Certificate) -> x509.Certificate:
-    """Return the new authority's name and key, certified by the one before it."""
-    key = after.public_key()
-    assert isinstance(key, ec.EllipticCurvePublicKey)
-    return _sign_authority(before.key, before.certificate.subject, after.subject, key)
-
-
-def _sign_authority(
-    signer: Key, issuer: x509.Name, name: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.Certificate:
     usage = x509.KeyUsage(
         digital_signature=False,
         content_commitment=False,
@@ -239,9 +173,9 @@ def _sign_authority(
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _builder(issuer, name, key, AUTHORITY_LIFE_S, signer.public_key())
+    builder = _builder(name, name, key.public_key(), AUTHORITY_LIFE_S, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    return builder.add_extension(usage, critical=True).sign(signer, hashes.SHA256())
+    return Signer(key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()))
 
 
 def _sign(
@@ -312,19 +246,18 @@ CONTEXT_LIFE_S = 3600.0
 
 
 class ServerTls:
-    """The context for connections of agents. It follows changes of the authority. One thread uses it."""
+    """The context for connections of agents. One thread uses it."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority = authority
-        self._made_of: tuple[int, ...] | None = None
-        self._until = 0.0
+        self._until_s = 0.0
+        """Monotonic seconds."""
         self._context: ssl.SSLContext
 
     def context(self) -> ssl.SSLContext:
-        state = self._authority.state()
-        if state != self._made_of or time.monotonic() > self._until:
+        if time.monotonic() > self._until_s:
             self._context = _context(self._authority)
-            self._made_of, self._until = state, time.monotonic() + CONTEXT_LIFE_S
+            self._until_s = time.monotonic() + CONTEXT_LIFE_S
         return self._context
 
 
@@ -332,7 +265,8 @@ def _context(authority: Authority) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(authority.web_chain())
-    context.load_verify_locations(cadata=pem(*authority.trusted()).decode())
+    context.load_verify_locations(cadata=pem(authority.signer.certificate).decode())
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # A caller without a certificate may only enrol (webui/access.py). One with a certificate of
     # another authority ends in the handshake.
     context.verify_mode = ssl.CERT_OPTIONAL

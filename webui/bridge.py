@@ -40,8 +40,7 @@ from sluice.webui.authority import HANDSHAKE_S, ServerTls, reason
 from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from sluice.webui.callers import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
 from sluice.webui.errors import BUSY, RETRY_AFTER_S, ApiError
-from sluice.webui.live import EventStream
-from sluice.webui.services import EXTENSION, Services
+from sluice.webui.services import EXTENSION, EventStream, Services
 
 log = logging.getLogger(__name__)
 logging.getLogger("tornado.general").setLevel(logging.CRITICAL)  # it has a line for each malformed request

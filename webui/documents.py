@@ -42,8 +42,8 @@ from sluice.store.observed import (
     simulation,
 )
 from sluice.webui import __version__, figures
+from sluice.webui.figures import RecentFlows
 from sluice.webui.problems import is_alive, problems, validity_document
-from sluice.webui.recent import RecentFlows
 
 CONTROLLER_LATE_S = 5.0
 """A controller that wrote nothing for this long counts as away. It samples the ports about every second."""

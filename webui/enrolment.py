@@ -96,7 +96,7 @@ class AuthorityAnswer(BaseModel):
 
 class CertificateAnswer(BaseModel):
     certificate: str = Field(description="the agent's certificate in PEM")
-    authorities: str = Field(description="certificates in PEM of all authorities that the agent must trust")
+    authorities: str = Field(description="certificate in PEM of the authority that the agent must trust")
 
 
 # ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,8 +197,8 @@ def renew(path: AgentPath) -> Response:
 
 
 def _certificate(made: Any) -> Response:
-    trusted = pem(*_authority().trusted())
-    return jsonify(certificate=pem(made).decode(), authorities=trusted.decode())
+    authority = _authority().signer.certificate
+    return jsonify(certificate=pem(made).decode(), authorities=pem(authority).decode())
 
 
 def _authority() -> Authority:

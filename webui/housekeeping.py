@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.store import ages
+from sluice.store.connections import end_stuck_copies
 from sluice.store.failures import probe
 from sluice.store.observed import events_after, newest_events
 from sluice.store.partitions import make_ahead
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 0.5
 FORGET_EVERY_S = 10.0
 CLOCK_EVERY_S = 1.0
+STUCK_EVERY_S = 5.0
 REST_S = 0.02
 """The pause between two transactions that delete rows: other writers go first."""
 
@@ -222,3 +224,28 @@ def event_line(row: Mapping[str, Any]) -> bytes:
         "document": row["document"],
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+class StuckCopies(threading.Thread):
+    """Frees the store from workers that are stopped amid a delivery. It is of use with PostgreSQL only.
+
+    It looks every STUCK_EVERY_S until `stopping` is set. It is a thread of its own, because housekeeping waits for
+    this worker's delivery, and that may wait for the stopped one.
+    """
+
+    def __init__(self, engine: Engine, stopping: threading.Event) -> None:
+        super().__init__(name="stuck-copies", daemon=True)
+        self._engine, self._stopping = engine, stopping
+
+    def run(self) -> None:
+        while not self._stopping.wait(STUCK_EVERY_S):
+            self.turn()
+
+    def turn(self) -> None:
+        """Look once."""
+        try:
+            ended = end_stuck_copies(self._engine)
+        except SQLAlchemyError:
+            return  # housekeeping reports a store that does not answer
+        if ended:
+            log.warning("ended %d connections to the store that had stopped amid a delivery", ended)

@@ -1,17 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records into the store. A delivery is answered once its transaction has ended."""
+"""Flow records into the store. A delivery is answered once its transaction has ended.
+
+A host sees addresses. The topology has the hosts' names and addresses, and the rates and delays of
+all links. So a watched flow gets the names of its ends and its ideal FCT here, when its record arrives.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
+import numpy as np
 from sqlalchemy import Engine
 
-from sluice.policy.wire.records import FlowRecord
+from sluice.policy.figures.metrics import IdealTimes
+from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import HostHeartbeat
+from sluice.policy.wire.records import WATCHED, FlowRecord
+from sluice.store import ages
+from sluice.store.desired import current_topology
 from sluice.store.flows import Added, add_batch
-from sluice.webui.known_network import KnownNetwork
+from sluice.store.observed import all_agents
+from sluice.webui.problems import is_alive
+
+VALID_S = 2.0
+"""How long the network and the list of agents are used before they are read again."""
+
+
+class Network:
+    """The network and the hosts whose connections are watched."""
+
+    def __init__(self, topology: Topology | None, watching: frozenset[str]) -> None:
+        """`watching`: names of the hosts whose agents watch connections now."""
+        hosts = topology.hosts if topology else ()
+        self._watching = watching
+        self._place = {host.name: place for place, host in enumerate(hosts)}
+        self._names = {address: host.name for host in hosts for address in (host.ipv4, host.ipv6) if address}
+        self._ideal = IdealTimes(topology) if topology and hosts else None
+
+    def completed(self, record: FlowRecord) -> FlowRecord:
+        """Return a watched flow with names for the addresses of hosts and, if its path is known, its ideal FCT."""
+        named = replace(
+            record, src=self._names.get(record.src, record.src), dst=self._names.get(record.dst, record.dst)
+        )
+        return named if named.ideal_us is not None else replace(named, ideal_us=self._ideal_us(named))
+
+    def is_reported_by_its_sender(self, record: FlowRecord) -> bool:
+        """Whether this is the receiver's record of a flow whose sender reports it, too.
+
+        Only a receiver's record lacks the retransmissions. An agent that does not know that the other
+        end is watched sends one.
+        """
+        return record.retransmissions is None and record.src in self._watching
+
+    def _ideal_us(self, record: FlowRecord) -> float | None:
+        src, dst = self._place.get(record.src), self._place.get(record.dst)
+        if self._ideal is None or src is None or dst is None or src == dst:
+            return None
+        ideal_us = float(self._ideal.of(np.array([src]), np.array([dst]), np.array([record.bytes]))[0])
+        return ideal_us if math.isfinite(ideal_us) else None
+
+
+class KnownNetwork:
+    """Completes the records of watched flows. Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._network = Network(None, frozenset())
+        self._until = -math.inf
+
+    def completed(self, records: Sequence[FlowRecord]) -> list[FlowRecord]:
+        """Return the records to store: watched ones completed, and none twice though both ends report it."""
+        if not any(record.source == WATCHED for record in records):
+            return list(records)
+        network = self._current()
+        known = [network.completed(r) if r.source == WATCHED else r for r in records]
+        return [r for r in known if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
+
+    def _current(self) -> Network:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._network = Network(current_topology(self._engine), _watching(self._engine))
+                self._until = time.monotonic() + VALID_S
+            return self._network
+
+
+def _watching(engine: Engine) -> frozenset[str]:
+    age_s = ages.age_s(engine)
+    alive = (row for row in all_agents(engine) if is_alive(row, age_s))
+    return frozenset(
+        row.name for row in alive if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
+    )
 
 
 class Ingestion:

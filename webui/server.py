@@ -35,9 +35,8 @@ from sluice.webui.access import allowed_hosts
 from sluice.webui.app import create_app
 from sluice.webui.authority import Authority, ServerTls
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
-from sluice.webui.housekeeping import EventLog, Housekeeping
+from sluice.webui.housekeeping import EventLog, Housekeeping, StuckCopies
 from sluice.webui.services import EXTENSION, Services
-from sluice.webui.stuck_copies import StuckCopies
 
 if TYPE_CHECKING:
     from sluice.webui.options import WebOptions

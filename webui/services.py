@@ -1,26 +1,263 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects that the views work with, kept on the application."""
+"""The objects that the views work with, and among them the live picture that every dashboard gets.
+
+One thread reads the store once a second, and every client gets the same bytes as server-sent events. The server sends
+the frames without a thread (webui/bridge.py). A plain WSGI server iterates over the stream.
+
+Lock discipline of `Live`: `_condition` guards the fields that clients read. The thread reads the store without the
+lock.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import current_app
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
+from sluice.store.observed import Sanction, all_sanctions, events_after, newest_events
 from sluice.store.totals import Tally
+from sluice.webui.documents import event_document, snapshot
+from sluice.webui.figures import RecentFlows
 
 if TYPE_CHECKING:
     from sluice.webui.authority import Authority
     from sluice.webui.callers import StreamPlaces
+    from sluice.webui.figures import RecentFlows
     from sluice.webui.heartbeats import Heartbeats
     from sluice.webui.ingestion import Ingestion
-    from sluice.webui.live import Live
     from sluice.webui.problems import Refusals
-    from sluice.webui.recent import RecentFlows
+
+
+# ── The live picture ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+log = logging.getLogger(__name__)
+
+
+INTERVAL_S = 1.0
+GLANCE_S = 0.2
+"""The interval between two checks for changes that must not wait for the next second."""
+KEPT_EVENTS = 500
+GREETING_EVENTS = 60
+"""How many past events a client gets if it names no last event."""
+_LINGER_S = 10.0
+"""How long the thread continues after the last client has left."""
+
+
+class Live:
+    """The live picture, shared by all clients. Its thread runs while there are clients."""
+
+    def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
+        self._engine = engine
+        self._recent = recent
+        self._stopping = stopping
+        self._condition = threading.Condition()
+        self._tick = 0
+        self._frame = b""
+        self._events: deque[tuple[int, bytes]] = deque(maxlen=KEPT_EVENTS)
+        self._last_event_id: int | None = None
+        self._greeted: tuple[int, bytes, int] | None = None
+        self._clients = 0
+        self._left_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def stream(
+        self,
+        last_event_id: int | None = None,
+        count: int | None = None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> EventStream:
+        """Return the stream of one client, which ends after `count` snapshots. `on_close` is called when it closes."""
+        greeting, seen = self._greeting() if last_event_id is None else self._missed(last_event_id)
+        return EventStream(self, greeting, seen, count, on_close)
+
+    def _greeting(self) -> tuple[bytes, int]:
+        """Return the newest events' frames and the last one's id. Clients of the same tick get the same ones."""
+        with self._condition:
+            tick = self._tick
+            if self._greeted and self._greeted[0] == tick and self._thread is not None:
+                return self._greeted[1:]
+        frames, seen = _frames(newest_events(self._engine, GREETING_EVENTS))
+        with self._condition:
+            self._greeted = (tick, frames, seen)
+        return frames, seen
+
+    def _missed(self, last_event_id: int) -> tuple[bytes, int]:
+        frames, seen = _frames(events_after(self._engine, last_event_id, KEPT_EVENTS))
+        return frames, max(seen, last_event_id)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def call_at_ticks(self, called: Callable[[], None]) -> None:
+        """Call this function, in another thread, each time there is something new."""
+        self._listeners.append(called)
+
+    def join(self) -> None:
+        """Note a new client."""
+        with self._condition:
+            self._clients += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+                self._thread.start()
+
+    def leave(self) -> None:
+        """Note that a client has gone."""
+        with self._condition:
+            self._clients -= 1
+            self._left_at = time.monotonic()
+
+    def wait_for(self, tick: int) -> None:
+        """Wait until there is something newer than this tick, for some seconds at most."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._tick > tick or self._stopping.is_set(), timeout=5 * INTERVAL_S
+            )
+
+    def since(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
+        """Return the number of the newest tick, the last event's id, and the frames since that tick and event."""
+        with self._condition:
+            if self._tick <= tick:
+                return tick, seen, []
+            fresh = [(number, frame) for number, frame in self._events if number > seen]
+            frames = [*(frame for _, frame in fresh), self._frame]
+            return self._tick, fresh[-1][0] if fresh else seen, frames
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            frame, events = self._look()
+            with self._condition:
+                self._tick += 1
+                self._frame = frame
+                self._events.extend(events)
+                self._condition.notify_all()
+                self._tell()
+                if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
+                    self._thread = None
+                    return
+            self._wait(began + INTERVAL_S)
+        with self._condition:
+            self._condition.notify_all()
+            self._tell()
+
+    def _tell(self) -> None:
+        for called in self._listeners:
+            called()
+
+    def _wait(self, until: float) -> None:
+        """Wait for the next second, or until a host is demoted or restored: clients get that at once."""
+        before = self._demoted()
+        while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
+            if time.monotonic() >= until or self._demoted() != before:
+                return
+
+    def _demoted(self) -> list[Sanction]:
+        try:
+            return all_sanctions(self._engine)
+        except SQLAlchemyError:
+            return []  # the next snapshot reports it
+
+    def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
+        try:
+            picture = snapshot(self._engine, self._recent)
+            frame = sse_frame("snapshot", picture)
+            return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
+        except SQLAlchemyError as error:
+            log.error("the store failed: %s", error)
+            return sse_frame("trouble", {"problem": "the store does not answer"}), []
+        except Exception:
+            # A defect in one snapshot must not end the stream of every dashboard.
+            log.exception("the live picture could not be drawn")
+            return sse_frame(
+                "trouble", {"problem": "an internal error; the server's log has the details"}
+            ), []
+
+    def _fresh_events(self) -> list[Any]:
+        if self._last_event_id is None:
+            rows = newest_events(self._engine, KEPT_EVENTS)
+        else:
+            rows = events_after(self._engine, self._last_event_id)
+        self._last_event_id = rows[-1]["id"] if rows else (self._last_event_id or 0)
+        return list(rows)
+
+
+def _frames(rows: Sequence[Any]) -> tuple[bytes, int]:
+    """Return a stream's first frames, with these events, and the last one's id; 0 if there is none."""
+    frames = b"".join([b"retry: 1000\n\n", *(event_frame(row) for row in rows)])
+    return frames, int(rows[-1]["id"]) if rows else 0
+
+
+def event_frame(row: Any) -> bytes:
+    return sse_frame("event", event_document(row), row["id"])
+
+
+def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:
+    """Return one message in the text/event-stream format (WHATWG HTML, section 9.2)."""
+    head = f"id: {identity}\n" if identity is not None else ""
+    return f"{head}event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+
+
+# ── One client's stream ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class EventStream:
+    """The frames for one client: past events that it lacks, then a snapshot each second and new events.
+
+    It ends after `count` snapshots, or when the process stops.
+    """
+
+    def __init__(
+        self, live: Live, greeting: bytes, seen: int, count: int | None, on_close: Callable[[], None]
+    ):
+        """`seen`: id of the last event that the greeting has."""
+        self.greeting = greeting
+        self._live, self._seen, self._on_close = live, seen, on_close
+        self._tick = 0
+        self._left = count
+        self._is_open = True
+        live.join()
+
+    @property
+    def is_over(self) -> bool:
+        return self._live.is_stopping or self._left == 0
+
+    def fresh(self) -> bytes:
+        """Return what is new since the last call; empty if nothing is."""
+        self._tick, self._seen, frames = self._live.since(self._tick, self._seen)
+        if frames and self._left is not None:
+            self._left -= 1
+        return b"".join(frames)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.greeting
+        while not self.is_over:
+            self._live.wait_for(self._tick)
+            if frames := self.fresh():
+                yield frames
+
+    def close(self) -> None:
+        """Leave. A second time changes nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._live.leave()
+            self._on_close()
+
+
+# ── The services of an application ───────────────────────────────────────────────────────────────────────────────────
+
 
 EXTENSION = "sluice"
 

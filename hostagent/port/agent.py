@@ -89,7 +89,7 @@ class Channel:
         if not answer.ok:
             raise ServerAway(f"it answers {answer.status}: {problem_of(answer)}")
         settings = read(AgentSettings, answer.json())
-        if self.identity is not None and self.identity.renewal_due(wanted=settings.renew):
+        if self.identity is not None and self.identity.renewal_due():
             self.identity.renew(self.web)
         return settings
 

@@ -216,7 +216,6 @@ class AgentSettings:
     policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
-    renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:

@@ -74,7 +74,7 @@ def configuration() -> schemathesis.Config:
 FOLDER = tempfile.TemporaryDirectory(prefix="sluice-openapi-")
 ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
 APP = create_app(ENGINE, TOKEN)
-# The stream has no end; test_live.py covers it.
+# The stream has no end; test_services.py covers it.
 schema = schemathesis.openapi.from_wsgi("/openapi/openapi.json", APP, config=configuration()).exclude(
     path="/api/v1/events"
 )

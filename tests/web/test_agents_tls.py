@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents over TLS at a real web process: enrolment, names, renewal, rotation, revocation, foreign certificates."""
+"""Agents over TLS at a real web process: enrolment, names, renewal, revocation, other authorities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from sluice.policy.wire.access import Token
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv
 from sluice.runtime.agent_identity import Identity, identity_for
-from sluice.runtime.certificates import Holder, load_key, pem, signing_request
+from sluice.runtime.certificates import Holder, load_key, pem, signing_request, write_private
+from sluice.runtime.command import run
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
@@ -83,11 +84,6 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     server.start()
     yield server
     server.kill()
-
-
-def renewal(identity: Identity, web: HttpClient) -> None:
-    assert identity.renewal_due(wanted=True)
-    identity.renew(web)
 
 
 def deliver(client: HttpClient, *records: dict[str, Any]) -> Answer:
@@ -269,9 +265,7 @@ def _host_beat() -> dict[str, Any]:
 def test_foreign_certificate__refused_in_the_handshake(web: Web, tmp_path: Path) -> None:
     other = Authority(tmp_path / "other")
     identity = web.enrolled(tmp_path / "id", Holder("spy", "host"))
-    request = signing_request(load_key((tmp_path / "id" / "key.pem").read_bytes()), identity.holder)
-    made, _row = other.certify(request, identity.holder)
-    (tmp_path / "id" / "certificate.pem").write_bytes(pem(made))
+    _certify_by(other, tmp_path / "id", identity)
     with pytest.raises(
         ServerAway, match="refuses this agent's certificate, because another authority issued it"
     ):
@@ -282,27 +276,82 @@ def test_foreign_certificate__refused_in_the_handshake(web: Web, tmp_path: Path)
     )
 
 
-def test_renewal_and_rotation(web: Web, tmp_path: Path) -> None:
-    identity = web.enrolled(tmp_path / "id", Holder("r1", "host"))
-    away = web.enrolled(tmp_path / "away", Holder("r2", "host"))
-    client, beat = web.client(identity), json.dumps(_host_beat()).encode()
-    assert not identity.renewal_due(wanted=False)
-    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is False
-    Authority(web.authority).rotate()
-    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is True  # on a kept connection
-    client.close()
-    assert (
-        client.post("/api/v1/agents/r1", beat).json()["renew"] is True
-    )  # on a new one: the bridge is trusted
-    renewal(identity, client)
-    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is False
-    late = web.client(away)
-    assert late.post("/api/v1/agents/r2", beat).json()["renew"] is True
-    assert Authority(web.authority).forget_retired() == 1
-    assert client.post("/api/v1/agents/r1", beat).ok
-    late.close()
+def _certify_by(other: Authority, folder: Path, identity: Identity) -> None:
+    request = signing_request(load_key((folder / "key.pem").read_bytes()), identity.holder)
+    made, _row = other.certify(request, identity.holder)
+    (folder / "certificate.pem").write_bytes(pem(made))
+
+
+def test_renewal__is_due_later_and_gives_another_certificate(web: Web, tmp_path: Path) -> None:
+    identity = web.enrolled(tmp_path, Holder("r1", "host"))
+    assert not identity.renewal_due()
+    before = (tmp_path / "certificate.pem").read_bytes()
+    client = web.client(identity)
+    identity.renew(client)
+    assert (tmp_path / "certificate.pem").read_bytes() != before
+    assert client.post("/api/v1/agents/r1", json.dumps(_host_beat()).encode()).ok
+
+
+@pytest.fixture
+def restarting(tmp_path: Path) -> Iterator[Web]:
+    server = Web(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_another_authority__is_another_enrolment(restarting: Web, tmp_path: Path) -> None:
+    first, second = record("tls/1", src="web1"), record("tls/2", src="web1")
+    identity = restarting.enrolled(tmp_path / "id")
+    assert deliver(restarting.client(identity), first).ok
+    restarting.stop()
+    restarting.authority.rename(tmp_path / "earlier")
+    restarting.start()
     with pytest.raises(ServerAway, match="not of the authority that this agent trusts"):
-        late.post("/api/v1/agents/r2", beat)
+        deliver(restarting.client(identity), second)
+    again = restarting.enrolled(tmp_path / "id")
+    assert deliver(restarting.client(again), first, second).json() == {"accepted": 1, "known": 1}
+
+
+def test_another_authority__may_be_of_the_operators_own(restarting: Web, tmp_path: Path) -> None:
+    restarting.stop()
+    write_private(restarting.authority / "authority.pem", _operators_authority(tmp_path))
+    restarting.start()
+    client = restarting.client(restarting.enrolled(tmp_path / "id"))
+    assert deliver(client, record("tls/1", src="web1")).ok
+
+
+def _operators_authority(folder: Path) -> bytes:
+    """Return key and certificate of an authority that another one has certified."""
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    root, made = folder / "root.pem", folder / "made.pem"
+    root_key, key = root.with_suffix(".key"), made.with_suffix(".key")
+    request = ["openssl", "req", "-x509", *new]
+    run([*request, "-subj", "/CN=company", "-keyout", str(root_key), "-out", str(root)])
+    signer = ["-CA", str(root), "-CAkey", str(root_key)]
+    run([*request, "-subj", "/CN=fabric", *signer, "-keyout", str(key), "-out", str(made)])
+    return key.read_bytes() + made.read_bytes()
+
+
+def test_another_authority__files_of_earlier_ones_do_no_harm(restarting: Web, tmp_path: Path) -> None:
+    """An earlier version kept retired.pem and bridge.pem beside the authority, and trusted them."""
+    identity = restarting.enrolled(tmp_path / "id")
+    restarting.stop()
+    earlier = Authority(tmp_path / "earlier")
+    certificate = pem(earlier.signer.certificate)
+    for name in ("retired.pem", "bridge.pem"):
+        (restarting.authority / name).write_bytes(certificate)
+    for path in (restarting.authority / "web.pem", tmp_path / "id" / "authorities.pem"):
+        path.write_bytes(path.read_bytes() + certificate)
+    restarting.start()
+    client = restarting.client(identity)
+    assert deliver(client, record("tls/1", src="web1")).ok
+    identity.renew(client)
+    assert deliver(client, record("tls/2", src="web1")).ok
+    assert certificate not in (tmp_path / "id" / "authorities.pem").read_bytes()
+    _certify_by(earlier, tmp_path / "id", identity)
+    with pytest.raises(ServerAway, match="because another authority issued it"):
+        deliver(restarting.client(identity), record("tls/3", src="web1"))
 
 
 def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path: Path) -> None:

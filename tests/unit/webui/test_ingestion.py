@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import threading
@@ -8,10 +9,16 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from sluice.policy.wire.records import FlowRecord
+from sluice.policy.figures.metrics import ideal_fct_us
+from sluice.policy.network.graph import Host, Port, Switch, Topology
+from sluice.policy.wire.records import WATCHED, FlowRecord
+from sluice.store.desired import put_topology
 from sluice.store.flows import Added, all_flows
+from sluice.store.observed import put_agent
 from sluice.webui import ingestion as ingestion_module
-from sluice.webui.ingestion import Ingestion
+from sluice.webui.ingestion import Ingestion, KnownNetwork, Network
+from tests.kit.heartbeats import host_heartbeat
+from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 
 
@@ -63,3 +70,77 @@ def test_alone__on_postgresql_a_delivery_waits_for_no_other_task(engine: Engine)
         assert done.is_alive() == (engine.dialect.name == "sqlite")
     done.join(60)
     assert len(all_flows(engine)) == 1
+
+
+HOSTS = tuple(Host(f"h{i}", f"02:00:00:00:00:0{i}", f"10.0.0.{i}", f"fd00::{i}") for i in (1, 2, 3))
+RATES_BPS = {"h1": 10**9, "h2": 10**8, "h3": 0}
+TOPOLOGY = Topology(
+    "test",
+    HOSTS,
+    (Switch("s1", 1),),
+    tuple(
+        Port("s1", number, name, 0, rate_bps, delay_ns=5_000, edge=True)
+        for number, (name, rate_bps) in enumerate(RATES_BPS.items(), 1)
+    ),
+)
+NETWORK = Network(TOPOLOGY, frozenset({"h1"}))
+
+
+def watched(**changes: Any) -> FlowRecord:
+    changes = {"source": WATCHED, "ideal_us": None, **changes}
+    return FlowRecord.from_document(record("w", **changes))
+
+
+@pytest.mark.parametrize(("src", "dst"), [("h1", "h2"), ("10.0.0.1", "10.0.0.2"), ("fd00::1", "h2")])
+def test_completed__names_and_ideal_fct(src: str, dst: str) -> None:
+    known = NETWORK.completed(watched(src=src, dst=dst))
+    assert (known.src, known.dst) == ("h1", "h2")
+    assert known.ideal_us == pytest.approx(ideal_fct_us(TOPOLOGY, "h1", "h2", known.bytes))
+    assert known.slowdown is not None
+
+
+@pytest.mark.parametrize(
+    ("src", "dst"), [("h1", "192.0.2.1"), ("192.0.2.1", "h1"), ("h1", "h1"), ("h1", "h3")]
+)
+def test_completed__an_unknown_path_or_rate_has_no_ideal(src: str, dst: str) -> None:
+    known = NETWORK.completed(watched(src=src, dst=dst))
+    assert (known.src, known.dst, known.ideal_us, known.slowdown) == (src, dst, None, None)
+    assert Network(None, frozenset()).completed(watched()).ideal_us is None
+
+
+@pytest.mark.parametrize(
+    ("src", "retransmissions", "twice"),
+    [("h1", None, True), ("10.0.0.1", None, True), ("h1", 0, False), ("h2", None, False)],
+)
+def test_is_reported_by_its_sender(src: str, retransmissions: int | None, twice: bool) -> None:
+    known = NETWORK.completed(watched(src=src, retransmissions=retransmissions))
+    assert NETWORK.is_reported_by_its_sender(known) is twice
+
+
+def test_known_network__reads_topology_and_agents(engine: Engine) -> None:
+    put_topology(engine, TOPOLOGY)
+    put_agent(engine, "h1", host_heartbeat())
+    scheduled = FlowRecord.from_document(record("s", retransmissions=0))
+    known = KnownNetwork(engine)
+    assert known.completed([scheduled]) == [scheduled]
+    sent, received = watched(id="a", src="10.0.0.1"), watched(id="b", src="10.0.0.1", retransmissions=None)
+    (kept,) = known.completed([sent, received])
+    assert (kept.id, kept.src) == ("a", "h1")
+
+
+def test_post__a_flow_that_both_ends_report_is_stored_once(client: Client, engine: Engine) -> None:
+    put_topology(engine, TOPOLOGY)
+    put_agent(engine, "h1", host_heartbeat())
+    batch = [watched(id="a").to_document(), watched(id="b", retransmissions=None).to_document()]
+    assert client.post("/api/v1/flows", json=batch).json == {"accepted": 1, "known": 1}
+    (flow,) = client.get("/api/v1/flows?source=watched").json["flows"]
+    assert flow["id"] == "a"
+    late = watched(id="c", deadline_us=1.0, met=False).to_document()
+    client.post("/api/v1/flows", json=[late, record("s")])
+    for source, n, missed, flows in (("watched", 1, 1, 2), ("scheduled", 0, 0, 1), ("all", 1, 1, 3)):
+        misses = client.get(f"/api/v1/deadlines?source={source}").json
+        assert (misses["n"], misses["missed"], misses["source"]) == (n, missed, source)
+        fct = client.get(f"/api/v1/fct?source={source}").json
+        assert fct["classes"]["all"]["n"] == fct["slowdown"]["all"]["n"] == flows
+    assert client.get("/api/v1/fct").json["source"] == "scheduled"
+    assert client.get("/api/v1/fct?source=background").status_code == 422

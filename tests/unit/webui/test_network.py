@@ -226,7 +226,6 @@ def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Clie
         "policy_version": 0,
         "host": None,
         "ports": None,
-        "renew": False,
     }
 
 
@@ -274,7 +273,6 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "acts_at": ["*"],
             "untagged_queue": 7,
         },
-        "renew": False,
     }
     assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
 

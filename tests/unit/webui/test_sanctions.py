@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from sluice.runtime.wait import wait_until
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
-from sluice.webui import live
+from sluice.webui import services
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.test_metrics import scrape
 
@@ -34,7 +34,7 @@ def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
     client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snapshots arrive at an interval. A snapshot that names another host arrives at once."""
-    monkeypatch.setattr(live, "INTERVAL_S", 300.0)
+    monkeypatch.setattr(services, "INTERVAL_S", 300.0)
     seen = []
 
     def follow() -> None:

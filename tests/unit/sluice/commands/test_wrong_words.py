@@ -156,8 +156,6 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "revoke --url": ("revoke h1", URLS),
     "revoke --token-file": ("revoke h1", TOKENS),
     "agents --url": ("agents", URLS),
-    "authority action": ("authority _", ("", "x")),
-    "authority --authority": ("authority show", ("nothing", "TEXT", "FOLDER")),
 }
 """Command and argument → the rest of the command line, with _ at the argument's place, and wrong values."""
 

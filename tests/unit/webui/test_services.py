@@ -13,9 +13,9 @@ from sqlalchemy import Engine, text
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
 from sluice.store.observed import add_event, newest_events
-from sluice.webui import live as live_module
-from sluice.webui.live import GREETING_EVENTS, Live, sse_frame
-from sluice.webui.recent import RecentFlows
+from sluice.webui import services
+from sluice.webui.figures import RecentFlows
+from sluice.webui.services import GREETING_EVENTS, Live, sse_frame
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import Network
@@ -108,7 +108,7 @@ def test_events__a_strange_last_event_id_counts_as_absent(
 def test_live__an_event_reaches_a_client_once(
     engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(services, "INTERVAL_S", 0.05)
     stream = Live(engine, RecentFlows(engine), stopping).stream(count=6)
     seen = []
     for number, chunk in enumerate(stream):
@@ -154,7 +154,7 @@ def test_live__clients_that_come_together_share_one_look_at_past_events(
     live = Live(engine, RecentFlows(engine), stopping)
     first = live.stream()
     next(iter(chunk for chunk in first if b"snapshot" in chunk))  # the first tick, which looks, too
-    monkeypatch.setattr(live_module, "newest_events", counted)
+    monkeypatch.setattr(services, "newest_events", counted)
     greetings = {live.stream().greeting for _ in range(20)}
     assert len(greetings) == 1
     assert b"event: event" in greetings.pop()
@@ -164,7 +164,7 @@ def test_live__clients_that_come_together_share_one_look_at_past_events(
 def test_live__a_store_that_fails_is_told_and_survived(
     engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(services, "INTERVAL_S", 0.05)
     stream = Live(engine, RecentFlows(engine), stopping).stream()
     names = []
     for chunk in stream:
