@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.controller.periods import Periods
+from sluice.controller.state import Periods
 
 PERIODS = st.integers(1, 10_000)
 PHASES = st.floats(0, 1, exclude_max=True)

@@ -5,12 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.controller import cookies
+from sluice.controller import tables as cookies
 from sluice.controller.conduct import Treated
-from sluice.controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import LearnHost, Source, SwitchRules
-from sluice.controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
+from sluice.controller.tables import (
+    CONTROLLER,
+    COOKIE_TABLE_MASK,
+    LOCAL,
+    NORMAL,
+    NOT_IP,
+    PIPELINE,
+    Table,
+    cookie,
+)
 from sluice.policy import tags
 from sluice.policy.network.description import MAX_TABLE, OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.changes import Remap
-from sluice.controller.operations import Change, ReadRules
 from sluice.controller.rules import Output, PushVlan, SwitchRules
-from sluice.controller.state import RETRY_NS, Desired
+from sluice.controller.state import RETRY_NS, Change, Desired, ReadRules
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host

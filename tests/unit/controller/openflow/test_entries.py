@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.controller.openflow.entries import (
+from sluice.controller.openflow.frames import (
     FlowEntry,
+    ProtocolViolation,
     check_tail,
     flow_entries,
     group_entry_offsets,
     learned_entries,
     match_fields,
 )
-from sluice.controller.openflow.frames import ProtocolViolation
 from sluice.controller.rules import MatchValue
 from tests.fakes.openflow import flow_entry, learned_entry
 

@@ -5,8 +5,8 @@ from os_ken.lib.packet import ethernet, lldp, packet
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.openflow import Neighbour, announcement
+from sluice.controller.openflow.answers import read_neighbour
 from sluice.controller.openflow.frames import Framer, MessageType, message
-from sluice.controller.openflow.lldp import read_neighbour
 
 KEY = b"key"
 SENT = announcement(KEY, 0xA1, 3)
