@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.store.observed import Sanction, all_sanctions, events_after, newest_events
+from sluice.store.observed import demotions, events_after, newest_events
 from sluice.webui.documents import event_document, snapshot
 from sluice.webui.recent import RecentFlows
 
@@ -150,11 +150,11 @@ class Live:
             if time.monotonic() >= until or self._demoted() != before:
                 return
 
-    def _demoted(self) -> list[Sanction]:
+    def _demoted(self) -> frozenset[tuple[str, float]]:
         try:
-            return all_sanctions(self._engine)
+            return demotions(self._engine)
         except SQLAlchemyError:
-            return []  # the next snapshot reports it
+            return frozenset()  # the next snapshot reports it
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
