@@ -25,8 +25,8 @@ from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
-from sluice.controller.event_loop import DaemonLoop
 from sluice.controller.events import (
+    DaemonLoop,
     EventAgents,
     EventAnswer,
     EventDesired,

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from sluice.controller.cookies import NO_CODE, NOT_IP, cookie
 from sluice.controller.rules import (
     Action,
     FlowRule,
@@ -23,7 +22,19 @@ from sluice.controller.rules import (
     SetTag,
     Source,
 )
-from sluice.controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on, port_number
+from sluice.controller.tables import (
+    CONTROLLER,
+    FAMILIES,
+    ICMPV6,
+    NO_CODE,
+    NOT_IP,
+    TCP,
+    UDP,
+    Table,
+    cookie,
+    match_on,
+    port_number,
+)
 from sluice.policy import tags
 from sluice.policy.policing.limits import Treatment
 

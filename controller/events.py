@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events that other threads put into the application's queue, and how a handler names them."""
+"""The events that other threads put into the application's queue, and how a handler names them.
+
+`DaemonLoop` is an os-ken application whose event loop ends with the process, and ends the process on a bug.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from os_ken.base.app_manager import OSKenApp
 from os_ken.controller import event
 from os_ken.controller.handler import set_ev_cls
+from os_ken.controller.ofp_handler import OFPHandler
 
 from sluice.controller.openflow import Answer
 
@@ -93,3 +100,46 @@ class EventAnswer(Event):
     def __init__(self, connection: Connection, answer: Answer) -> None:
         super().__init__()
         self.connection, self.answer = connection, answer
+
+
+# ── The loop ────────────────────────────────────────────────────────────────────────────────────────
+
+
+log = logging.getLogger(__name__)
+
+
+class DaemonLoop(OSKenApp):  # type: ignore[misc]
+    """An os-ken application that stops when a handler raises an exception.
+
+    os-ken logs the exception and continues with half of the handler's work done. Stopping is
+    safer, because a new controller reads the rules of the switches and changes nothing that is
+    right.
+    """
+
+    failed: Callable[[], None] = staticmethod(lambda: None)
+    """Called when a handler has raised an exception."""
+
+    def start(self) -> None:
+        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
+        self.threads.append(loop)
+        loop.start()
+
+    def _event_loop(self) -> None:
+        try:
+            while self.is_active or not self.events.empty():
+                queued, state = self.events.get()
+                self._events_sem.release()
+                if queued != self._event_stop:
+                    for handler in list(self.get_handlers(queued, state)):
+                        handler(queued)
+        except Exception:
+            log.exception("%s: a handler has failed; the controller ends", self.name)
+            self.failed()
+
+
+class Handshake(DaemonLoop, OFPHandler):  # type: ignore[misc]
+    """os-ken's handshake without os-ken's server. It also hands on the answers of switches."""
+
+    LOGGER_NAME = "os_ken.handshake"
+
+    _EVENTS = [EventAnswer]  # noqa: RUF012 (os-ken's interface)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sluice.controller.cookies import NOT_IP, VLAN, cookie
 from sluice.controller.rules import (
     Action,
     Bucket,
@@ -25,9 +24,12 @@ from sluice.controller.tables import (
     CODE_MASK,
     METADATA_BITS,
     NORMAL,
+    NOT_IP,
     PORT_BITS,
     PORT_MASK,
+    VLAN,
     Table,
+    cookie,
     match_on,
     port_and_code,
 )

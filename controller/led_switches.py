@@ -16,11 +16,10 @@ from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
-from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
 from sluice.controller.policing import Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
-from sluice.controller.session import Session
+from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology

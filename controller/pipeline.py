@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sluice.controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
-from sluice.controller.cookies import NOT_IP, VLAN, cookie
 from sluice.controller.forwarding import forwarding_rules, keeps_vlans
 from sluice.controller.rules import (
     FlowRule,
@@ -39,12 +38,15 @@ from sluice.controller.tables import (
     CODE_MASK,
     FAMILIES,
     GROUP_MASK,
+    NOT_IP,
     PORT_BITS,
     PORT_MASK,
     TCP,
     UDP,
+    VLAN,
     VLAN_PRESENT,
     Table,
+    cookie,
     group_and_code,
     match_on,
     port_and_code,

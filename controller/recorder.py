@@ -8,6 +8,10 @@ leader. The store itself refuses the rows of a controller that has lost the leas
 One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
 the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
 begins and once when it ends.
+
+Writes that wait for the store, each in the name of a time during which the controller led.
+
+Rows for one function that wait together are written together.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Concatenate
+from dataclasses import dataclass
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,7 +31,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sluice.controller.leadership import NAME
 from sluice.controller.network import Description
 from sluice.controller.state import Desired
-from sluice.controller.writes import Call, P, Row, Rows, Tenure, Waiting, Write
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.policing.belief import UrgencyReport
@@ -38,6 +42,79 @@ from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
 from sluice.store.observed import all_sanctions
+
+# ── Rows that wait ──────────────────────────────────────────────────────────────────────────────────
+
+
+P = ParamSpec("P")
+Row = TypeVar("Row")
+
+
+class Write(Protocol):
+    def __call__(self, engine: Engine) -> None: ...
+
+    def absorb(self, later: Write) -> bool:
+        """Write the rows of a later write together with these.
+
+        Returns whether that is possible.
+        """
+
+
+@dataclass
+class Term:
+    """A time during which this controller leads. It may take its own lease again with a greater generation."""
+
+    generation: int
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A write, and the term in which it was recorded."""
+
+    write: Write
+    term: Term
+
+
+class Call(Generic[P]):
+    def __init__(
+        self, function: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        self._function, self._args, self._kwargs = function, args, kwargs
+
+    def __call__(self, engine: Engine) -> None:
+        self._function(engine, *self._args, **self._kwargs)
+
+    def __str__(self) -> str:
+        return f"{_name(self._function)}{self._args} {self._kwargs}"
+
+    def absorb(self, later: Write) -> bool:
+        return False
+
+
+class Rows(Generic[Row]):
+    def __init__(self, function: Callable[[Engine, list[Row]], object], rows: list[Row]) -> None:
+        self._function, self._rows = function, rows
+
+    def __call__(self, engine: Engine) -> None:
+        self._function(engine, self._rows)
+
+    def __str__(self) -> str:
+        return f"{_name(self._function)}({self._rows})"
+
+    def absorb(self, later: Write) -> bool:
+        if not isinstance(later, Rows) or later._function is not self._function:
+            return False
+        self._rows.extend(later._rows)
+        return True
+
+
+def _name(function: Callable[..., object]) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+# ── The recorder ────────────────────────────────────────────────────────────────────────────────────
+
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +162,7 @@ class Recorder:
         self._outage = ""
         """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
-        self._tenure: Tenure | None = None
+        self._term: Term | None = None
         """None while another controller leads."""
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
@@ -117,8 +194,8 @@ class Recorder:
         self._enqueue(Rows(write, list(rows)))
 
     def _enqueue(self, write: Write) -> None:
-        if (tenure := self._tenure) is not None:
-            self._incoming.put(Waiting(write, tenure))
+        if (term := self._term) is not None:
+            self._incoming.put(Waiting(write, term))
 
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once."""
@@ -130,17 +207,17 @@ class Recorder:
 
         `generation` of the lease that this controller holds. What it recorded under its own last one stays.
         """
-        if self._tenure is None:
-            self._tenure = Tenure(generation)
-        self._tenure.generation = generation
+        if self._term is None:
+            self._term = Term(generation)
+        self._term.generation = generation
         self._begins.set()
         self._incoming.put(None)
 
     def follow(self) -> None:
         """Deliver nothing and drop what is waiting: the store belongs to another controller."""
-        if self._tenure is not None:
-            self._tenure.ended = True
-        self._tenure = None
+        if self._term is not None:
+            self._term.ended = True
+        self._term = None
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────────
 
@@ -165,7 +242,7 @@ class Recorder:
 
     def _append(self, item: Waiting) -> None:
         last = self._waiting[-1] if self._waiting else None
-        if last is None or last.tenure is not item.tenure or not last.write.absorb(item.write):
+        if last is None or last.term is not item.term or not last.write.absorb(item.write):
             self._waiting.append(item)
 
     def _attempt(self) -> None:
@@ -174,9 +251,9 @@ class Recorder:
             self._write(engine)
             if time.monotonic() >= self._poll_due_s or self._begins.is_set():
                 self._poll_due_s = time.monotonic() + POLL_S
-                if (tenure := self._tenure) is not None:
-                    self._poll(engine, tenure.generation)
-        except lease.Deposed as deposed:  # the lease's own thread finds out soon, and ends the tenure
+                if (term := self._term) is not None:
+                    self._poll(engine, term.generation)
+        except lease.Deposed as deposed:  # the lease's own thread finds out soon, and ends the term
             self._warn_once(str(deposed))
             self._stopping.wait(POLL_S)
         except SQLAlchemyError as error:
@@ -211,8 +288,8 @@ class Recorder:
         while self._waiting:
             oldest = self._waiting[0]
             try:
-                if not oldest.tenure.ended:
-                    oldest.write(lease.fenced(engine, NAME, oldest.tenure.generation))
+                if not oldest.term.ended:
+                    oldest.write(lease.fenced(engine, NAME, oldest.term.generation))
             except SQLAlchemyError as error:
                 if is_outage(error):
                     raise

@@ -55,13 +55,13 @@ def run(options: ControllerOptions) -> int:
     # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     _configure_logging(verbose=options.verbose)
-    from sluice.controller import launcher, listener
+    from sluice.controller import connection, launcher
     from sluice.store.engine import with_password
 
     store_url = with_password(options.store, options.store_password_file)
     check_store(store_url)
     context = _tls_context(options)
-    listening = listener.bind(options.listen)
+    listening = connection.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
     return launcher.Launcher(listening, store_url, context, Notifier()).run()
 

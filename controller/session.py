@@ -5,6 +5,11 @@ First the controller becomes the switch's master, for a generation of the lease 
 Until the switch has confirmed that, the session requests nothing else. At most one operation
 runs at a time. It ends with its answer, with an error or with its time limit. The time limit also ends
 the connection, because a switch that answers echo requests but not these cannot be relied on.
+
+What the controller counts of its own work, on the way to the store's totals.
+
+The controller serves no port of its own: its numbers are rows, and the web process shows them in
+/metrics. So a controller that restarts or takes over continues the counters of the one before it.
 """
 
 from __future__ import annotations
@@ -17,7 +22,6 @@ from typing import Protocol
 from sluice.controller import openflow
 from sluice.controller.changes import Changes, Remap
 from sluice.controller.counts import PortCounts, QueueCounts
-from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
 from sluice.controller.openflow import (
     Answer,
     BarrierReply,
@@ -30,7 +34,9 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.operations import (
+from sluice.controller.policing import Verdict
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.state import (
     Change,
     Operation,
     PollCarried,
@@ -40,10 +46,64 @@ from sluice.controller.operations import (
     PollLearned,
     PollQueues,
     ReadRules,
+    SwitchState,
 )
-from sluice.controller.policing import Verdict
-from sluice.controller.port_settings import ThresholdsInForce
-from sluice.controller.state import SwitchState
+from sluice.store.totals import (
+    ENTRIES_DECODED,
+    HOSTS_DEMOTED,
+    LOOP_SECONDS,
+    RULES_CHANGED,
+    SWITCH_CONNECTS,
+    Tally,
+)
+
+# ── Totals ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ControllerMetrics:
+    """Counters of all switches. They belong to the event-loop thread, as the sessions do."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+
+    def connected(self, switch: str) -> None:
+        self.tally.count(SWITCH_CONNECTS, switch=switch)
+
+    def demoted(self, host: str) -> None:
+        self.tally.count(HOSTS_DEMOTED, host=host)
+
+
+class SwitchMetrics:
+    """Counters of one session, and how long its control loop takes.
+
+    The loop begins with the request for counters and ends when the rules that follow are in force.
+    """
+
+    def __init__(self, controller: ControllerMetrics) -> None:
+        self._tally = controller.tally
+        self._requested_ns: int | None = None
+
+    def decoded(self, entries: int) -> None:
+        """Count the entries of a flow statistics reply."""
+        self._tally.count(ENTRIES_DECODED, entries)
+
+    def counters_received(self, requested_ns: int) -> None:
+        """Begin a loop: the counters of completed flows have arrived."""
+        self._requested_ns = requested_ns
+
+    def rules_changed(self, count: int) -> None:
+        """Count changes that the switch has acknowledged."""
+        self._tally.count(RULES_CHANGED, count)
+
+    def rules_settled(self, now_ns: int) -> None:
+        """End the loop, if one runs, because no rule is left to change."""
+        if self._requested_ns is not None:
+            self._tally.observe(LOOP_SECONDS, [(now_ns - self._requested_ns) / 1e9])
+            self._requested_ns = None
+
+
+# ── The session ─────────────────────────────────────────────────────────────────────────────────────
+
 
 log = logging.getLogger(__name__)
 

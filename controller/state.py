@@ -7,32 +7,29 @@ The session calls `next_operation`, carries the operation out and reports the re
 `applied`, `refused`, `observe_…`). It carries out one operation at a time, so the state's picture
 of the switch stays true until the answer. The work is proportional to ports × tags, and the number
 of flows makes no difference.
+
+Periods: when each of several repeated tasks is due next.
+
+Each task has a grid of times: its period, shifted by `phase` of a period. Switches with different
+phases are polled one after another, so their replies do not arrive at one instant.
+
+    grid of a task     ├────────┼────────┼────────┼────────┼──▶ time
+    taken at                ✓              ✓ ✗        ✓         ✗: not due again before the grid
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from sluice.controller.changes import diff, treatment_changes
+from sluice.controller.changes import Changes, Remap, diff, treatment_changes
 from sluice.controller.conduct import Treated
 from sluice.controller.counts import FlowCounts, Ints, PortCounts
 from sluice.controller.forwarding import forwarding_rules
-from sluice.controller.operations import (
-    Change,
-    Operation,
-    PollCarried,
-    PollCompleted,
-    PollHosts,
-    PollIngress,
-    PollLearned,
-    PollQueues,
-    ReadRules,
-)
-from sluice.controller.periods import Periods
 from sluice.controller.pipeline import learning_ports, switch_rules
 from sluice.controller.policing import (
     ALL_TAGS_EVERY,
@@ -40,10 +37,10 @@ from sluice.controller.policing import (
     LEARNED_POLL_NS,
     Policing,
     Verdict,
+    urgency_by_port,
 )
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
-from sluice.controller.urgency import urgency_by_port
 from sluice.policy.network.graph import Topology, ingress_groups
 from sluice.policy.policing.belief import UrgencyReport
 from sluice.policy.policing.limits import Treatment
@@ -51,6 +48,100 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import ThresholdRule
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, edges_of
 from sluice.policy.units import MSS_BYTES
+
+# ── Operations ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class ReadRules:
+    """Read all rules and groups."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Make these changes in one atomic bundle and wait for the barrier."""
+
+    changes: Changes | Remap
+
+
+@dataclass(frozen=True)
+class PollCarried:
+    """Read packets and bytes by egress port and tag. `PollCompleted` follows at once."""
+
+
+@dataclass(frozen=True)
+class PollCompleted:
+    """Read the counters of completed flows."""
+
+
+@dataclass(frozen=True)
+class PollQueues:
+    """Read the queue statistics."""
+
+
+@dataclass(frozen=True)
+class PollIngress:
+    """Read packets and bytes by edge port and tag."""
+
+    all_tags: bool
+    """False: only tags below LOW_TAGS."""
+
+
+@dataclass(frozen=True)
+class PollLearned:
+    """Read the counters of the flows of watched ports."""
+
+
+@dataclass(frozen=True)
+class PollHosts:
+    """Read which hosts are behind the edge ports."""
+
+
+Operation: TypeAlias = (
+    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollLearned | PollHosts
+)
+
+
+# ── Periods ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+PeriodicTask = TypeVar("PeriodicTask", bound=Hashable)
+
+
+class Periods(Generic[PeriodicTask]):
+    """The next time of each task. A time that was missed is skipped: a task is never due twice."""
+
+    def __init__(self, periods_ns: Mapping[PeriodicTask, int], phase: float = 0.0) -> None:
+        """`phase` is from 0 to 1: a part of each period. Until `restart` no task is due."""
+        self._periods_ns, self._phase = dict(periods_ns), phase
+        self._next_ns: dict[PeriodicTask, int] = {}
+
+    def restart(self, now_ns: int) -> None:
+        """Forget all earlier times: each task is due at its first grid time after `now_ns`."""
+        self._next_ns = {task: self._grid_time_after(task, now_ns) for task in self._periods_ns}
+
+    def change(self, task: PeriodicTask, period_ns: int) -> None:
+        """Give a task another period. Its next time stays; the new period counts from then on."""
+        self._periods_ns[task] = period_ns
+
+    def is_due(self, task: PeriodicTask, now_ns: int) -> bool:
+        return task in self._next_ns and now_ns >= self._next_ns[task]
+
+    def take(self, task: PeriodicTask, now_ns: int) -> bool:
+        """Return whether the task is due. If it is, its next time is the grid time after now."""
+        if not self.is_due(task, now_ns):
+            return False
+        self._next_ns[task] = self._grid_time_after(task, now_ns)
+        return True
+
+    def _grid_time_after(self, task: PeriodicTask, now_ns: int) -> int:
+        period_ns = self._periods_ns[task]
+        first_ns = int(self._phase * period_ns)
+        return now_ns + period_ns - (now_ns - first_ns) % period_ns
+
+
+# ── The switch ──────────────────────────────────────────────────────────────────────────────────────
+
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS

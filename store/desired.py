@@ -97,6 +97,29 @@ def current_version(engine: Engine) -> int:
         return connection.execute(select(func.max(policies.c.version))).scalar() or 0
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far the newest policy is, without its document."""
+
+    version: int
+    """0 before the first policy."""
+    applied_at: float | None
+    """When every connected switch had applied this version; None while pending."""
+
+
+def progress(engine: Engine) -> Progress:
+    """Return the newest version and when it was applied. Cheap enough for several calls a second."""
+    query = (
+        select(policies.c.version, applied.c.applied_at)
+        .join(applied, applied.c.version == policies.c.version, isouter=True)
+        .order_by(desc(policies.c.version))
+        .limit(1)
+    )
+    with reading(engine) as connection:
+        row = connection.execute(query).first()
+    return Progress(*row) if row else Progress(0, None)
+
+
 def _versions() -> Select[Any]:
     return select(policies, applied.c.applied_at).join(
         applied, applied.c.version == policies.c.version, isouter=True

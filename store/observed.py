@@ -342,6 +342,13 @@ def lift_all_but(engine: Engine, ports: Collection[str]) -> None:
         connection.execute(delete(sanctions).where(sanctions.c.port.not_in(ports)))
 
 
+def demotions(engine: Engine) -> frozenset[tuple[str, float]]:
+    """Return port and time of each demotion in force. Each demotion has a time of its own."""
+    with reading(engine) as connection:
+        rows = connection.execute(select(sanctions.c.port, sanctions.c.since))
+        return frozenset((row.port, row.since) for row in rows)
+
+
 def all_sanctions(engine: Engine) -> list[Sanction]:
     """Return the sanctions in force, the earliest first."""
     with reading(engine) as connection:

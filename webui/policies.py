@@ -43,6 +43,7 @@ from sluice.store.desired import (
     policy_history,
     policy_in_force,
     policy_version,
+    progress,
     put_policy,
 )
 from sluice.store.flow_list import newest_traffic
@@ -279,15 +280,14 @@ def preview_policy() -> Response:
 def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:
     """Return the version once it is applied or replaced, or after `wait_s`, or when the process stops."""
     deadline = time.monotonic() + wait_s
-    while True:
-        reached = policy_version(engine, version)
-        if reached is None:
-            raise LookupError(f"policy version {version} is no longer in the store")
-        late = time.monotonic() >= deadline
-        if reached.applied_at is not None or late or current_version(engine) != version:
-            return reached
-        if stopping.wait(_POLL_S):
-            return reached
+    while time.monotonic() < deadline:
+        now = progress(engine)
+        if now.applied_at is not None or now.version != version or stopping.wait(_POLL_S):
+            break
+    reached = policy_version(engine, version)
+    if reached is None:
+        raise LookupError(f"policy version {version} is no longer in the store")
+    return reached
 
 
 # ── The override of one port. Each change makes a new policy version. ────────────────────────────────────────────────

@@ -24,7 +24,7 @@ from flask import current_app
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sluice.store.observed import Sanction, all_sanctions, events_after, newest_events
+from sluice.store.observed import demotions, events_after, newest_events
 from sluice.store.totals import Tally
 from sluice.webui.documents import event_document, snapshot
 from sluice.webui.figures import RecentFlows
@@ -164,11 +164,11 @@ class Live:
             if time.monotonic() >= until or self._demoted() != before:
                 return
 
-    def _demoted(self) -> list[Sanction]:
+    def _demoted(self) -> frozenset[tuple[str, float]]:
         try:
-            return all_sanctions(self._engine)
+            return demotions(self._engine)
         except SQLAlchemyError:
-            return []  # the next snapshot reports it
+            return frozenset()  # the next snapshot reports it
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenFlow 1.3 codec: the only package that knows os-ken's message classes. Pure.
 
-frames    bytes with a header: cut out of a stream, joined from several parts
-entries   entries of statistics replies, with every length checked
+frames    bytes with a header: cut out of a stream, joined from several parts; entries of statistics replies
 request   requests: polls, barriers, roles
-answers   what a switch sends, as values
-change    changes of rules into flow-mods, group-mods and bundles
-release   messages for switches that Sluice leaves
+answers   what a switch sends, as values: results, errors, ports, and LLDP frames by which links are found
+change    changes of rules into flow-mods, group-mods, meter-mods and bundles; messages for switches that Sluice leaves
 read      replies into rules and groups
 counters  replies into counters by port, tag, queue and flow
-meters    meters into messages, and replies about meters
-learn     the actions by which a switch counts flows and remembers hosts
-ports     descriptions of ports, and their changes
-hosts     replies into the hosts behind the ports
-lldp      frames by which links are found
+learn     the actions by which a switch counts flows and remembers hosts, and the hosts that it remembers
 """
 
 from sluice.controller.openflow.answers import (
@@ -22,15 +16,23 @@ from sluice.controller.openflow.answers import (
     BarrierReply,
     BundleReply,
     ErrorReply,
+    Neighbour,
+    PortDescription,
+    PortReason,
+    PortStatus,
     RoleReply,
     RoleStatus,
     StatsReply,
+    announcement,
     is_port_description,
 )
 from sluice.controller.openflow.change import (
     change_requests,
     discard_message,
     group_mod,
+    lldp_rule_message,
+    offers_meters,
+    release_message,
     remap_requests,
     rule_body,
 )
@@ -44,13 +46,8 @@ from sluice.controller.openflow.frames import (
     StatsType,
     message,
 )
-from sluice.controller.openflow.hosts import learned_hosts
-from sluice.controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED
-from sluice.controller.openflow.lldp import Neighbour, announcement
-from sluice.controller.openflow.meters import offers_meters
-from sluice.controller.openflow.ports import PortDescription, PortReason, PortStatus
+from sluice.controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED, learned_hosts
 from sluice.controller.openflow.read import read_rules
-from sluice.controller.openflow.release import lldp_rule_message, release_message
 from sluice.controller.openflow.request import (
     READING_METERS,
     Request,

@@ -7,6 +7,11 @@ takes all of it or nothing.
 os-ken's classes write each different match and action list once, and the bytes are cached,
 because switches have most of them in common. Threshold changes, which are frequent, are copies of
 one message with the different fields written into place.
+
+Meters: messages that change them, and replies about them (1.3.5, sections 7.3.4.4, 7.3.5.14 and 7.3.5.15).
+
+Open vSwitch takes no meter into a bundle. So meters are added before the bundle with the rules that name them, and
+deleted after the bundle that removes these rules.
 """
 
 from __future__ import annotations
@@ -24,10 +29,16 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.cookies import cookie
-from sluice.controller.openflow.frames import HEADER, MessageType, message
+from sluice.controller.conduct import MAX_METERS, METER_SPACE, lldp_rules
+from sluice.controller.forwarding import GROUP_SPACE
+from sluice.controller.openflow.frames import (
+    HEADER,
+    MessageType,
+    ProtocolViolation,
+    message,
+    meter_entry_offsets,
+)
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
-from sluice.controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from sluice.controller.pipeline import map_rule
 from sluice.controller.rules import (
@@ -40,6 +51,7 @@ from sluice.controller.rules import (
     LearnHost,
     LoadMetadata,
     MatchValue,
+    MeterRule,
     Output,
     PushVlan,
     Resubmit,
@@ -48,7 +60,66 @@ from sluice.controller.rules import (
     SetTag,
     ToGroup,
 )
-from sluice.controller.tables import Table
+from sluice.controller.tables import COOKIE_SPACE, COOKIE_SPACE_MASK, NORMAL, Table, cookie
+
+# ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+ADD, MODIFY, DELETE = 0, 1, 2
+"""Commands of a meter mod."""
+_MOD = struct.Struct("!HHI")
+_CONFIG = struct.Struct("!HHI")
+_BAND = struct.Struct("!HHII4x")
+_FEATURES = struct.Struct("!IIIBBxx")
+_KBPS, _BURST, _STATS = 1, 4, 8
+_FLAGS = _KBPS | _BURST | _STATS
+_DROP = 1
+
+
+def meter_mod(command: int, meter: MeterRule, xid: int = 0) -> bytes:
+    """Return the message that adds or modifies a meter."""
+    band = _BAND.pack(_DROP, _BAND.size, meter.rate_kbps, meter.burst_kbits)
+    return message(MessageType.METER_MOD, _MOD.pack(command, _FLAGS, meter.meter) + band, xid)
+
+
+def meter_delete(number: int, xid: int = 0) -> bytes:
+    """Return the message that deletes a meter. A switch ignores it if it has no such meter."""
+    return message(MessageType.METER_MOD, _MOD.pack(DELETE, 0, number), xid)
+
+
+def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
+    """Return the meters of a reply. Raises ProtocolViolation.
+
+    If the pipeline does not begin at table 0, the meters of others are left out.
+    """
+    found = _meters(body)
+    if not first_table:
+        return tuple(found)
+    return tuple(meter for meter in found if meter.meter - METER_SPACE in range(MAX_METERS))
+
+
+def _meters(body: bytes) -> Iterator[MeterRule]:
+    for start in meter_entry_offsets(body):
+        length, flags, number = _CONFIG.unpack_from(body, start)
+        rate_kbps = burst_kbits = 0  # of a meter that is none of Sluice's: it differs from all of them
+        if flags == _FLAGS and length == _CONFIG.size + _BAND.size:
+            kind, _, rate, burst = _BAND.unpack_from(body, start + _CONFIG.size)
+            if kind == _DROP:
+                rate_kbps, burst_kbits = rate, burst
+        yield MeterRule(number, rate_kbps, burst_kbits)
+
+
+def offers_meters(body: bytes) -> bool:
+    """Whether a switch has meters that drop, by its reply. An empty reply is that of a switch that knows no meters."""
+    if not body:
+        return False
+    if len(body) != _FEATURES.size:
+        raise ProtocolViolation(
+            f"a reply about the features of meters has {len(body)} bytes instead of {_FEATURES.size}"
+        )
+    most, bands, *_ = _FEATURES.unpack(body)
+    return most > 0 and bool(bands >> _DROP & 1)
+
 
 ETHERTYPE_VLAN = 0x8100
 CACHED_BODIES = 1 << 15
@@ -362,3 +433,36 @@ def _remap_messages(changes: Remap, bundle_id: int, first_xid: int, first_table:
         rows["pcp"] = changes.queues
     rows["port"] = changes.ports
     return bytes(data)
+
+
+# ── Switches that Sluice leaves ─────────────────────────────────────────────────────────────────────
+
+
+MAX_RELEASED_GROUPS = 1024
+MAX_RELEASED_METERS = 1024
+
+
+def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
+    """Return the message that makes a switch send the controller's LLDP frames back to it."""
+    (rule,) = lldp_rules()
+    return flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
+
+
+def release_message(xids: XidSource, *, bridges: bool) -> bytes:
+    """Return the messages that remove all rules, groups and meters of Sluice from a switch.
+
+    `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
+    """
+    numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
+    groups = b"".join(group_delete(number, xids.reserve_xids(1)) for number in numbers)
+    meters = b"".join(
+        meter_delete(METER_SPACE + port, xids.reserve_xids(1)) for port in range(1, MAX_RELEASED_METERS)
+    )
+    match = rule_body(FlowRule(0, 0, ()))
+    where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
+    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
+    head = FLOW_MOD.pack(COOKIE_SPACE << 48, COOKIE_SPACE_MASK, *where, *filters, 0)
+    removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
+    normal = FlowRule(0, 0, (), (Output(NORMAL),))
+    bridging = flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
+    return removal + bridging + groups + meters

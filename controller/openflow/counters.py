@@ -15,15 +15,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.cookies import cookie_port
 from sluice.controller.counts import FlowCounts, Ints, LearnedFlows, PortCounts, QueueCounts
-from sluice.controller.openflow.entries import (
+from sluice.controller.openflow.frames import (
     FLOW_FIXED_BYTES,
+    ProtocolViolation,
     flow_entry_offsets,
     learned_entries,
     match_fields,
+    u16,
 )
-from sluice.controller.openflow.frames import ProtocolViolation, u16
+from sluice.controller.tables import cookie_port
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS
 

@@ -15,8 +15,14 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.forwarding import GROUP_SPACE, MAX_GROUPS
-from sluice.controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN, shifted, shifted_group
-from sluice.controller.openflow.entries import (
+from sluice.controller.openflow.change import (
+    CACHED_BODIES,
+    ETHERTYPE_VLAN,
+    read_meters,
+    shifted,
+    shifted_group,
+)
+from sluice.controller.openflow.frames import (
     FLOW_FIXED_BYTES,
     FlowEntry,
     check_tail,
@@ -24,7 +30,6 @@ from sluice.controller.openflow.entries import (
     group_entry_offsets,
 )
 from sluice.controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
-from sluice.controller.openflow.meters import read_meters
 from sluice.controller.rules import (
     Action,
     Bucket,

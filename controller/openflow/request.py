@@ -17,10 +17,9 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from sluice.controller.cookies import COOKIE_TABLE_MASK, cookie
 from sluice.controller.openflow.frames import VERSION, MessageType, message
 from sluice.controller.policing import LOW_TAGS
-from sluice.controller.tables import Table
+from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
 """The protocol version, as os-ken's message classes take it."""

@@ -30,13 +30,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.controller import openflow
-from sluice.controller.cookies import cookie, cookie_code, cookie_port
 from sluice.controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
 from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing import LOW_TAGS
 from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie, cookie_code, cookie_port
 from sluice.policy import tags
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, queue_map

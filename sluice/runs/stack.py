@@ -295,8 +295,8 @@ class Stack:
 
         def applied() -> bool:
             self.check()
-            newest = desired.current_policy(self.engine)
-            return newest is not None and newest.version >= version and newest.applied_at is not None
+            newest = desired.progress(self.engine)
+            return newest.version >= version and newest.applied_at is not None
 
         wait_until(applied, f"the switches have applied policy version {version}", timeout_s=READY_TIMEOUT_S)
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from sluice.controller.cookies import cookie
 from sluice.controller.openflow import Frame, Framer, MessageType, rule_body
 from sluice.controller.rules import FlowRule, MatchValue
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie
 
 BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 """ONF's experimenter types."""

@@ -26,8 +26,8 @@ from sluice.controller.openflow import (
     queue_counts,
     read_rules,
 )
+from sluice.controller.openflow.answers import read_neighbour
 from sluice.controller.openflow.frames import Frame, message
-from sluice.controller.openflow.lldp import read_neighbour
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.desired import Policy

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from experiments.checks.hostile import flood
-from sluice.controller.cookies import cookie
-from sluice.controller.tables import Table
-from sluice.controller.urgency import ALL_URGENT
+from sluice.controller.policing import ALL_URGENT
+from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from experiments.checks.hostile import false_ends
-from sluice.controller.cookies import cookie, cookie_table
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie, cookie_table
 from sluice.policy import tags
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, queue_map

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from sluice.controller.recorder import Recorder
+from sluice.controller.recorder import Recorder, Write
 from sluice.controller.state import Desired
-from sluice.controller.writes import Write
 from sluice.policy.figures.scoreboard import SETTLE_S
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import PortHeartbeat

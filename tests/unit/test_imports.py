@@ -7,6 +7,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -75,6 +76,27 @@ def test_imports__a_room_imports_only_what_it_may(package: str) -> None:
     for path in files_of(package):
         foreign = (imported_modules(path) & set(ROOMS)) - allowed
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+def started_modules(path: Path) -> Iterator[str]:
+    """Names of Sluice's modules that a file starts as processes: `"-m", "sluice.x"`, or a service by its name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.List | ast.Tuple | ast.Call):
+            values = node.args if isinstance(node, ast.Call) else node.elts
+            words = [value.value if isinstance(value, ast.Constant) else None for value in values]
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("service_argv"):
+                yield from (cli.SERVICES[str(word)] for word in words if word is not None)
+            if "-m" in words:
+                module, command = [*words[words.index("-m") + 1 :], None, None][:2]
+                if str(module).split(".")[0] == "sluice":
+                    yield cli.SERVICES.get(str(command), str(module))
+
+
+@pytest.mark.parametrize("package", sorted(packages()))
+def test_starts__a_room_starts_the_processes_that_it_lists(package: str) -> None:
+    """Who starts a process by its name needs that room as much as who imports it."""
+    started = {room_of(module) for path in files_of(package) for module in started_modules(path)}
+    assert started == set(ROOMS[package]["starts"])
 
 
 def test_imports__every_room_is_a_part_of_sluice() -> None:

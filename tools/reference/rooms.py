@@ -17,10 +17,17 @@ def text() -> str:
     """The architecture page with the table as docs/rooms.toml has it now."""
     rooms = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
     rows = [
-        (code(f"{name}/"), room["what"], _imports(room["imports"], list(rooms)[:place]))
+        (
+            code(f"{name}/"),
+            room["what"],
+            _imports(room["imports"], list(rooms)[:place]),
+            ", ".join(map(code, room["starts"])) or "nothing",
+        )
         for place, (name, room) in enumerate(rooms.items())
     ]
-    return between(PAGE.read_text(), "rooms", table(("room", "what", "may import"), rows))
+    return between(
+        PAGE.read_text(), "rooms", table(("room", "what", "may import", "starts processes of"), rows)
+    )
 
 
 def _imports(imported: list[str], rooms_above: list[str]) -> str:

@@ -16,10 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sluice.controller.counts import PortCounts, QueueCounts
-from sluice.controller.operations import Change, Operation, PollCarried, PollCompleted, ReadRules
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import Desired, SwitchState
+from sluice.controller.state import (
+    Change,
+    Desired,
+    Operation,
+    PollCarried,
+    PollCompleted,
+    ReadRules,
+    SwitchState,
+)
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, queue_map

@@ -11,18 +11,20 @@ import numpy.typing as npt
 
 from sluice.controller.changes import Changes, Remap
 from sluice.controller.counts import FlowCounts, Ints, PortCounts
-from sluice.controller.operations import (
+from sluice.controller.pipeline import switch_rules
+from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.state import (
+    MS,
     Change,
+    Desired,
     Operation,
     PollCarried,
     PollCompleted,
     PollIngress,
     PollLearned,
     ReadRules,
+    SwitchState,
 )
-from sluice.controller.pipeline import switch_rules
-from sluice.controller.port_settings import ThresholdsInForce
-from sluice.controller.state import MS, Desired, SwitchState
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology

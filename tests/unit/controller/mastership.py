@@ -31,8 +31,8 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.operations import Change
-from sluice.controller.writes import Tenure
+from sluice.controller.recorder import Term
+from sluice.controller.state import Change
 from sluice.policy.schema.desired import Policy
 from sluice.store import desired, lease
 from sluice.store.observed import put_switch
@@ -127,8 +127,8 @@ class Candidate:
         """Return the policy version that the application wants at the switch."""
         return self.app._led.desired.version if self.app._led.desired is not None else 0
 
-    def tenure(self) -> Tenure | None:
-        return self.app.recorder._tenure
+    def term(self) -> Term | None:
+        return self.app.recorder._term
 
     def _connect(self) -> Link:
         link = Link(self.app)
@@ -155,9 +155,9 @@ class Candidate:
         self.app.on_lease(EventLease(self.reports.popleft()))
 
     def read(self) -> None:
-        tenure = self.tenure()
-        assert tenure is not None
-        self.app.recorder._poll(self.engine, tenure.generation)
+        term = self.term()
+        assert term is not None
+        self.app.recorder._poll(self.engine, term.generation)
 
     def delivered(self) -> None:
         while self.inbox:
@@ -194,11 +194,11 @@ class Candidate:
         self.app.on_answer(EventAnswer(cast(Connection, self.link), answer))
 
     def count_rows(self) -> None:
-        """Note how many rows of the switch the step had recorded, and drop those of an ended tenure."""
+        """Note how many rows of the switch the step had recorded, and drop those of an ended term."""
         recorder = self.app.recorder
         recorder._receive(0.0)
-        live = [item for item in recorder._waiting if not item.tenure.ended]
-        recorder._waiting = deque(item for item in recorder._waiting if item.tenure.ended)
+        live = [item for item in recorder._waiting if not item.term.ended]
+        recorder._waiting = deque(item for item in recorder._waiting if item.term.ended)
         recorder._write(self.engine)  # writes none of these
         recorder._waiting = deque(live)
         count = sum(map(self._is_of_switch, live))
@@ -225,7 +225,7 @@ class Candidate:
         return True
 
     def check_that_the_store_refuses(self) -> None:
-        """Try to write the oldest rows while the lease has another generation than the tenure."""
+        """Try to write the oldest rows while the lease has another generation than the term."""
         before = list(self.app.recorder._waiting)
         with pytest.raises(lease.Deposed):
             self.app.recorder._write(self.engine)

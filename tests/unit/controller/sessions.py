@@ -7,7 +7,6 @@ import struct
 from collections.abc import Mapping
 
 from sluice.controller.counts import QueueCounts
-from sluice.controller.metrics import SwitchMetrics
 from sluice.controller.openflow import (
     Answer,
     BarrierReply,
@@ -20,7 +19,7 @@ from sluice.controller.openflow import (
 )
 from sluice.controller.policing import Verdict
 from sluice.controller.port_settings import ThresholdsInForce
-from sluice.controller.session import Session
+from sluice.controller.session import Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import Xids, frames

@@ -57,8 +57,8 @@ def test_the_code_follows_every_trace_of_the_model(
             at = f"trace {number * PARTS + part}, step {place}: {action} {who}"
             assert world.state() == expected(state), at
             for each in world.candidates.values():
-                tenure = each.tenure()
-                if each.groups and tenure and tenure.generation != world.row_generation:
+                term = each.term()
+                if each.groups and term and term.generation != world.row_generation:
                     each.check_that_the_store_refuses()
         engine.dispose()
 

@@ -3,13 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.controller.cookies import cookie
-from sluice.controller.metrics import ControllerMetrics, SwitchMetrics
 from sluice.controller.openflow import StatsType
-from sluice.controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
 from sluice.controller.rules import MatchValue
-from sluice.controller.state import MS, Desired
-from sluice.controller.tables import Table
+from sluice.controller.session import ControllerMetrics, SwitchMetrics
+from sluice.controller.state import MS, Change, Desired, Operation, PollCompleted, PollLearned, PollQueues
+from sluice.controller.tables import Table, cookie
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.fakes.openflow import flow_entry, learned_entry

@@ -5,12 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.controller import cookies
+from sluice.controller import tables
 from sluice.controller.conduct import Treated
-from sluice.controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import LearnHost, Source, SwitchRules
-from sluice.controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
+from sluice.controller.tables import (
+    CONTROLLER,
+    COOKIE_TABLE_MASK,
+    LOCAL,
+    NORMAL,
+    NOT_IP,
+    PIPELINE,
+    Table,
+    cookie,
+)
 from sluice.policy import tags
 from sluice.policy.network.description import MAX_TABLE, OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
@@ -198,10 +206,10 @@ def test_ingress_counts_by_edge_port_and_tag() -> None:
 
 def test_cookies_are_unique_and_identify_what_is_counted() -> None:
     rules = rules_of(leaf_spine(), "s1").flows
-    counting = [rule for rule in rules if cookies.cookie_code(rule.cookie) != cookies.NO_CODE]
+    counting = [rule for rule in rules if tables.cookie_code(rule.cookie) != tables.NO_CODE]
     assert len({rule.cookie for rule in counting}) == len(counting) > 500
     for rule in counting:
-        assert cookies.cookie_table(rule.cookie) == rule.table
+        assert tables.cookie_table(rule.cookie) == rule.table
         assert rule.cookie & COOKIE_TABLE_MASK == cookie(rule.table, 0, 0)
         if rule.table in (Table.ENDS, Table.MAP):
             match = dict(rule.match)["metadata"]
@@ -209,7 +217,7 @@ def test_cookies_are_unique_and_identify_what_is_counted() -> None:
             metadata = match[0]
             assert isinstance(metadata, int)
             group = rule.cookie >> 8 & 0xFF
-            where = (cookies.cookie_port(rule.cookie), cookies.cookie_code(rule.cookie), group)
+            where = (tables.cookie_port(rule.cookie), tables.cookie_code(rule.cookie), group)
             assert where == (metadata & 0xFFFF, metadata >> 16 & 0xFF, metadata >> 24)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.controller.cookies import cookie
 from sluice.controller.openflow import Frame, MessageType, message
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.wait import wait_until
 from sluice.store import observed

@@ -296,7 +296,7 @@ def test_rows_that_waited_while_another_controller_took_the_lease_are_never_writ
     recorder.follow()
     recorder.lead(take_lease(engine))
     recorder.record(add_event, "own")
-    wait_until(lambda: observed.recent_events(engine, 0), "the next tenure's rows are written")
+    wait_until(lambda: observed.recent_events(engine, 0), "the next term's rows are written")
     assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
 
 

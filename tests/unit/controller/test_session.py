@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.controller.cookies import cookie
 from sluice.controller.openflow import (
     BarrierReply,
     BundleReply,
@@ -17,7 +16,7 @@ from sluice.controller.openflow import (
 from sluice.controller.policing import _Proof
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie
 from sluice.policy.policing.limits import Breach
 from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import flow_entry

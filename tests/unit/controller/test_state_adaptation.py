@@ -9,9 +9,17 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from sluice.controller.operations import Operation, PollCarried, PollCompleted, PollQueues
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import MS, QUEUE_POLL_NS, Desired, SwitchState
+from sluice.controller.state import (
+    MS,
+    QUEUE_POLL_NS,
+    Desired,
+    Operation,
+    PollCarried,
+    PollCompleted,
+    PollQueues,
+    SwitchState,
+)
 from sluice.policy import tags
 from tests.kit.port_counters import counted
 from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts

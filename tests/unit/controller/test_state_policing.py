@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from sluice.controller.counts import FlowCounts
-from sluice.controller.operations import PollIngress, PollLearned
-from sluice.controller.policing import Restored, UrgencyBudgeted
-from sluice.controller.state import MS, Desired
-from sluice.controller.urgency import ALL_URGENT, urgency_by_port
+from sluice.controller.policing import ALL_URGENT, Restored, UrgencyBudgeted, urgency_by_port
+from sluice.controller.state import MS, Desired, PollIngress, PollLearned
 from sluice.policy import tags
 from sluice.policy.policing.belief import Explained, UrgencyReport
 from sluice.policy.policing.limits import Demoted

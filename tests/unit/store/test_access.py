@@ -27,6 +27,7 @@ from sluice.store.engine import open_store
 from sluice.store.observed import (
     Sanction,
     all_sanctions,
+    demotions,
     forget_processes,
     lift_all_but,
     lift_sanctions,
@@ -191,6 +192,16 @@ def test_put__one_row_a_port(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     put_sanction(engine, replace(FIRST, offences=2))
     assert all_sanctions(engine) == [replace(FIRST, offences=2), SECOND]
+
+
+def test_demotions__differ_when_a_host_is_demoted_again_or_restored(engine: Engine) -> None:
+    assert demotions(engine) == frozenset()
+    put_sanction(engine, FIRST)
+    assert demotions(engine) == {("s1:2", 100.0)}
+    put_sanction(engine, replace(FIRST, offences=2, since=102.0))
+    assert demotions(engine) == {("s1:2", 102.0)}
+    lift_sanctions(engine, ["s1:2"])
+    assert demotions(engine) == frozenset()
 
 
 def test_lift__is_final_and_may_be_said_twice(engine: Engine) -> None:

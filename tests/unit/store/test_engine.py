@@ -22,12 +22,14 @@ from sluice.policy.version import VERSION
 from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.store import lease, observed
 from sluice.store.desired import (
+    Progress,
     current_policy,
     current_topology,
     current_version,
     mark_applied,
     policy_history,
     policy_version,
+    progress,
     put_policy,
     put_topology,
 )
@@ -124,6 +126,17 @@ def test_store__survives_being_opened_again(store_url: str) -> None:
         put_policy(engine, PIAS, "a")
         assert known(current_policy(engine)).version == version
         engine.dispose()
+
+
+def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
+    assert progress(engine) == Progress(0, None)
+    old = put_policy(engine, TCP, "a")
+    mark_applied(engine, old)
+    applied = known(policy_version(engine, old)).applied_at
+    assert applied is not None
+    assert progress(engine) == Progress(old, applied)
+    new = put_policy(engine, PIAS, "b")
+    assert progress(engine) == Progress(new, None)
 
 
 @pytest.fixture

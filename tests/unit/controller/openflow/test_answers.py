@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import struct
@@ -6,6 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from os_ken.lib.packet import ethernet, lldp, packet
 
 from sluice.controller.openflow import (
     Answer,
@@ -15,15 +17,18 @@ from sluice.controller.openflow import (
     ErrorReply,
     Frame,
     MessageType,
+    Neighbour,
     ProtocolViolation,
     RoleReply,
     RoleStatus,
     StatsReply,
     StatsType,
+    announcement,
     is_port_description,
     message,
 )
 from tests.fakes.openflow import frames
+from tests.kit.controller import arrived, frame_in
 
 ONF = 0x4F4E4600
 
@@ -128,3 +133,41 @@ def test_any_bytes_are_an_answer_or_a_violation(kind: int, body: bytes) -> None:
         read(kind, body)
     except ProtocolViolation:
         return
+
+
+# ── LLDP frames ───────────────────────────────────────────────────────────────────────────────
+
+KEY = b"key"
+SENT = announcement(KEY, 0xA1, 3)
+
+
+def test_announcement__a_frame_that_names_its_port_comes_back() -> None:
+    found = arrived(frame_in(SENT))
+    assert found is not None
+    assert (found.arrived_at, found.dpid, found.number) == (7, 0xA1, 3)
+    assert found.is_genuine(KEY)
+
+
+def test_announcement__is_lldp_for_other_programs() -> None:
+    parsed = packet.Packet(frame_in(SENT))
+    assert parsed.get_protocol(ethernet.ethernet).dst == lldp.LLDP_MAC_NEAREST_BRIDGE
+    chassis, port, ttl, _, _ = parsed.get_protocol(lldp.lldp).tlvs
+    assert (chassis.chassis_id, port.port_id, ttl.ttl) == ((0xA1).to_bytes(8, "big"), b"\0\0\0\3", 30)
+
+
+def test_is_genuine__only_with_the_key_and_for_the_port() -> None:
+    found = arrived(frame_in(SENT))
+    assert found is not None
+    assert not found.is_genuine(b"other key")
+    assert not Neighbour(7, 0xA1, 4, found.seal).is_genuine(KEY)
+
+
+def test_read_neighbour__frames_of_others_are_ignored() -> None:
+    sent = frame_in(SENT)
+    assert arrived(sent[:-4]) is None
+    assert arrived(b"\xff" + sent[1:]) is None
+    assert arrived(bytes(60)) is None
+
+
+def test_announcement__leaves_through_the_port() -> None:
+    assert SENT[24:40] == bytes.fromhex("0000 0010 00000003 ffe5 000000000000")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.controller.cookies import NOT_IP, cookie
 from sluice.controller.counts import Ints
 from sluice.controller.openflow.counters import (
     carried_counts,
@@ -20,7 +19,7 @@ from sluice.controller.openflow.counters import (
 )
 from sluice.controller.openflow.frames import ProtocolViolation
 from sluice.controller.rules import MatchValue
-from sluice.controller.tables import Table
+from sluice.controller.tables import NOT_IP, Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS
 from tests.fakes.openflow import flow_entry, learned_entry

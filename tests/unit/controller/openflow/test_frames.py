@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import struct
@@ -8,15 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.controller.openflow.frames import (
+    FlowEntry,
     Frame,
     Framer,
     MessageType,
     Part,
     ProtocolViolation,
     Replies,
+    check_tail,
+    flow_entries,
+    group_entry_offsets,
+    learned_entries,
+    match_fields,
     message,
     multipart,
 )
+from sluice.controller.rules import MatchValue
+from tests.fakes.openflow import flow_entry, learned_entry
 
 
 def echo(body: bytes = b"", xid: int = 7, version: int = 4, length: int | None = None) -> bytes:
@@ -106,3 +115,117 @@ def test_multipart__a_short_header_is_a_violation() -> None:
     (frame,) = Framer().feed(message(MessageType.MULTIPART_REPLY, b"\x00\x01"))
     with pytest.raises(ProtocolViolation, match="10 bytes; its header has 16"):
         multipart(frame)
+
+
+# ── Entries of statistics replies ─────────────────────────────────────────────────────────────
+
+ACTION = struct.pack("!HHI", 21, 8, 1)
+FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
+GOTO = struct.pack("!HHBxxx", 1, 8, 3)
+
+
+def apply_actions(actions: bytes, length: int | None = None) -> bytes:
+    return struct.pack("!HHxxxx", 4, 8 + len(actions) if length is None else length) + actions
+
+
+def checked_entries(body: bytes) -> list[FlowEntry]:
+    entries = list(flow_entries(body))
+    for entry in entries:
+        check_tail(entry.tail)
+    return entries
+
+
+def test_flow_entries__a_good_reply_passes() -> None:
+    body = flow_entry() + flow_entry(instructions=apply_actions(ACTION * 2) + GOTO)
+    entries = checked_entries(body)
+    assert [(e.table, e.priority, e.timeouts, e.cookie) for e in entries] == [(2, 10, (0, 0), 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        flow_entry(length=0),
+        flow_entry(length=55),
+        flow_entry(length=57),
+        flow_entry()[:-1],
+        flow_entry(match=b"\x00\x01\x00\x00" + bytes(4)),
+        flow_entry(match=b"\x00\x01\xff\xff" + bytes(4)),
+        flow_entry(match=b"\x00\x01\x00\x08\x80\x00\x00\xf0"),
+        flow_entry(match=b"\x00\x01\x00\x06\x80\x00\x00\x00"),
+        flow_entry(instructions=struct.pack("!HHxxxx", 1, 0)),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 0, 1))),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 4, 1))),
+        flow_entry(instructions=apply_actions(ACTION, length=24)),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI8x", 21, 16, 1))),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 0, 8, 1))),
+        flow_entry(instructions=struct.pack("!HHxxxx", 5, 16) + struct.pack("!HHI", 21, 0, 1)),
+        *(flow_entry(instructions=struct.pack("!HH28x", kind, 32)) for kind in (1, 2, 6)),
+    ],
+)
+def test_flow_entries__lengths_that_would_loop_or_overrun_are_violations(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        checked_entries(body)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 50])
+def test_match_fields__a_match_that_is_cut_off_is_a_violation(cut: int) -> None:
+    entry = bytearray(learned_entry(2, 1, 3, 300, FLOW))
+    struct.pack_into("!H", entry, 50, struct.unpack_from("!H", entry, 50)[0] - cut)
+    with pytest.raises(ProtocolViolation):
+        [match_fields(found.match) for found in learned_entries(bytes(entry))]
+
+
+def test_match_fields__leaves_out_masked_and_foreign_fields() -> None:
+    dscp = struct.pack("!HBBB", 0x8000, 8 << 1, 1, 5)
+    masked = struct.pack("!HBBBB", 0x8000, 9 << 1 | 1, 2, 1, 1)
+    foreign = struct.pack("!HBBB", 0xFFFF, 10 << 1, 1, 6)
+    assert match_fields(dscp + masked + foreign) == {8: b"\x05"}
+
+
+def group(bucket: bytes = b"", length: int | None = None) -> bytes:
+    size = 8 + len(bucket) if length is None else length
+    return struct.pack("!HBxI", size, 0, 1) + bucket
+
+
+def bucket(actions: bytes = b"", length: int | None = None) -> bytes:
+    size = 16 + len(actions) if length is None else length
+    return struct.pack("!HHIIxxxx", size, 0, 0, 0) + actions
+
+
+def test_group_entry_offsets__a_good_reply_passes() -> None:
+    body = group() + group(bucket(ACTION) + bucket())
+    assert list(group_entry_offsets(body)) == [0, 8]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        group(length=0),
+        group(length=16),
+        group(bucket(length=0)),
+        group(bucket(length=8)),
+        group(bucket(struct.pack("!HHI", 21, 0, 1))),
+    ],
+)
+def test_group_entry_offsets__lengths_that_would_loop_or_overrun_are_violations(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        list(group_entry_offsets(body))
+
+
+@given(st.binary(max_size=400))
+def test_the_checks_end_on_any_bytes_with_entries_or_a_violation(body: bytes) -> None:
+    for check in (checked_entries, group_entry_offsets, learned_entries):
+        try:
+            assert len(list(check(body))) <= len(body)
+        except ProtocolViolation:
+            continue
+
+
+@pytest.mark.parametrize(("number", "size"), [(8, 1), (11, 4), (13, 2), (26, 16)])
+def test_match_fields__a_field_of_another_size_is_a_violation(number: int, size: int) -> None:
+    right = struct.pack("!HBB", 0x8000, number << 1, size) + bytes(size)
+    assert match_fields(right) == {number: bytes(size)}
+    for wrong in (0, size + 1):
+        field = struct.pack("!HBB", 0x8000, number << 1, wrong) + bytes(wrong)
+        with pytest.raises(ProtocolViolation, match=f"field {number} has {wrong} bytes instead of {size}"):
+            match_fields(field)

@@ -6,9 +6,8 @@ import struct
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from sluice.controller.openflow import PortDescription, PortReason, PortStatus
-from sluice.controller.openflow.answers import AnswerReader
+from sluice.controller.openflow.answers import AnswerReader, read_description
 from sluice.controller.openflow.frames import Frame, MessageType, StatsType, message
-from sluice.controller.openflow.ports import read_description
 from sluice.controller.tables import LOCAL
 from sluice.policy.network.description import OWN_PORT, SeenPort
 

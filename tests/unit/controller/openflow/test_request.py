@@ -8,7 +8,6 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from sluice.controller.cookies import COOKIE_TABLE_MASK, cookie
 from sluice.controller.openflow import (
     READING_METERS,
     VERSION,
@@ -20,7 +19,7 @@ from sluice.controller.openflow import (
     rules_request,
 )
 from sluice.controller.policing import LOW_TAGS
-from sluice.controller.tables import Table
+from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 from tests.fakes.openflow import Xids, frames
 
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.controller.cookies import cookie
 from sluice.controller.openflow import learned_hosts, rule_body
 from sluice.controller.openflow.learn import learn_body, read_learn
 from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
-from sluice.controller.tables import Table
+from sluice.controller.tables import Table, cookie
 from sluice.policy.network.description import SeenHost
 from tests.fakes.openflow import flow_entry
 
