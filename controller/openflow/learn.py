@@ -122,7 +122,7 @@ _TIMEOUTS: dict[int, int] = {Table.WITNESS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_T
 # ── Hosts behind the ports ──────────────────────────────────────────────────────────────────────────
 
 
-_ETH_SRC, _IPV6_SRC, _ARP_SENDER = 4, 26, 22
+_FIELD_ETH_SRC, _FIELD_IPV6_SRC, _FIELD_ARP_SENDER = 4, 26, 22
 """Numbers of OpenFlow's match fields (1.3.5, table 12)."""
 
 
@@ -134,13 +134,13 @@ def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
     found: dict[tuple[int, str], tuple[set[str], set[str]]] = {}
     for entry in learned_entries(body):
         fields = match_fields(entry.match)
-        source = fields.get(_ETH_SRC)
+        source = fields.get(_FIELD_ETH_SRC)
         if source is None or source[0] & 1:  # no host has a multicast address
             continue
         ipv4, ipv6 = found.setdefault((cookie_port(entry.cookie), source.hex(":")), (set(), set()))
-        if sender := fields.get(_ARP_SENDER):
+        if sender := fields.get(_FIELD_ARP_SENDER):
             ipv4.add(str(ip_address(sender)))
-        if sender := fields.get(_IPV6_SRC):
+        if sender := fields.get(_FIELD_IPV6_SRC):
             ipv6.add(str(ip_address(sender)))
     return [
         SeenHost(mac, (dpid, port), _first(ipv4, "0.0.0.0"), _first_global(ipv6))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from sluice.controller.openflow import learned_hosts, rule_body
@@ -50,3 +52,16 @@ def test_learned_hosts__a_multicast_sender_is_no_host() -> None:
 def test_learn_body__reads_back(source: Source, first_table: int) -> None:
     learns = LearnHost(9, source, first_table)
     assert read_learn(learn_body(learns)) == learns
+
+
+ETH_SRC, ARP_SPA = 0x00000406, 0x00002004
+"""Headers of Open vSwitch's fields NXM_OF_ETH_SRC and NXM_OF_ARP_SPA."""
+
+
+@pytest.mark.parametrize(
+    ("source", "field", "bits"), [*((s, ETH_SRC, 48) for s in Source), (Source.ARP, ARP_SPA, 32)]
+)
+def test_learn_body__a_host_is_learned_from_the_fields_of_its_own_frames(
+    source: Source, field: int, bits: int
+) -> None:
+    assert struct.pack("!HIHIH", bits, field, 0, field, 0) in learn_body(LearnHost(9, source))
