@@ -74,7 +74,7 @@ class PortBehaviour(PortMarking):
         return PortMarking(**own)
 
 
-__all__ = ["Override", "Policy"]
+__all__ = ["Override", "Policy", "QueueMap", "changed", "host_queue_map", "queue_map"]
 
 
 @dataclass(frozen=True)
@@ -254,9 +254,6 @@ def _some(ports: Collection[str]) -> str:
     first = ", ".join(list(ports)[:_MOST_PORTS])
     more = f" and {len(ports) - _MOST_PORTS} more" if len(ports) > _MOST_PORTS else ""
     return f"its ports are {first}{more}"
-
-
-__all__ = ["QueueMap", "changed", "host_queue_map", "queue_map"]
 
 
 def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
