@@ -19,7 +19,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows, count_flows, last_sequence
 from sluice.store.totals import FLOWS, all_totals
-from tests.pg.test_partitions import batch, kept, parts
+from tests.pg.records import batch, kept, parts
 from tests.web.conftest import Server
 
 pytestmark = pytest.mark.pg

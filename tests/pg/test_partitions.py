@@ -16,7 +16,6 @@ from sqlalchemy import Engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from sluice.policy.wire.records import FlowRecord
 from sluice.store import migration, partitions
 from sluice.store.engine import engine_of, open_store
 from sluice.store.flow_list import find_flows
@@ -32,7 +31,7 @@ from sluice.store.flows import (
 from sluice.store.partitions import forget_flows
 from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only
 from sluice.store.totals import FLOWS, all_totals
-from tests.unit.webui.records import record
+from tests.pg.records import batch, flow, kept, parts
 
 pytestmark = pytest.mark.pg
 
@@ -44,28 +43,9 @@ def _small_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "PARTITION_RECORDS", SIZE)
 
 
-def flow(identity: object, **changes: Any) -> FlowRecord:
-    return FlowRecord.from_document(record(str(identity), **{"started_at": 1e9, **changes}))
-
-
-def batch(count: int, first: int = 0) -> list[FlowRecord]:
-    return [flow(number) for number in range(first, first + count)]
-
-
-def kept(engine: Engine) -> list[int]:
-    return [int(one.id) for one in all_flows(engine)]
-
-
 def number_of_ids(engine: Engine) -> int:
     with engine.connect() as connection:
         return connection.execute(select(func.count()).select_from(flow_ids)).scalar_one()
-
-
-def parts(engine: Engine) -> list[str]:
-    """Return the tables of partitions, detached ones, too."""
-    with engine.connect() as connection:
-        query = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'flows\\_before\\_%' ORDER BY oid"
-        return list(connection.execute(text(query)).scalars())
 
 
 def test_a_batch_that_fills_several_partitions_is_kept_whole_and_in_order(engine: Engine) -> None:
@@ -156,7 +136,7 @@ from sluice.store import partitions
 partitions.PARTITION_RECORDS = {SIZE}
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, last_sequence
-from tests.pg.test_partitions import batch
+from tests.pg.records import batch
 engine = open_store(sys.argv[1], fsync=True)
 for first in itertools.count(int(sys.argv[2]), 7):
     add_flows(engine, batch(7, first))

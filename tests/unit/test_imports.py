@@ -21,8 +21,6 @@ ROOMS = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
 NO_ROOMS = {"tests", "tools"}
 """Packages that may import every room."""
 IMPURE = {"socket", "subprocess", "os", "time", "random", "pathlib", "io", "asyncio", "threading", "logging"}
-STILL_ENTANGLED = {"tests/pg", "tests/web", "tests/unit/webui"}
-"""Folders of tests that import one another."""
 LIBRARIES_OF_POLICY = {"numpy"}
 
 
@@ -121,9 +119,8 @@ def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
 def test_imports__no_test_module_imports_another() -> None:
     """What several of them need lies beside them under a name of its own, or in tests/kit."""
     for path in files_of("tests"):
-        if path.relative_to(ROOT).parent.as_posix() not in STILL_ENTANGLED:
-            tests = {name for name in imported_names(path) if name.startswith("tests.") and ".test_" in name}
-            assert not tests, f"{path.relative_to(ROOT)} imports {sorted(tests)}"
+        tests = {name for name in imported_names(path) if name.startswith("tests.") and ".test_" in name}
+        assert not tests, f"{path.relative_to(ROOT)} imports {sorted(tests)}"
 
 
 SERVICES = (

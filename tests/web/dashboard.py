@@ -56,3 +56,25 @@ def figure(page: Page, name: str) -> str:
 
 def choose(page: Page, scheme: str) -> None:
     page.locator(f'#schemes input[value="{scheme}"]').check(force=True)
+
+
+WATCHED_FLOW = {
+    "id": "watched/0123456789ab/7.1000",
+    "src": "h3",
+    "src_port": 40_000,
+    "dst": "fd00::7",
+    "dst_port": 443,
+    "bytes": 10_000_000,
+    "size_class": "medium",
+    "started_at": 1e9,
+    "fct_us": 1e6,
+    "ideal_us": None,
+    "deadline_us": 5e5,
+    "met": False,
+    "retransmissions": 3,
+    "congestion_control": "cubic",
+    "scheme": "pias",
+    "status": "finished",
+    "source": "watched",
+    "lasted_us": 2e6,
+}

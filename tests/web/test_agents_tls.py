@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import stat
 import threading
@@ -24,58 +23,14 @@ from sluice.runs.services import service_argv
 from sluice.runtime.agent_identity import Identity, identity_for
 from sluice.runtime.certificates import Holder, load_key, pem, signing_request, write_private
 from sluice.runtime.command import run
-from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.store.engine import open_store
-from sluice.store.observed import newest_events
 from sluice.webui.authority import Authority
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, TOKEN, Server
-
-WEB1 = Holder("web1", "host")
-LIFE_S = 600.0
-
-
-class Web(Server):
-    """A web process with an address for agents."""
-
-    def __init__(self, folder: Path, life: str = f"{LIFE_S}s") -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.agents = f"127.0.0.1:{free.getsockname()[1]}"
-        self.authority = folder / "authority"
-        more = ["--agents", self.agents, "--authority", str(self.authority), "--certificate-life", life]
-        super().__init__(folder, None, *more)
-
-    @property
-    def target(self) -> str:
-        return f"https://{self.agents}"
-
-    def token(self, name: str = "web1", **more: Any) -> str:
-        answer = self.command("/api/v1/enrolments", {"name": name, **more})
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["token"])
-
-    def command(self, path: str, body: Any = None) -> requests.Response:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        return requests.post(f"{self.url}{path}", json=body, headers=headers, timeout=PATIENCE_S)
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return [
-            row["document"] for row in newest_events(open_store(self.store_url), 100) if row["kind"] == kind
-        ]
-
-    def enrolled(self, folder: Path, holder: Holder = WEB1) -> Identity:
-        """Return the identity of an agent that has just enrolled."""
-        token = self.token(holder.name, kind=holder.kind)
-        found = identity_for(self.target, folder, holder, token)
-        assert found is not None
-        return found
-
-    def client(self, identity: Identity) -> HttpClient:
-        return HttpClient(self.target, tls=identity.context)
+from tests.web.agents_web import WEB1, Web, deliver, error
+from tests.web.conftest import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +39,6 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     server.start()
     yield server
     server.kill()
-
-
-def deliver(client: HttpClient, *records: dict[str, Any]) -> Answer:
-    return client.post("/api/v1/flows", json.dumps(records).encode())
-
-
-def error(answer: Answer) -> tuple[int, str]:
-    return answer.status, answer.json()["error"]["code"]
 
 
 def test_enrolment__gives_a_certificate_and_keeps_the_key(web: Web, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sluice.store.desired import mark_applied, put_policy
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.web.conftest import PATIENCE_S, Server
-from tests.web.dashboard import LIVE, attribute, figure, open_dashboard, until
+from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, until
 from tests.web.synthetic import Network
 
 if TYPE_CHECKING:
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.web
 
 LIVING_HEARTBEAT = document(watching(replace(LIVING, src="h3", dst="fd00::7")))
-WATCHED_FLOW = {
-    "id": "watched/0123456789ab/7.1000",
-    "src": "h3",
-    "src_port": 40_000,
-    "dst": "fd00::7",
-    "dst_port": 443,
-    "bytes": 10_000_000,
-    "size_class": "medium",
-    "started_at": 1e9,
-    "fct_us": 1e6,
-    "ideal_us": None,
-    "deadline_us": 5e5,
-    "met": False,
-    "retransmissions": 3,
-    "congestion_control": "cubic",
-    "scheme": "pias",
-    "status": "finished",
-    "source": "watched",
-    "lasted_us": 2e6,
-}
 
 
 def test_before_anything_has_happened_the_page_says_so(page: Page, server: Server) -> None:

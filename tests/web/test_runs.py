@@ -12,52 +12,21 @@ import pytest
 from sluice.runs.progress import read_state
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
-from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import until
+from tests.web.runs_server import OWN, RunsServer, open_runs, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.web
 
-OWN = """
-name = "own"
-[fabric]
-topology = "single"
-hosts = 3
-host_rate = "1Gbit"
-[scheme]
-name = "dctcp"
-[workload]
-pattern = "many-to-one"
-to = "h1"
-load = 0.3
-flows = 50
-mix = [{ bytes = "10KB", share = 1.0 }]
-"""
 LONG = """
 [sweep.scheme.long]
 name = "pias"
 [sweep.scheme.long.workload]
 flows = 3000000
 """
-
-
-class RunsServer(Server):
-    """A web process with a folder of runs."""
-
-    @property
-    def runs(self) -> Path:
-        return self.folder / "runs"
-
-    def states(self) -> dict[str, str]:
-        return {run["name"]: run["state"] for run in self.get("runs")["runs"]}
-
-    def list_answers(self) -> bool:
-        try:
-            return bool(self.get("runs")["available"])
-        except OSError:  # the run manager is starting
-            return False
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +40,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunsServer]:
     server.stop()
 
 
-def open_runs(page: Page, server: RunsServer) -> None:
-    page.goto(f"{server.url}/runs#token={TOKEN}")
-    page.wait_for_selector('body[data-runs="ready"]')
-
-
 def start(page: Page, scenario: str, flows: str) -> None:
     page.select_option("#scenario", scenario)
     page.fill("#flows", flows)
     page.click("#start-button")
-
-
-def started(page: Page) -> str:
-    """Return the name of the run that was started last."""
-    until(page, "() => document.getElementById('start-message').textContent.startsWith('Started: ')")
-    return page.inner_text("#start-message").removeprefix("Started: ")
 
 
 def test_a_run_starts_shows_its_progress_survives_a_reload_and_is_cancelled(

@@ -16,7 +16,7 @@ from sluice.runtime.wait import wait_until
 from sluice.testbeds import running_testbeds
 from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import until
-from tests.web.test_runs import OWN, RunsServer, open_runs, started
+from tests.web.runs_server import OWN, RunsServer, open_runs, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

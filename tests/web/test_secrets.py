@@ -23,8 +23,8 @@ from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from tests.unit.webui.records import record
+from tests.web.agents_web import Web, deliver, error
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
-from tests.web.test_agents_tls import Web, deliver, error
 
 READABLE = ("health", "policy", "audit", "tokens", "certificates", "flows", "agents", "events?count=1")
 PASSWORD = "hunter2-of-the-store"

@@ -5,7 +5,6 @@ import math
 import time
 
 from flask import Flask
-from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
@@ -17,21 +16,8 @@ from sluice.webui.services import EXTENSION
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
+from tests.unit.webui.scraped import scrape
 from tests.web.synthetic import Network
-
-
-def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """Return sample name → labels as a sorted tuple → value."""
-    answer = client.get("/metrics")
-    assert answer.status_code == 200
-    assert answer.mimetype == "text/plain"
-    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-    for family in text_string_to_metric_families(answer.text):
-        for sample in family.samples:
-            labels = tuple(sorted(sample.labels.items()))
-            assert labels not in found.setdefault(sample.name, {}), f"{sample.name}{labels} is there twice"
-            found[sample.name][labels] = sample.value
-    return found
 
 
 def test_metrics__an_empty_store(client: Client) -> None:

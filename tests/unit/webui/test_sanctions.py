@@ -11,7 +11,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.observed import Sanction, lift_sanctions, put_sanction
 from sluice.webui import services
 from tests.unit.webui.conftest import Client
-from tests.unit.webui.test_metrics import scrape
+from tests.unit.webui.scraped import scrape
 
 SANCTION = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0, since=100.0)
 

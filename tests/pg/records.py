@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow records and the partitions that keep them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from sluice.policy.wire.records import FlowRecord
+from sluice.store.flows import (
+    all_flows,
+)
+from tests.unit.webui.records import record
+
+
+def flow(identity: object, **changes: Any) -> FlowRecord:
+    return FlowRecord.from_document(record(str(identity), **{"started_at": 1e9, **changes}))
+
+
+def batch(count: int, first: int = 0) -> list[FlowRecord]:
+    return [flow(number) for number in range(first, first + count)]
+
+
+def kept(engine: Engine) -> list[int]:
+    return [int(one.id) for one in all_flows(engine)]
+
+
+def parts(engine: Engine) -> list[str]:
+    """Return the tables of partitions, detached ones, too."""
+    with engine.connect() as connection:
+        query = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'flows\\_before\\_%' ORDER BY oid"
+        return list(connection.execute(text(query)).scalars())

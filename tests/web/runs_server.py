@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A web process with a folder of runs, and its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.web.conftest import TOKEN, Server
+from tests.web.dashboard import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+OWN = """
+name = "own"
+[fabric]
+topology = "single"
+hosts = 3
+host_rate = "1Gbit"
+[scheme]
+name = "dctcp"
+[workload]
+pattern = "many-to-one"
+to = "h1"
+load = 0.3
+flows = 50
+mix = [{ bytes = "10KB", share = 1.0 }]
+"""
+
+
+class RunsServer(Server):
+    """A web process with a folder of runs."""
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def states(self) -> dict[str, str]:
+        return {run["name"]: run["state"] for run in self.get("runs")["runs"]}
+
+    def list_answers(self) -> bool:
+        try:
+            return bool(self.get("runs")["available"])
+        except OSError:  # the run manager is starting
+            return False
+
+
+def open_runs(page: Page, server: RunsServer) -> None:
+    page.goto(f"{server.url}/runs#token={TOKEN}")
+    page.wait_for_selector('body[data-runs="ready"]')
+
+
+def started(page: Page) -> str:
+    """Return the name of the run that was started last."""
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('Started: ')")
+    return page.inner_text("#start-message").removeprefix("Started: ")
