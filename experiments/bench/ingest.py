@@ -37,7 +37,7 @@ import numpy as np
 from experiments.bench.control import Loop, measure_loop
 from experiments.bench.measuring import Result
 from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
-from experiments.kit.live import idle_heartbeat
+from experiments.kit.heartbeats import idle_heartbeat
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv

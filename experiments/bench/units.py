@@ -19,7 +19,7 @@ from experiments.bench.control import INTERVAL_MS, SCHEMES, measure_loop
 from experiments.bench.ingest import Agent, cpu_s, web_process
 from experiments.bench.measuring import Result
 from experiments.bench.simulator import FABRICS, measure, scaled
-from experiments.kit.live import idle_heartbeat
+from experiments.kit.heartbeats import idle_heartbeat
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks on a running stack: short random flows, waiting, the machine before and after, heartbeats."""
+"""Checks on a running stack: short random flows, waiting, and the machine before and after."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from experiments.kit.verdict import Claim
 from sluice.dataplane.inventory import BpfThing, bpf_things
-from sluice.policy.wire.agents import HostHeartbeat, WatchStatus
 from sluice.runs.stack import Stack
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
@@ -86,39 +85,6 @@ def left_over(before: Machine) -> list[str]:
 
 def nothing_left(left: list[str]) -> Claim:
     return Claim("left behind", "nothing", ", ".join(left) or "nothing", not left)
-
-
-def idle_heartbeat() -> HostHeartbeat:
-    """Return the status of an agent without flows."""
-    return HostHeartbeat(
-        pid=1,
-        policy_version=0,
-        congestion_control="cubic",
-        default_congestion_control="cubic",
-        fallback=False,
-        fallback_reason="",
-        hook=True,
-        hook_problem="",
-        tagger=True,
-        spool_depth=0,
-        records_refused=0,
-        watch=WatchStatus(watching=False),
-        flows_started=0,
-        flows_finished=0,
-        flows_unfinished=0,
-        flows_active=0,
-        flows_scheduled=0,
-        schedule_done=False,
-        flows_received=0,
-        bytes_received=0,
-        retransmissions=0,
-        timeouts=0,
-        realtime=False,
-        controls_refused=0,
-        flows_undeclared=0,
-        start_lag_max_us=0,
-        user_space_mean_us=0.0,
-    )
 
 
 CHECK_S = 0.05

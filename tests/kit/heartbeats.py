@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from experiments.kit.live import idle_heartbeat
+from experiments.kit.heartbeats import idle_heartbeat
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.wire.agents import (
     Heartbeat,

@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from experiments.checks.perimeter.clients import ATTACKS
+from experiments.checks.perimeter.attacks import ATTACKS
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
@@ -29,7 +29,7 @@ def test_an_attack_holds_up_neither_agents_nor_health(server: Server, tmp_path: 
     argv = [
         sys.executable,
         "-m",
-        "experiments.checks.perimeter.clients",
+        "experiments.checks.perimeter.attacks",
         "slow",
         str(server.port),
         str(ATTACK_S),

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.perimeter.clients import ATTACKS, Agent, HealthWatcher, Times
+from experiments.checks.perimeter.agents import Agent, HealthWatcher, Times
+from experiments.checks.perimeter.attacks import ATTACKS
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, existing_folder, seconds
@@ -130,7 +131,7 @@ def _child_that_listens(address: str) -> int:
 def _phase(web: Web, given: Given, name: str) -> Phase:
     seconds = float(given["seconds"])
     cpu_s, _ = web.usage()
-    attack = None if name == CALM else _module("clients", name, web.port, seconds + 1)
+    attack = None if name == CALM else _module("attacks", name, web.port, seconds + 1)
     dashboards = _module("dashboards", web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
     threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
