@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,3 +83,9 @@ def means(groups: Mapping[str, Column]) -> dict[str, float]:
     return {
         f"{name}_mean": float(values.mean()) if len(values) else np.nan for name, values in groups.items()
     }
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's index of fairness (Jain, Chiu, Hawe, 1984): 1 for equal shares, 1/n if one flow has all."""
+    total, squares = sum(shares), sum(share * share for share in shares)
+    return total * total / (len(shares) * squares) if squares else 1.0

@@ -323,7 +323,7 @@ class Stack:
         wait_until(partial(self._all_report, names, since_s), what, timeout_s=AGENTS_TIMEOUT_S)
 
     def start_traffic(self, start_at: float) -> None:
-        """Let the agents' first flow start at this epoch second, which START_LEAD_S from now is soon enough."""
+        """Let the first flow start at this epoch second. Every agent has read it after START_LEAD_S."""
         write_start(self._start_file, start_at)
 
     @property

@@ -123,12 +123,6 @@ def figures_of_times(
         )
 
 
-def jain_index(shares: Sequence[float]) -> float:
-    """Return Jain's index (Jain, Chiu, Hawe, 1984): 1 if all shares are equal."""
-    values = np.asarray(shares, float)
-    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
-
-
 REPEATS = 10
 JITTER_S = 100e-9
 

@@ -18,13 +18,13 @@ from experiments.checks.ns3.compare import (
     Pair,
     class_times,
     figures_of_times,
-    jain_index,
     repeats,
     sides,
     times_of,
     times_us,
 )
 from experiments.checks.ns3.ns3 import Outcome
+from experiments.kit.flows import jain_index
 from experiments.kit.verdict import Claim
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES
 

@@ -140,12 +140,6 @@ def _placed(index: int, flow: Flow, jitter_s: float) -> Flow:
     return {"from": flow.get("from", f"h{index + 2}"), "to": RECEIVER, "start": f"{start_us}us", **keys}
 
 
-def jain(values: Sequence[float]) -> float:
-    """Return Jain's fairness index: 1 for equal shares, 1/n if one flow has all."""
-    total, squares = sum(values), sum(v * v for v in values)
-    return total * total / (len(values) * squares) if squares else 1.0
-
-
 def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return figures of each run, with its retransmissions and timeouts."""
     return [

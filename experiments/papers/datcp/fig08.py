@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from experiments.kit.experiment import Given
+from experiments.kit.flows import jain_index
 from experiments.kit.runs import Results, Run
 from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import (
@@ -23,7 +24,6 @@ from experiments.papers.datcp.common import (
     endless,
     experiment,
     in_time,
-    jain,
     per_run,
     setup_of,
     sized,
@@ -94,7 +94,7 @@ def _fair(case: Deadline, runs: Sequence[Run]) -> Claim:
     groups = [[_shares(case, run, label) for label in ("sized", "background")] for run in runs]
     if case.deadline_s is None:
         groups = [[[share for group in kinds for share in group]] for kinds in groups]
-    indices = [jain(group) for kinds in groups for group in kinds]
+    indices = [jain_index(group) for kinds in groups for group in kinds]
     what = f"{case.name}: flows of one urgency get one share (Jain's index)"
     return Claim(what, "almost identical", spread(indices), min(indices) >= FAIR and _valid(runs))
 

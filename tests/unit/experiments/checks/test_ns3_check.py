@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.checks.ns3 import cases, ns3
-from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
+from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, times_of
 from sluice.policy.network.graph import Topology
 
 
@@ -121,11 +121,6 @@ def test_class_times__only_classes_that_have_flows() -> None:
     times = class_times(np.asarray([1000, 2_000_000]), np.asarray([1.0, 8.0]), np.asarray([1.0, 2.0]))
     assert {name.split()[0] for name in times} == {"small", "medium"}
     assert times["medium slowdown p99"] == 4
-
-
-def test_jain_index__of_equal_and_of_lonely_shares() -> None:
-    assert jain_index([3, 3, 3, 3]) == 1
-    assert jain_index([1, 0, 0, 0]) == 0.25
 
 
 def test_figures_of_times__the_median_run_stands_for_ours() -> None:

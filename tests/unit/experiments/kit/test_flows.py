@@ -12,7 +12,7 @@ import pytest
 
 from experiments.kit import port_gaps
 from experiments.kit.experiment import Given
-from experiments.kit.flows import means, percentile, read_flows, says_source
+from experiments.kit.flows import jain_index, means, percentile, read_flows, says_source
 from experiments.kit.points import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
@@ -181,3 +181,9 @@ def test_as_on_testbed__only_the_simulator_needs_to_be_told() -> None:
     [emulated] = as_on_testbed(Given(OUT, on=SIMULATOR), found)
     assert emulated.document["simulator"]["links"] == "emulated"
     assert emulated.name == found[0].name
+
+
+def test_jain_index__of_equal_shares_of_a_lonely_one_and_of_none() -> None:
+    assert jain_index([5.0, 5.0, 5.0]) == 1
+    assert jain_index([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
+    assert jain_index([0.0]) == 1

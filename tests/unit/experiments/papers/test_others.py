@@ -24,7 +24,7 @@ from experiments.papers.adaptive_thresholds.common import (
 )
 from experiments.papers.aemon import common, fct, misses, ucp_share
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
-from experiments.papers.datcp.common import SMALL, jain, plan
+from experiments.papers.datcp.common import SMALL, plan
 from experiments.papers.fish.common import GAPS, Setup
 from experiments.papers.fish.common import columns as fish_columns
 from experiments.papers.fish.common import points as fish_points
@@ -190,12 +190,6 @@ def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
             table = tables[place[flow.id]]
             assert (table["from"], table.get("label", "")) == (flow.src, flow.label)
             assert time_ns("start", table["start"]) / 1e9 == flow.start_s
-
-
-def test_jain__of_equal_shares_of_a_lonely_one_and_of_none() -> None:
-    assert jain([5.0, 5.0, 5.0]) == 1
-    assert jain([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
-    assert jain([0.0]) == 1
 
 
 # ── The experiments on FISH: set-ups, FISH's two changes, figures ──────────────────────────────
