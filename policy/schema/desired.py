@@ -278,12 +278,12 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
 def host_queue_map(policy: Policy) -> QueueMap:
     """The queue of each tag at a host's own link.
 
-    The thresholds are those of the policy, because no controller counts what leaves a host. At ports that adapt,
-    they are the values at the start. Without `host_queues`, all tags share one queue.
+    Its thresholds are fixed, because no controller counts what leaves a host: those of the policy, unless it has others for
+    hosts. Without `host_queues`, all tags share one queue.
     """
     if not policy.host_queues:
         return (0,) * tags.TAG_COUNT
-    return queue_map(policy, policy.thresholds)
+    return queue_map(policy, policy.host_thresholds or policy.thresholds)
 
 
 def _sent_to(found: QueueMap, some: Collection[int], queue: int) -> QueueMap:

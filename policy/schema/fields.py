@@ -255,12 +255,19 @@ class PolicyFields:
     )
     host_queues: bool = policy_field(
         Flag(),
-        "Hosts serve their own link by the same queues, at the thresholds of the policy. A host of a real network does"
+        "Hosts serve their own link by the same queues, at host_thresholds. A host of a real network does"
         " so only where its agent has the setting queues_at. Otherwise a host's link is one queue.",
         title="Host queues",
         default=True,
         applies=kinds.READS_TAGS,
         absent=False,
+    )
+    host_thresholds: tuple[int, ...] | None = policy_field(
+        kinds.thresholds,
+        "Thresholds of the hosts' own links, which no controller adapts. By default those of the policy.",
+        title="Host thresholds",
+        default=None,
+        applies=kinds.THRESHOLDS,
     )
     untagged_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),

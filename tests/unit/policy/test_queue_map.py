@@ -229,6 +229,15 @@ def test_host_queue_map__is_that_of_a_port_with_the_policys_thresholds_unless_sw
     assert policy.host_queues == policy.definition.queue_rule.reads_tags
 
 
+def test_a_host_has_thresholds_of_its_own_where_the_policy_names_them() -> None:
+    policy = Policy.from_document(
+        {"scheme": "pias", "queues": 2, "thresholds": ["1MB"], "host_thresholds": ["10KB"]}
+    )
+    assert host_queue_map(policy) == queue_map(policy, [10_000]) != queue_map(policy, policy.thresholds)
+    with pytest.raises(FieldError, match="host_thresholds"):
+        Policy.from_document({"scheme": "pias", "host_thresholds": ["10KB"]})
+
+
 # What each rule allows, and how many thresholds and levels it has: the numbers that its paper gives.
 
 
