@@ -16,7 +16,9 @@ COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
 RUN /usr/bin/python3 webui/fetch_vendor.py
 
 COPY . .
-RUN .venv/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation -e . && .venv/bin/python -m sluice.simulator.build
+# The unprivileged services cannot write compiled modules, and would compile all of them at each start.
+RUN .venv/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation -e . && .venv/bin/python -m sluice.simulator.build \
+    && .venv/bin/python -m compileall -q -x 'venv|node_modules' .
 
 ENV PATH=/opt/sluice/.venv/bin:$PATH PYTHONUNBUFFERED=1
 RUN useradd --system --uid 10001 --home-dir /run/sluice sluice
