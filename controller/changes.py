@@ -14,8 +14,8 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.conduct import Treated, conduct_rules, limit_meters
 from sluice.controller.pipeline import map_rule, urgency_rules
+from sluice.controller.policing.rules import Treated, conduct_rules, limit_meters
 from sluice.controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schema.desired import QueueMap

@@ -16,7 +16,7 @@ from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
-from sluice.controller.policing import Verdict
+from sluice.controller.policing.hosts import Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from sluice.controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from sluice.controller.forwarding import forwarding_rules, keeps_vlans
+from sluice.controller.policing.rules import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from sluice.controller.rules import (
     FlowRule,
     Masked,

@@ -27,11 +27,10 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from sluice.controller.changes import Changes, Remap, diff, treatment_changes
-from sluice.controller.conduct import Treated
 from sluice.controller.counts import FlowCounts, Ints, PortCounts
 from sluice.controller.forwarding import forwarding_rules
 from sluice.controller.pipeline import learning_ports, switch_rules
-from sluice.controller.policing import (
+from sluice.controller.policing.hosts import (
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
     LEARNED_POLL_NS,
@@ -39,6 +38,7 @@ from sluice.controller.policing import (
     Verdict,
     urgency_by_port,
 )
+from sluice.controller.policing.rules import Treated
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
 from sluice.policy.network.graph import Topology, ingress_groups

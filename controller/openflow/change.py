@@ -29,7 +29,6 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.conduct import MAX_METERS, METER_SPACE, lldp_rules
 from sluice.controller.forwarding import GROUP_SPACE
 from sluice.controller.openflow.frames import (
     HEADER,
@@ -41,6 +40,7 @@ from sluice.controller.openflow.frames import (
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from sluice.controller.pipeline import map_rule
+from sluice.controller.policing.rules import MAX_METERS, METER_SPACE, lldp_rules
 from sluice.controller.rules import (
     Action,
     Bucket,

@@ -18,7 +18,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.openflow.frames import VERSION, MessageType, message
-from sluice.controller.policing import LOW_TAGS
+from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)

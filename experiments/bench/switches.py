@@ -33,7 +33,7 @@ from sluice.controller import openflow
 from sluice.controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
 from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
 from sluice.controller.pipeline import switch_rules
-from sluice.controller.policing import LOW_TAGS
+from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
 from sluice.controller.tables import Table, cookie, cookie_code, cookie_port
 from sluice.policy import tags

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from experiments.checks.hostile import flood
-from sluice.controller.policing import ALL_URGENT
+from sluice.controller.policing.hosts import ALL_URGENT
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.process import stop

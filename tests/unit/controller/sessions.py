@@ -17,7 +17,7 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.policing import Verdict
+from sluice.controller.policing.hosts import Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.session import Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.changes import diff, remap, treatment_changes
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
 from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.policing.rules import METER_SPACE, Treated, conduct_rules
 from sluice.controller.rules import FlowRule, Foreign, GroupKind, GroupRule, MeterRule, SwitchRules
 from sluice.controller.tables import Table
 from sluice.policy import tags

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from sluice.controller import tables
-from sluice.controller.conduct import Treated
 from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing.rules import Treated
 from sluice.controller.rules import LearnHost, Source, SwitchRules
 from sluice.controller.tables import (
     CONTROLLER,

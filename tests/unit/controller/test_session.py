@@ -13,7 +13,7 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.policing import _Proof
+from sluice.controller.policing.hosts import _Proof
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS
 from sluice.controller.tables import Table, cookie

@@ -9,10 +9,10 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import diff
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules, limit_meters
 from sluice.controller.openflow import VERSION, MessageType, change_requests, offers_meters, read_rules
 from sluice.controller.openflow.change import ADD, MODIFY, meter_delete, meter_mod, read_meters
 from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.policing.rules import METER_SPACE, Treated, conduct_rules, limit_meters
 from sluice.controller.rules import MeterRule, SwitchRules
 from sluice.policy.policing.limits import Treatment
 from tests.fakes.openflow import Xids, frames, inners

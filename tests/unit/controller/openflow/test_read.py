@@ -6,9 +6,9 @@ import struct
 import pytest
 
 from sluice.controller.changes import diff
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
 from sluice.controller.openflow import MessageType, change_requests, read_rules
 from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing.rules import METER_SPACE, Treated, conduct_rules
 from sluice.controller.rules import Foreign, MatchValue, Output, SwitchRules
 from sluice.controller.tables import Table, cookie
 from sluice.policy.policing.limits import Treatment

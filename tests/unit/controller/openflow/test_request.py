@@ -18,7 +18,7 @@ from sluice.controller.openflow import (
     role_request,
     rules_request,
 )
-from sluice.controller.policing import LOW_TAGS
+from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 from tests.fakes.openflow import Xids, frames
 

@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.conduct import Treated
 from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.policing.rules import Treated
 from sluice.policy import tags
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.policing.belief import (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.counts import FlowCounts, Ints
-from sluice.controller.policing import (
+from sluice.controller.policing.hosts import (
     AGENTS_FOLLOW_NS,
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.controller.counts import FlowCounts
-from sluice.controller.policing import ALL_URGENT, Restored, UrgencyBudgeted, urgency_by_port
+from sluice.controller.policing.hosts import ALL_URGENT, Restored, UrgencyBudgeted, urgency_by_port
 from sluice.controller.state import MS, Desired, PollIngress, PollLearned
 from sluice.policy import tags
 from sluice.policy.policing.belief import Explained, UrgencyReport
