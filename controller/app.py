@@ -194,7 +194,7 @@ class Controller(DaemonLoop):
 
     @handles(EventUrgency)
     def on_urgency(self, event: EventUrgency) -> None:
-        self._led.explain_urgency(event.reports)
+        self._led.policing.explain_urgency(event.reports)
 
     def _leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network, and forget it."""

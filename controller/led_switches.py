@@ -9,22 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
-from sluice.controller.policing.hosts import Verdict
+from sluice.controller.policing.overlay import NetworkPolicing
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology
-from sluice.policy.policing.belief import UrgencyReport
-from sluice.policy.policing.limits import Demoted
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +50,7 @@ class LedSwitches:
         self.states: dict[int, SwitchState] = {}
         self.sessions: dict[int, Session] = {}
         self.metrics = ControllerMetrics()
+        self.policing = NetworkPolicing(reporter, self.metrics.tally)
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
 
@@ -76,6 +75,7 @@ class LedSwitches:
         """Forget all switches."""
         self.sessions.clear()
         self.states.clear()
+        self.policing.clear()
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
@@ -95,27 +95,18 @@ class LedSwitches:
         for state in self.states.values():
             state.reroute(desired.topology)
             state.want(desired)
-            self.hosts_judged(state, state.take_verdicts())
 
     def _adopt_topology(self, desired: Desired) -> None:
         switches = desired.topology.switches
         self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()
-        self.states = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
-            for turn, switch in enumerate(switches)
-        }
+        for turn, switch in enumerate(switches):
+            phase = turn / len(switches)
+            overlay = self.policing.overlay(switch.name, desired, phase)
+            self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
         for dpid in self.states:
             self._record(dpid, connected=False)
-        for state in self.states.values():
-            self.hosts_judged(state, state.take_verdicts())
-        demoted = [port for state in self.states.values() for port in state.demoted_ports]
-        self._reporter.demoted_ports(demoted)
-
-    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
-        """Take what the agents report about urgency tags, by agent."""
-        for state in self.states.values():
-            state.explain_urgency(reports)
+        self.policing.begin()
 
     def check_applied(self) -> None:
         """Report, once for each version, that every switch of the topology implements it."""
@@ -181,12 +172,6 @@ class LedSwitches:
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
         dpid = self._dpids[state.name]
         self._hosts_seen(dpid, openflow.learned_hosts(dpid, learned_rules))
-
-    def hosts_judged(self, state: SwitchState, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            if isinstance(verdict, Demoted):
-                self.metrics.demoted(verdict.host)
-            self._reporter.verdict(state.name, verdict)
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self._reporter.change_refused(state.name, error, subject)

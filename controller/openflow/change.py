@@ -39,8 +39,7 @@ from sluice.controller.openflow.frames import (
 )
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
-from sluice.controller.pipeline import map_rule
-from sluice.controller.policing.rules import MAX_METERS, METER_SPACE, lldp_rules
+from sluice.controller.pipeline import lldp_rule, map_rule
 from sluice.controller.rules import (
     Action,
     Bucket,
@@ -60,7 +59,15 @@ from sluice.controller.rules import (
     SetTag,
     ToGroup,
 )
-from sluice.controller.tables import COOKIE_SPACE, COOKIE_SPACE_MASK, NORMAL, Table, cookie
+from sluice.controller.tables import (
+    COOKIE_SPACE,
+    COOKIE_SPACE_MASK,
+    MAX_METERS,
+    METER_SPACE,
+    NORMAL,
+    Table,
+    cookie,
+)
 
 # ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -444,8 +451,7 @@ MAX_RELEASED_METERS = 1024
 
 def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
     """Return the message that makes a switch send the controller's LLDP frames back to it."""
-    (rule,) = lldp_rules()
-    return flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
+    return flow_mod(ofp.OFPFC_ADD, shifted(lldp_rule(), first_table), xids.reserve_xids(1))
 
 
 def release_message(xids: XidSource, *, bridges: bool) -> bytes:

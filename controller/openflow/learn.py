@@ -56,7 +56,7 @@ def learn_body(learns: LearnFlow | LearnHost) -> bytes:
         table, timeout_s, limit = Table.HOSTS, HOST_TIMEOUT_S, MAX_LEARNED_HOSTS
         constants, copied = _host_fields(learns.source)
     else:
-        table, timeout_s, limit = Table.WITNESS, _FLOW_TIMEOUT_S, MAX_LEARNED
+        table, timeout_s, limit = Table.FLOWS, _FLOW_TIMEOUT_S, MAX_LEARNED
         constants = _constant(FAMILIES[learns.family], 16, _ETH_TYPE)
         constants += _constant(learns.protocol, 8, _IP_PROTO)
         copied = _flow_fields(learns)
@@ -116,7 +116,7 @@ def is_learned(entry: FlowEntry) -> bool:
     return entry.timeouts == (0, _TIMEOUTS[table])
 
 
-_TIMEOUTS: dict[int, int] = {Table.WITNESS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIMEOUT_S}
+_TIMEOUTS: dict[int, int] = {Table.FLOWS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIMEOUT_S}
 
 
 # ── Hosts behind the ports ──────────────────────────────────────────────────────────────────────────

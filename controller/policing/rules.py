@@ -1,76 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the table `conduct`: policing of edge ports, and finding hosts and links.
+"""The rules and meters of edge ports with watched and demoted hosts. They lie over those of the pipeline. Pure.
 
-Pure. `pipeline.py` joins them with the rules of the other tables.
+edge: demote, limit, count in `flows`     ingress: urgency beyond its budget counts as untagged
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
-from sluice.controller.rules import (
-    Action,
-    FlowRule,
-    LearnFlow,
-    LearnHost,
-    MatchValue,
-    MeterRule,
-    Output,
-    Resubmit,
-    SetTag,
-    Source,
-)
+from sluice.controller.changes import Changes, diff
+from sluice.controller.pipeline import edge_port_rules, edge_rules, learn_sender, sender_rule, sender_rules
+from sluice.controller.rules import Action, FlowRule, LearnFlow, MeterRule, Resubmit, SetTag, SwitchRules
 from sluice.controller.tables import (
-    CONTROLLER,
+    CODE_MASK,
     FAMILIES,
-    ICMPV6,
+    GROUP_MASK,
+    METER_SPACE,
     NO_CODE,
     NOT_IP,
     TCP,
     UDP,
     Table,
     cookie,
+    cookie_code,
+    group_and_code,
     match_on,
     port_number,
 )
 from sluice.policy import tags
 from sluice.policy.policing.limits import Treatment
 
-_NEIGHBOUR_DISCOVERY = (135, 136)
-"""Types of ICMPv6: neighbour solicitation and advertisement."""
-_ARP, _LLDP = 0x0806, 0x88CC
-
-METER_SPACE = 0x51CE << 8
-"""Number of the meter of edge port n: METER_SPACE + n."""
-MAX_METERS = 1 << 16
 _BURST_S = 0.1
 _LEAST_BURST_KBITS = 160
 """A few full frames at once. With less, TCP would lose most of every window."""
-
-Treatments: TypeAlias = Mapping[int, Treatment]
-"""Edge port number → treatment. Ports that are missing are free."""
+_URGENT = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
 
 
 @dataclass(frozen=True)
-class Treated:
-    """The treatment of a switch's edge ports."""
+class PortTreatments:
+    """The treatment of a switch's edge ports. Without arguments, all ports are free."""
 
-    treatments: Treatments = field(default_factory=dict)
+    treatments: Mapping[int, Treatment] = field(default_factory=dict)
+    """Port number → treatment. Ports that are missing are free."""
     limits_bps: Mapping[int, int] = field(default_factory=dict)
     """Number of a demoted port → the most that its host may send. A port that is missing has no limit."""
     spent: frozenset[int] = frozenset()
     """Numbers of the ports whose urgent packets count as untagged."""
 
 
-FREE = Treated()
-"""All ports are free."""
+@dataclass(frozen=True)
+class EdgePorts:
+    """What the rules of a switch's edge ports depend on beside their treatment."""
+
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """Port number → group of ingress ports."""
+    learning: Collection[int] = ()
+    """Numbers of the ports whose hosts the switch learns."""
+    reserved: Collection[int] = ()
+    """DSCPs that are no tags."""
 
 
-def limit_meters(limits_bps: Mapping[int, int]) -> tuple[MeterRule, ...]:
-    """Return the meters of ports with a limit."""
-    return tuple(_limit_meter(port, rate_bps) for port, rate_bps in limits_bps.items())
+def policing_rules(treated: PortTreatments, ports: EdgePorts) -> SwitchRules:
+    """Return the rules of watched and demoted ports and of spent urgency, and the meters of ports with a limit."""
+    meters = (_limit_meter(port, rate_bps) for port, rate_bps in treated.limits_bps.items())
+    return SwitchRules((), tuple(_flow_rules(treated, ports)), tuple(meters))
+
+
+def _flow_rules(treated: PortTreatments, ports: EdgePorts) -> Iterator[FlowRule]:
+    for port, treatment in treated.treatments.items():
+        if treatment is not Treatment.FREE:
+            learn = (learn_sender(port),) if port in ports.learning else ()
+            for rule in _treatment_rules(port, learn, demoted=treatment is Treatment.DEMOTED):
+                yield _limited(rule, port) if port in treated.limits_bps else rule
+    for port in treated.limits_bps:
+        if port in ports.learning:
+            yield from (_limited(rule, port) for rule in sender_rules(port))
+        else:
+            number = cookie(Table.EDGE, port, NOT_IP)
+            yield _limited(replace(sender_rule(port, 2), cookie=number), port)
+    for port in treated.spent:
+        yield from _untagged_urgency(port, ports.groups[port], ports.reserved)
 
 
 def _limit_meter(port: int, rate_bps: int) -> MeterRule:
@@ -78,73 +88,43 @@ def _limit_meter(port: int, rate_bps: int) -> MeterRule:
     return MeterRule(METER_SPACE + port, max(1, rate_bps // 1000), burst_kbits)
 
 
-def conduct_rules(treated: Treated, learning: Collection[int] = ()) -> Iterator[FlowRule]:
-    """Yield the rules of watched and demoted ports, at most seven for each port, and of ports that learn senders.
-
-    `learning`: numbers of the edge ports whose hosts are learned. If there are none, links are not looked for either.
-    """
-    limits = treated.limits_bps
-    yield FlowRule(Table.CONDUCT, 0, (), goto=Table.INGRESS, cookie=cookie(Table.CONDUCT))
-    for port, treatment in treated.treatments.items():
-        if treatment is not Treatment.FREE:
-            learn = _senders(port) if port in learning else ()
-            is_demoted = treatment is Treatment.DEMOTED
-            for rule in _treatment_rules(port, learn, demoted=is_demoted):
-                yield _limited(rule, port, limits)
-    for port in learning:
-        for rule in _sender_rules(port):
-            yield _limited(rule, port, limits)
-    for port in limits:
-        if port not in learning:
-            other = replace(_sender_rule(port, 2), cookie=cookie(Table.CONDUCT, port, NOT_IP))
-            yield _limited(other, port, limits)
+def _limited(rule: FlowRule, port: int) -> FlowRule:
+    """Return the rule with the port's meter. Open vSwitch counts what the meter drops, too."""
+    return replace(rule, meter=METER_SPACE + port)
 
 
-def _limited(rule: FlowRule, port: int, limits_bps: Mapping[int, int]) -> FlowRule:
-    """Return the rule with the port's meter, if the port has one. Open vSwitch counts what the meter drops, too."""
-    return replace(rule, meter=METER_SPACE + port) if port in limits_bps else rule
-
-
-def lldp_rules() -> Iterator[FlowRule]:
-    """Yield the rule that sends the controller's own LLDP frames back to it."""
-    to_controller = (Output(CONTROLLER),)
-    match = match_on(eth_type=_LLDP)
-    yield FlowRule(Table.CONDUCT, 100, match, to_controller, cookie=cookie(Table.CONDUCT))
-
-
-def _senders(port: int) -> tuple[LearnHost, ...]:
-    """Return the action that learns who sends from a port."""
-    return (LearnHost(port, Source.ETHERNET),)
-
-
-def _sender_rules(port: int) -> Iterator[FlowRule]:
-    """Yield the rules that learn who sends from a port. ARP and neighbour discovery also show the sender's address."""
-    yield _sender_rule(port, 2, *_senders(port))
-    yield _sender_rule(port, 30, *_senders(port), LearnHost(port, Source.ARP), eth_type=_ARP)
-    for kind in _NEIGHBOUR_DISCOVERY:
-        of_kind = {"eth_type": FAMILIES[1], "ip_proto": ICMPV6, "icmpv6_type": kind}
-        yield _sender_rule(port, 30, *_senders(port), LearnHost(port, Source.NEIGHBOUR), **of_kind)
-
-
-def _sender_rule(port: int, priority: int, *actions: LearnHost, **fields: MatchValue) -> FlowRule:
-    match = match_on(in_port=port_number(port), **fields)
-    return FlowRule(
-        Table.CONDUCT, priority, match, actions, goto=Table.INGRESS, cookie=cookie(Table.CONDUCT, port)
-    )
-
-
-def _treatment_rules(port: int, learn: tuple[LearnHost, ...], *, demoted: bool) -> Iterator[FlowRule]:
-    # `witness` counts the flow before SetTag, because the count must have the tag that the host
+def _treatment_rules(port: int, learn: tuple[Action, ...], *, demoted: bool) -> Iterator[FlowRule]:
+    # `flows` counts the flow before SetTag, because the count must have the tag that the host
     # has written.
     sanction: tuple[Action, ...] = (*learn, SetTag(tags.BACKGROUND)) if demoted else learn
     for index, family in enumerate(FAMILIES):
         of_family = {"in_port": port_number(port), "eth_type": family}
         for protocol in (TCP, UDP):
-            actions = (LearnFlow(port, index, protocol), Resubmit(Table.WITNESS), *sanction)
+            actions = (LearnFlow(port, index, protocol), Resubmit(Table.FLOWS), *sanction)
             match = match_on(**of_family, ip_proto=protocol)
-            number = cookie(Table.CONDUCT, port, protocol, index)
-            yield FlowRule(Table.CONDUCT, 20, match, actions, goto=Table.INGRESS, cookie=number)
+            number = cookie(Table.EDGE, port, protocol, index)
+            yield FlowRule(Table.EDGE, 20, match, actions, goto=Table.INGRESS, cookie=number)
         if demoted:
-            number = cookie(Table.CONDUCT, port, NO_CODE, index)
+            number = cookie(Table.EDGE, port, NO_CODE, index)
             match = match_on(**of_family)
-            yield FlowRule(Table.CONDUCT, 10, match, sanction, goto=Table.INGRESS, cookie=number)
+            yield FlowRule(Table.EDGE, 10, match, sanction, goto=Table.INGRESS, cookie=number)
+
+
+def _untagged_urgency(port: int, group: int, reserved: Collection[int]) -> Iterator[FlowRule]:
+    """Yield the rules that count an edge port's urgent packets and take their tag off."""
+    untagged = (group_and_code(group, tags.UNTAGGED), GROUP_MASK | CODE_MASK)
+    for rule in edge_port_rules(port, group):
+        tag = cookie_code(rule.cookie)
+        if tag in _URGENT and tag not in reserved:
+            yield replace(rule, actions=(SetTag(tags.UNTAGGED),), write_metadata=untagged)
+
+
+def treatment_changes(before: PortTreatments, after: PortTreatments, ports: EdgePorts) -> Changes:
+    """Return the changes that turn one treatment of the edge ports into another."""
+    old, new = policing_rules(before, ports), policing_rules(after, ports)
+    overlaid = {rule.key for rule in (*old.flows, *new.flows)}
+    pipeline = list(edge_rules(ports.learning))
+    for port in before.spent | after.spent:
+        pipeline += edge_port_rules(port, ports.groups[port])
+    below = SwitchRules((), tuple(rule for rule in pipeline if rule.key in overlaid))
+    return diff(below.overlaid(old), below.overlaid(new))
