@@ -6,7 +6,7 @@ Nothing that is right is touched. A modified rule keeps its counters and its age
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +60,12 @@ def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
         modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
         delete=tuple(rule for key, rule in held.items() if key not in want),
         add_groups=tuple(group for number, group in want_groups.items() if number not in held_groups),
-        modify_groups=_modified(held_groups, want_groups),
+        modify_groups=tuple(g for n, g in want_groups.items() if n in held_groups and held_groups[n] != g),
         delete_groups=tuple(number for number in held_groups if number not in want_groups),
         add_meters=tuple(meter for number, meter in want_meters.items() if number not in held_meters),
         modify_meters=tuple(m for n, m in want_meters.items() if n in held_meters and held_meters[n] != m),
         delete_meters=tuple(number for number in held_meters if number not in want_meters),
     )
-
-
-def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -> tuple[GroupRule, ...]:
-    return tuple(group for number, group in desired.items() if number in held and held[number] != group)
 
 
 @dataclass(frozen=True, eq=False)

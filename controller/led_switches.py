@@ -37,13 +37,14 @@ class LedSwitches:
         reporter: Reporter,
         stopped: threading.Event,
         hosts_seen: Callable[[int, list[SeenHost]], None],
-        doubt: Callable[[], None],
+        on_other_master: Callable[[], None],
     ) -> None:
         """`stopped`: the controller ends. `hosts_seen` takes the hosts that a switch has learned, by its datapath id.
 
-        `doubt`: a switch has reported another master.
+        `on_other_master`: a switch has reported another master.
         """
-        self._reporter, self._stopped, self._hosts_seen, self._doubt = reporter, stopped, hosts_seen, doubt
+        self._reporter, self._stopped = reporter, stopped
+        self._hosts_seen, self._on_other_master = hosts_seen, on_other_master
         self.lease: LeaseStatus | None = None
         self.desired: Desired | None = None
         """None while another controller leads."""
@@ -85,11 +86,11 @@ class LedSwitches:
 
     def adopt(self, desired: Desired) -> None:
         """Take another desired state. If the network has other ports than before, all sessions end."""
-        before, is_known = self.desired, self.has_ports_of(desired.topology)
+        before, has_ports = self.desired, self.has_ports_of(desired.topology)
         self.desired = desired
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
-        if not is_known:
+        if not has_ports:
             self._adopt_topology(desired)
             return
         for state in self.states.values():
@@ -157,7 +158,7 @@ class LedSwitches:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
         self.sessions.pop(self._dpids[state.name], None)
-        self._doubt()
+        self._on_other_master()
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
         self._reporter.thresholds(news)

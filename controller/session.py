@@ -21,7 +21,7 @@ from typing import Protocol
 
 from sluice.controller import openflow
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.counts import PortCounts, QueueCounts
+from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.openflow import (
     Answer,
     BarrierReply,
@@ -187,9 +187,10 @@ class Session:
         """Send the next request, if one is due and no operation runs."""
         if not self._listener.may_act(now_ns):
             return
-        if self._transaction is not None:
-            if self._transaction.answered:
-                self._next_step(self._transaction)
+        if (transaction := self._transaction) is not None:
+            if transaction.answered:
+                transaction.step, transaction.answered = transaction.step + 1, False
+                self.connection.send(transaction.steps[transaction.step].data)
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
@@ -241,10 +242,6 @@ class Session:
         if isinstance(changes, Remap):
             return openflow.remap_requests(self.connection, changes, self._bundle_id, self.state.first_table)
         return openflow.change_requests(self.connection, changes, self._bundle_id, self.state.first_table)
-
-    def _next_step(self, transaction: _Transaction) -> None:
-        transaction.step, transaction.answered = transaction.step + 1, False
-        self.connection.send(transaction.steps[transaction.step].data)
 
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
@@ -334,7 +331,7 @@ class Session:
                 return False
         return True
 
-    def _decoded(self, counts: PortCounts) -> PortCounts:
+    def _decoded(self, counts: CounterReply) -> CounterReply:
         self._metrics.decoded(counts.entries)
         return counts
 

@@ -27,7 +27,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from sluice.controller.changes import Changes, Remap, diff
-from sluice.controller.counts import Ints, PortCounts
+from sluice.controller.counts import CounterReply, Ints
 from sluice.controller.forwarding import forwarding_rules
 from sluice.controller.overlay import PollOverlay, RuleOverlay
 from sluice.controller.pipeline import switch_rules
@@ -355,11 +355,11 @@ class SwitchState:
 
     # ── Adapting ────────────────────────────────────────────────────────────────────────────────
 
-    def observe_carried(self, counts: PortCounts) -> None:
+    def observe_carried(self, counts: CounterReply) -> None:
         """Take packets and bytes by tag. The counters of completed flows come next."""
         self._carried = self._complete(counts, completed=False)
 
-    def observe_completed(self, now_ns: int, counts: PortCounts) -> None:
+    def observe_completed(self, now_ns: int, counts: CounterReply) -> None:
         """Take the counters of completed flows, and move thresholds when that is due."""
         carried, self._carried = self._carried, None
         if self._uses_bytes and carried is None:
@@ -369,21 +369,18 @@ class SwitchState:
             counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
         self._adaptation.observe(now_ns, counters)
         if self._adapts and self._periods.take(Task.ADJUST, now_ns):
-            self._adjust()
+            rows = np.flatnonzero(self._adaptation.adjust()).tolist()
+            flows = self._adaptation.flows if rows else ()
+            for row in rows:
+                self._settings.want(row, self._adaptation.thresholds(row), int(flows[row]))
 
-    def _complete(self, counts: PortCounts, *, completed: bool) -> Ints:
+    def _complete(self, counts: CounterReply, *, completed: bool) -> Ints:
         """Return the counters; a port that the reply leaves out keeps its latest ones."""
         latest, values = self._latest_counts.get(completed), counts.values
         if latest is not None and not counts.reported.all():
             values = np.where(counts.reported[:, None, None], values, latest)
         self._latest_counts[completed] = values
         return values
-
-    def _adjust(self) -> None:
-        rows = np.flatnonzero(self._adaptation.adjust()).tolist()
-        flows = self._adaptation.flows if rows else ()
-        for row in rows:
-            self._settings.want(row, self._adaptation.thresholds(row), int(flows[row]))
 
     def port_id(self, number: int) -> str | None:
         """Return the id of a port by its number; None if the topology has no such port."""

@@ -99,10 +99,10 @@ def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
 
     If the pipeline does not begin at table 0, the meters of others are left out.
     """
-    found = _meters(body)
+    meters = _meters(body)
     if not first_table:
-        return tuple(found)
-    return tuple(meter for meter in found if meter.meter - METER_SPACE in range(MAX_METERS))
+        return tuple(meters)
+    return tuple(meter for meter in meters if meter.meter - METER_SPACE in range(MAX_METERS))
 
 
 def _meters(body: bytes) -> Iterator[MeterRule]:
@@ -161,15 +161,15 @@ def _action(action: Action) -> Any:
 
 def instructions(rule: FlowRule) -> list[Any]:
     """Return a rule's instructions as os-ken's objects."""
-    found: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
+    entries: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
     if rule.actions:
         actions = [_action(action) for action in rule.actions]
-        found.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
+        entries.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
     if rule.write_metadata:
-        found.append(parser.OFPInstructionWriteMetadata(*rule.write_metadata))
+        entries.append(parser.OFPInstructionWriteMetadata(*rule.write_metadata))
     if rule.goto is not None:
-        found.append(parser.OFPInstructionGotoTable(rule.goto))
-    return found
+        entries.append(parser.OFPInstructionGotoTable(rule.goto))
+    return entries
 
 
 FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")

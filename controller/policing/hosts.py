@@ -200,13 +200,13 @@ class HostPolicing:
         self._adopt_longer_gap(now_ns)
         low = counts.copy()
         low[:, :, LOW_TAGS:] = 0
-        found = self._suspicion(now_ns, low, all_tags=False)
+        excesses = self._suspicion(now_ns, low, all_tags=False)
         if all_tags:
-            found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
+            excesses = np.maximum(excesses, self._suspicion(now_ns, counts, all_tags=True))
             self._check_urgency(now_ns, counts)
         suspects = {
             number: excess
-            for number, excess in zip(self.port_numbers.tolist(), found.tolist(), strict=True)
+            for number, excess in zip(self.port_numbers.tolist(), excesses.tolist(), strict=True)
             if excess > 1 and self._state_of[number].treatment is not Treatment.DEMOTED
         }
         self._watch(now_ns, suspects)
@@ -236,8 +236,8 @@ class HostPolicing:
             self._spend()
             return
         reserved, share = self._policy.reserved_dscp, self._policy.urgent_share or 1.0
-        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
-            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, found, duration_s))
+        for row, exceeded, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
+            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, exceeded, duration_s))
         self._spend()
 
     def _spend(self) -> None:
@@ -297,8 +297,8 @@ class HostPolicing:
             self._windows[key] = window
             window.observe(now_ns, flow.as_array())
             proof = self._judge(flow, window)
-            known = proofs.get(flow.port)
-            if proof is not None and (known is None or proof.excess > known.excess):
+            strongest = proofs.get(flow.port)
+            if proof is not None and (strongest is None or proof.excess > strongest.excess):
                 proofs[flow.port] = proof
         for number, proof in proofs.items():
             self._demote(now_ns, number, proof)
@@ -317,29 +317,27 @@ class HostPolicing:
         if flow.port not in self.treatments or window.grown is None:
             return None
         duration_s = window.covered_ns / 1e9 + LAG_S
-        found = breach(payload_bytes(*window.grown), duration_s, *self._promises)
-        return None if found is None else _Proof(flow.name, found, duration_s)
+        exceeded = breach(payload_bytes(*window.grown), duration_s, *self._promises)
+        return None if exceeded is None else _Proof(flow.name, exceeded, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
         before = self._state_of[number]
-        self._state_of[number] = before.proven(now_ns)
+        self._state_of[number] = state = before.proven(now_ns)
         if before.treatment is not Treatment.DEMOTED:
-            self._verdicts.append(self._demoted(number, proof))
-
-    def _demoted(self, number: int, proof: _Proof) -> Demoted:
-        port, state = self._port_of[number], self._state_of[number]
-        return Demoted(
-            port=port.id,
-            host=port.peer,
-            flow=proof.flow,
-            tag=proof.breach.tag,
-            sent_bytes=round(proof.breach.sent_bytes),
-            limit_bytes=round(proof.breach.limit_bytes),
-            duration_s=round(proof.duration_s, 3),
-            offences=state.offences,
-            term_s=state.term_s,
-            rate_bps=self._limit_bps(number),
-        )
+            self._verdicts.append(
+                Demoted(
+                    port=self._port_of[number].id,
+                    host=self._port_of[number].peer,
+                    flow=proof.flow,
+                    tag=proof.breach.tag,
+                    sent_bytes=round(proof.breach.sent_bytes),
+                    limit_bytes=round(proof.breach.limit_bytes),
+                    duration_s=round(proof.duration_s, 3),
+                    offences=state.offences,
+                    term_s=state.term_s,
+                    rate_bps=self._limit_bps(number),
+                )
+            )
 
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────
 

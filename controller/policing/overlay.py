@@ -11,7 +11,7 @@ from typing import Protocol
 
 from sluice.controller import openflow
 from sluice.controller.changes import Changes
-from sluice.controller.counts import Ints, PortCounts
+from sluice.controller.counts import CounterReply, Ints
 from sluice.controller.overlay import PollOverlay, RuleOverlay
 from sluice.controller.pipeline import learning_ports
 from sluice.controller.policing.hosts import (
@@ -124,7 +124,7 @@ class PolicingOverlay(RuleOverlay):
         """Numbers of the ports with hosts: the rows of `observe_ingress`."""
         return self.hosts.port_numbers
 
-    def observe_ingress(self, now_ns: int, counts: PortCounts, *, all_tags: bool) -> None:
+    def observe_ingress(self, now_ns: int, counts: CounterReply, *, all_tags: bool) -> None:
         """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
         if counts.reported.all():
             self.hosts.observe_ingress(now_ns, counts.values, all_tags=all_tags)

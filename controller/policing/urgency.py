@@ -24,11 +24,11 @@ def urgency_by_port(
 ) -> dict[int, Explained]:
     """Return what explains the urgency at each of these ports that has a host with an agent, by port number."""
     numbers = {port.id: port.number for port in ports}
-    found: dict[int, dict[str, UrgencyReport]] = {}
+    reports_at: dict[int, dict[str, UrgencyReport]] = {}
     for name, report in reports.items():
         if name in topology.host_by_name and (number := numbers.get(topology.edge_port(name).id)) is not None:
-            found.setdefault(number, {})[name] = report
-    return {number: explained(by_agent) for number, by_agent in found.items()}
+            reports_at.setdefault(number, {})[name] = report
+    return {number: explained(by_agent) for number, by_agent in reports_at.items()}
 
 
 class Urgency:
@@ -85,10 +85,11 @@ class Urgency:
         if self._explained is None:
             return
         for row, account in enumerate(self._accounts):
-            found = account.observe(now_ns, arrived[row], self._explained[row])
-            if found is not None:
+            unexplained = account.observe(now_ns, arrived[row], self._explained[row])
+            if unexplained is not None:
                 tag = tags.URGENCY_FIRST + int(payload[row, _URGENT].argmax())
-                yield row, Breach(tag, found.sent_bytes, found.limit_bytes), found.duration_s
+                exceeded = Breach(tag, unexplained.sent_bytes, unexplained.limit_bytes)
+                yield row, exceeded, unexplained.duration_s
 
 
 def _urgent_payload(flow: FlowCounts) -> int:

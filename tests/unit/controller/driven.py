@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.counts import FlowCounts, Ints, PortCounts
+from sluice.controller.counts import CounterReply, FlowCounts, Ints
 from sluice.controller.overlay import PollOverlay
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing.hosts import Verdict
@@ -39,10 +39,10 @@ def policy(scheme: str = "mlfq-adaptive", **fields: Any) -> Policy:
     return Policy.from_document({"scheme": scheme, **fields})
 
 
-def port_counts(rows: Sequence[Ints] | Ints, reported: Sequence[bool] | None = None) -> PortCounts:
+def port_counts(rows: Sequence[Ints] | Ints, reported: Sequence[bool] | None = None) -> CounterReply:
     """Return counters as the codec does; every port is reported unless given."""
     mask: npt.NDArray[np.bool_] = np.asarray([True] * len(rows) if reported is None else reported)
-    return PortCounts(np.stack(list(rows)), mask, len(rows))
+    return CounterReply(np.stack(list(rows)), mask, len(rows))
 
 
 def as_changes(changes: Changes | Remap) -> Changes:
@@ -116,10 +116,10 @@ class DrivenSwitch:
         verdicts, self._verdicts = self._verdicts, []
         return verdicts
 
-    def carried_counts(self) -> PortCounts:
+    def carried_counts(self) -> CounterReply:
         return port_counts(list(self.carried.values()))
 
-    def completed_counts(self) -> PortCounts:
+    def completed_counts(self) -> CounterReply:
         by_group = np.zeros((len(self.completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
         by_group[:, TRUNKS] = list(self.completed.values())
         return port_counts(by_group)
