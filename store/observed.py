@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from sluice.policy.errors import FieldError
-from sluice.policy.policing.belief import FRESH_S, UrgencyReport
 from sluice.policy.policing.limits import Demoted
+from sluice.policy.policing.urgency import FRESH_S, UrgencyReport
 from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,

@@ -23,7 +23,6 @@ from sluice.controller.policing.rules import PortTreatments
 from sluice.controller.policing.urgency import ALL_URGENT, Urgency
 from sluice.policy import tags
 from sluice.policy.network.graph import Port
-from sluice.policy.policing.belief import NOTHING, Explained
 from sluice.policy.policing.limits import (
     Breach,
     Demoted,
@@ -34,6 +33,7 @@ from sluice.policy.policing.limits import (
     payload_bytes,
     suspicion,
 )
+from sluice.policy.policing.urgency import NOTHING, Explained
 from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import SlidingCounts, growth
 from sluice.policy.units import MSS_BYTES

@@ -28,8 +28,8 @@ from sluice.controller.rules import SwitchRules
 from sluice.controller.state import Desired, Periods
 from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology, ingress_groups
-from sluice.policy.policing.belief import UrgencyReport
 from sluice.policy.policing.limits import Demoted, Treatment
+from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import HOSTS_DEMOTED, Tally
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sluice.controller.counts import FlowCounts, Ints
 from sluice.policy import tags
 from sluice.policy.network.graph import Port, Topology
-from sluice.policy.policing.belief import Explained, UrgencyAccount, UrgencyBudget, UrgencyReport, explained
 from sluice.policy.policing.limits import MAX_HEADER_BYTES, Breach, payload_bytes
+from sluice.policy.policing.urgency import Explained, UrgencyAccount, UrgencyBudget, UrgencyReport, explained
 
 ALL_URGENT = "all urgent packets"
 """What stands for a flow where urgency is proven wrong: the sum of a port's flows proves it."""

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sluice.dataplane import laws_cffi
 from sluice.policy import tags
 from sluice.policy.network.graph import HOST_GROUPS, INGRESS_GROUPS, TRUNKS
-from sluice.policy.policing.belief import believed_ends, has_company, in_company, most_ends, sizes_in_company
 from sluice.policy.policing.limits import (
     FIRST_TERM_NS,
     FORGET_NS,
@@ -28,6 +27,13 @@ from sluice.policy.policing.limits import (
     suspicion,
 )
 from sluice.policy.thresholds.adaptation import PortCounters, percentile_edges
+from sluice.policy.thresholds.ended_flows import (
+    believed_ends,
+    has_company,
+    in_company,
+    most_ends,
+    sizes_in_company,
+)
 from sluice.policy.thresholds.port_traffic import payload_by_bucket
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 from tests.kit.known import known

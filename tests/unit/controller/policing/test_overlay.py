@@ -21,8 +21,8 @@ from sluice.controller.policing.overlay import (
 from sluice.controller.policing.urgency import ALL_URGENT, urgency_by_port
 from sluice.controller.state import MS, Desired
 from sluice.policy import tags
-from sluice.policy.policing.belief import Explained, UrgencyReport
 from sluice.policy.policing.limits import Breach, Demoted
+from sluice.policy.policing.urgency import Explained, UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import Tally
 from tests.fakes.switch import IPV4, IPV6, Packet
