@@ -148,10 +148,10 @@ def all_agents(engine: Engine) -> list[AgentRow]:
     heartbeat replaces the row.
     """
     rows = _all(engine, select(agents).order_by(agents.c.name))
-    found = [(row, _heartbeat(row)) for row in rows]
+    beats = [(row, _heartbeat(row)) for row in rows]
     return [
         AgentRow(row["name"], row["seen_s"], beat)
-        for row, beat in found
+        for row, beat in beats
         if beat is not None and row["seen_s"] is not None
     ]
 

@@ -68,10 +68,10 @@ NOTHING = Explained(0, ())
 def explained(reports: Mapping[str, UrgencyReport]) -> Explained:
     """Return what the reports of all agents behind one port explain, by agent."""
     counts = [report.tagged_bytes for report in reports.values()]
-    known = [count for count in counts if count is not None]
-    judged = len(known) == len(counts) and all(report.is_fresh for report in reports.values())
+    reported = [count for count in counts if count is not None]
+    judged = len(reported) == len(counts) and all(report.is_fresh for report in reports.values())
     source = tuple(sorted((name, report.pid) for name, report in reports.items()))
-    return Explained(sum(known), source, judged)
+    return Explained(sum(reported), source, judged)
 
 
 @dataclass(frozen=True)
