@@ -295,3 +295,16 @@ def test_the_network_keeps_the_sanctions_of_ports_that_still_exist_and_counts_no
     ((switch, verdict),) = reporter.verdicts
     assert (switch, type(verdict)) == ("s1", Demoted)
     assert sum(tally.take().values()) == 1
+
+
+def test_the_network_reports_at_its_begin_which_hosts_are_no_longer_demoted() -> None:
+    reporter = RecordingReporter()
+    policing = NetworkPolicing(reporter, Tally())
+    policing.overlay("s1", Desired(single(), 1, policy("tcp"), offences={"s1:2": 1}), 0.0)
+    assert not reporter.verdicts
+    policing.begin()
+    restored = Restored("s1:2", "h2", "the policy does not police tags")
+    assert (reporter.demoted, reporter.verdicts) == ([], [("s1", restored)])
+    policing.clear()
+    policing.begin()
+    assert len(reporter.verdicts) == 1
