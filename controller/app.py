@@ -72,10 +72,10 @@ class Controller(DaemonLoop):
             lambda agents: self._enqueue(EventAgents(agents)),
             lambda reports: self._enqueue(EventUrgency(reports)),
         )
-        self.leadership = Leadership(store_url, self._looked)
+        self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
         self._stopped = threading.Event()
-        self._led = LedSwitches(self._reporter, self._stopped, self._hosts_seen, self.leadership.doubt)
+        self._led = LedSwitches(self._reporter, self._stopped, self._hosts_seen, self.leadership.dispute)
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._survey = Survey(self._connections, self._reporter, self._led.generation)
         self._presence_due_ns = 0
@@ -103,9 +103,6 @@ class Controller(DaemonLoop):
         self, event: EventAgents | EventDesired | EventLease | EventNetwork | EventTick | EventUrgency
     ) -> None:
         self._send_event(event, None)
-
-    def _looked(self, status: LeaseStatus) -> None:
-        self._enqueue(EventLease(status))
 
     def _clock(self) -> None:
         """Enqueue ticks; at most one waits in the queue, however busy the loop is."""
@@ -166,9 +163,9 @@ class Controller(DaemonLoop):
     def on_desired(self, event: EventDesired) -> None:
         if event.desired.generation != self._led.generation():
             return
-        is_known = self._led.has_ports_of(event.desired.topology)
+        has_ports = self._led.has_ports_of(event.desired.topology)
         self._led.adopt(event.desired)
-        if not is_known:
+        if not has_ports:
             for dpid, connection in self._connections.items():
                 self._open_session(dpid, connection)
         self._reporter.idle_overrides(event.desired)
@@ -194,7 +191,7 @@ class Controller(DaemonLoop):
 
     @handles(EventUrgency)
     def on_urgency(self, event: EventUrgency) -> None:
-        self._led.explain_urgency(event.reports)
+        self._led.policing.explain_urgency(event.reports)
 
     def _leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network, and forget it."""

@@ -6,16 +6,13 @@ Nothing that is right is touched. A modified rule keeps its counters and its age
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.conduct import Treated, conduct_rules, limit_meters
-from sluice.controller.pipeline import map_rule, urgency_rules
+from sluice.controller.pipeline import map_rule
 from sluice.controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schema.desired import QueueMap
@@ -63,41 +60,12 @@ def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
         modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
         delete=tuple(rule for key, rule in held.items() if key not in want),
         add_groups=tuple(group for number, group in want_groups.items() if number not in held_groups),
-        modify_groups=_modified(held_groups, want_groups),
+        modify_groups=tuple(g for n, g in want_groups.items() if n in held_groups and held_groups[n] != g),
         delete_groups=tuple(number for number in held_groups if number not in want_groups),
         add_meters=tuple(meter for number, meter in want_meters.items() if number not in held_meters),
         modify_meters=tuple(m for n, m in want_meters.items() if n in held_meters and held_meters[n] != m),
         delete_meters=tuple(number for number in held_meters if number not in want_meters),
     )
-
-
-def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -> tuple[GroupRule, ...]:
-    return tuple(group for number, group in desired.items() if number in held and held[number] != group)
-
-
-def treatment_changes(
-    before: Treated,
-    after: Treated,
-    learning: Collection[int] = (),
-    reserved: Collection[int] = (),
-    groups: Mapping[int, int] = MappingProxyType({}),
-) -> Changes:
-    """Return the changes that turn one treatment of the edge ports into another.
-
-    `learning`: numbers of the ports whose hosts are learned. `reserved`: DSCPs that are no tags. `groups`: group of
-    ingress ports of each port whose urgency is spent or no longer spent.
-    """
-    changed = before.spent ^ after.spent
-
-    def rules(treated: Treated) -> SwitchRules:
-        urgent = (
-            urgency_rules(port, groups[port], is_spent=port in treated.spent, reserved=reserved)
-            for port in changed
-        )
-        flows = (*conduct_rules(treated, learning), *chain.from_iterable(urgent))
-        return SwitchRules((), flows, limit_meters(treated.limits_bps))
-
-    return diff(rules(before), rules(after))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from sluice.policy import tags
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
-class PortCounts(NamedTuple):
-    """Counters by port and tag, one row for each requested port."""
+class CounterReply(NamedTuple):
+    """The counters of one reply by port and tag, one row for each requested port."""
 
     values: Ints
     """Shape (P, kinds, codes): packets and bytes, or packets by group of ingress ports."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluice.controller.network import Description
     from sluice.controller.state import Desired
     from sluice.policy.network.graph import Topology
-    from sluice.policy.policing.belief import UrgencyReport
+    from sluice.policy.policing.urgency import UrgencyReport
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 

@@ -109,20 +109,23 @@ def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
         Bucket((LoadMetadata(port_and_code(port, NOT_IP), METADATA_BITS), Resubmit(Table.MAP)))
         for port in tree
     )
-    unknown = tuple(Bucket((LoadMetadata(port, PORT_BITS), Resubmit(Table.COMPLETED))) for port in tree)
+    unknown = tuple(Bucket(_forward_to(port)) for port in tree)
     floods_unknown = topology.unknown == Unknown.FLOOD or keeps_vlans(topology, switch)
     groups = _select_group_ids(_equal_cost_ports(topology, switch).values())
     return (
         GroupRule(FLOOD_GROUP, GroupKind.ALL, flood),
         *((GroupRule(UNKNOWN_GROUP, GroupKind.ALL, unknown),) if floods_unknown else ()),
-        *(GroupRule(group, GroupKind.SELECT, _select_buckets(ports)) for ports, group in groups.items()),
+        *(
+            GroupRule(
+                group, GroupKind.SELECT, tuple(Bucket(_forward_to(port), watch_port=port) for port in ports)
+            )
+            for ports, group in groups.items()
+        ),
     )
 
 
-def _select_buckets(ports: Iterable[int]) -> tuple[Bucket, ...]:
-    return tuple(
-        Bucket((LoadMetadata(port, PORT_BITS), Resubmit(Table.COMPLETED)), watch_port=port) for port in ports
-    )
+def _forward_to(port: int) -> tuple[Action, ...]:
+    return (LoadMetadata(port, PORT_BITS), Resubmit(Table.COMPLETED))
 
 
 def forwarding_rules(topology: Topology, switch: str) -> SwitchRules:

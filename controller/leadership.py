@@ -67,12 +67,12 @@ class Outages:
         """When the first attempt began since the last look."""
 
     def attempt(self, now_s: float) -> None:
-        """A controller tries to look."""
+        """A controller tries to read the lease."""
         if self._began_s is None:
             self._began_s = now_s
 
-    def looked(self, now_s: float) -> float:
-        """It has looked, in the attempt that began at `now_s`. Returns the time from which on silence counts."""
+    def succeeded(self, now_s: float) -> float:
+        """The attempt that began at `now_s` has succeeded. Returns the time from which on silence counts."""
         began_s, self._began_s = self._began_s, None
         is_outage = began_s is not None and now_s - began_s >= OUTAGE_S
         return now_s + RECONNECT_S if is_outage else float("-inf")
@@ -92,7 +92,7 @@ class Candidacy:
         self._seen_at_s = 0.0
         self._outages = Outages()
         self._retaken_at_s = float("-inf")
-        self.doubted = False
+        self.is_disputed = False
         """A switch has reported another master."""
 
     @property
@@ -102,8 +102,8 @@ class Candidacy:
     @property
     def generation(self) -> int:
         """The newest known generation; 0 before the first."""
-        known = self._mine or self._seen
-        return known.generation if known else 0
+        newest = self._mine or self._seen
+        return newest.generation if newest else 0
 
     def step(self, engine: Engine, now_s: float) -> None:
         """Renew the lease, or take it if it is free. Raises SQLAlchemyError without a store."""
@@ -112,30 +112,30 @@ class Candidacy:
             self._renew(engine, self._mine, now_s)
         else:
             self._wait(engine, now_s)
-        self._outages.looked(now_s)
+        self._outages.succeeded(now_s)
 
     def _renew(self, engine: Engine, mine: Lease, now_s: float) -> None:
-        if self.doubted and now_s - self._retaken_at_s >= RETAKE_S:
+        if self.is_disputed and now_s - self._retaken_at_s >= RETAKE_S:
             # If the row still holds this controller, the switch has seen a greater generation of another store.
             # Taking the lease again gives a greater one.
-            self._retaken_at_s, self.doubted = now_s, False
+            self._retaken_at_s, self.is_disputed = now_s, False
             self._mine = lease.take(engine, NAME, self._me, mine)
         else:
             self._mine = lease.renew(engine, mine)
         if self._mine is None:
-            self.doubted = False
+            self.is_disputed = False
             self._see(lease.look(engine, NAME), now_s)
 
     def _wait(self, engine: Engine, now_s: float) -> None:
-        found = lease.look(engine, NAME)
-        if found != self._seen:
-            self._see(found, now_s)
-        self._seen_at_s = max(self._seen_at_s, self._outages.looked(now_s))
+        stored = lease.look(engine, NAME)
+        if stored != self._seen:
+            self._see(stored, now_s)
+        self._seen_at_s = max(self._seen_at_s, self._outages.succeeded(now_s))
         if self._is_free(now_s):
             self._mine = lease.take(engine, NAME, self._me, self._seen)
 
-    def _see(self, found: Lease | None, now_s: float) -> None:
-        self._seen, self._seen_at_s = found, now_s
+    def _see(self, stored: Lease | None, now_s: float) -> None:
+        self._seen, self._seen_at_s = stored, now_s
 
     def _is_free(self, now_s: float) -> bool:
         seen = self._seen
@@ -167,9 +167,9 @@ class Leadership:
     def start(self) -> None:
         self._thread.start()
 
-    def doubt(self) -> None:
+    def dispute(self) -> None:
         """A switch has reported another master: look at the row at once."""
-        self._candidacy.doubted = True
+        self._candidacy.is_disputed = True
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:

@@ -9,22 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
-from sluice.controller.policing import Verdict
+from sluice.controller.policing.overlay import NetworkPolicing
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
 from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology
-from sluice.policy.policing.belief import UrgencyReport
-from sluice.policy.policing.limits import Demoted
 
 log = logging.getLogger(__name__)
 
@@ -39,19 +37,21 @@ class LedSwitches:
         reporter: Reporter,
         stopped: threading.Event,
         hosts_seen: Callable[[int, list[SeenHost]], None],
-        doubt: Callable[[], None],
+        on_other_master: Callable[[], None],
     ) -> None:
         """`stopped`: the controller ends. `hosts_seen` takes the hosts that a switch has learned, by its datapath id.
 
-        `doubt`: a switch has reported another master.
+        `on_other_master`: a switch has reported another master.
         """
-        self._reporter, self._stopped, self._hosts_seen, self._doubt = reporter, stopped, hosts_seen, doubt
+        self._reporter, self._stopped = reporter, stopped
+        self._hosts_seen, self._on_other_master = hosts_seen, on_other_master
         self.lease: LeaseStatus | None = None
         self.desired: Desired | None = None
         """None while another controller leads."""
         self.states: dict[int, SwitchState] = {}
         self.sessions: dict[int, Session] = {}
         self.metrics = ControllerMetrics()
+        self.policing = NetworkPolicing(reporter, self.metrics.tally)
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
 
@@ -76,6 +76,7 @@ class LedSwitches:
         """Forget all switches."""
         self.sessions.clear()
         self.states.clear()
+        self.policing.clear()
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
@@ -85,37 +86,28 @@ class LedSwitches:
 
     def adopt(self, desired: Desired) -> None:
         """Take another desired state. If the network has other ports than before, all sessions end."""
-        before, is_known = self.desired, self.has_ports_of(desired.topology)
+        before, has_ports = self.desired, self.has_ports_of(desired.topology)
         self.desired = desired
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
-        if not is_known:
+        if not has_ports:
             self._adopt_topology(desired)
             return
         for state in self.states.values():
             state.reroute(desired.topology)
             state.want(desired)
-            self.hosts_judged(state, state.take_verdicts())
 
     def _adopt_topology(self, desired: Desired) -> None:
         switches = desired.topology.switches
         self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()
-        self.states = {
-            switch.dpid: SwitchState(switch.name, desired, phase=turn / len(switches))
-            for turn, switch in enumerate(switches)
-        }
+        for turn, switch in enumerate(switches):
+            phase = turn / len(switches)
+            overlay = self.policing.overlay(switch.name, desired, phase)
+            self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
         for dpid in self.states:
             self._record(dpid, connected=False)
-        for state in self.states.values():
-            self.hosts_judged(state, state.take_verdicts())
-        demoted = [port for state in self.states.values() for port in state.demoted_ports]
-        self._reporter.demoted_ports(demoted)
-
-    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
-        """Take what the agents report about urgency tags, by agent."""
-        for state in self.states.values():
-            state.explain_urgency(reports)
+        self.policing.begin()
 
     def check_applied(self) -> None:
         """Report, once for each version, that every switch of the topology implements it."""
@@ -166,7 +158,7 @@ class LedSwitches:
         """A switch has reported another master: request nothing until the lease has been read."""
         log.warning("%s reports that another controller is its master", state.name)
         self.sessions.pop(self._dpids[state.name], None)
-        self._doubt()
+        self._on_other_master()
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
         self._reporter.thresholds(news)
@@ -181,12 +173,6 @@ class LedSwitches:
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
         dpid = self._dpids[state.name]
         self._hosts_seen(dpid, openflow.learned_hosts(dpid, learned_rules))
-
-    def hosts_judged(self, state: SwitchState, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            if isinstance(verdict, Demoted):
-                self.metrics.demoted(verdict.host)
-            self._reporter.verdict(state.name, verdict)
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self._reporter.change_refused(state.name, error, subject)

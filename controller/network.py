@@ -168,10 +168,10 @@ class NetworkKeeper:
 
     def hosts_seen(self, dpid: int, hosts: Iterable[SeenHost], now_ns: int) -> None:
         """Take the hosts that a switch remembers."""
-        found = {host: self._hosts.get(host, now_ns) for host in hosts}
+        remembered = {host: self._hosts.get(host, now_ns) for host in hosts}
         elsewhere = {host: at_ns for host, at_ns in self._hosts.items() if host.at[0] != dpid}
-        if self._hosts != elsewhere | found:
-            self._hosts, self._dirty = elsewhere | found, True
+        if self._hosts != elsewhere | remembered:
+            self._hosts, self._dirty = elsewhere | remembered, True
 
     def duplicate(self, dpid: int, refused: str, now_ns: int) -> None:
         """Take the place of a live switch that was refused, because another one has its datapath id."""
@@ -223,15 +223,15 @@ class NetworkKeeper:
             return None
         self._dirty, self._dirty_since_ns = False, None
         sightings = self.sightings()
-        made = self._realised(sightings)
-        before, self._findings = self._findings, made.findings
-        changed = made.topology if made.topology != self._topology else None
-        self._topology = made.topology
+        realised = self._realised(sightings)
+        before, self._findings = self._findings, realised.findings
+        changed = realised.topology if realised.topology != self._topology else None
+        self._topology = realised.topology
         return News(
             changed,
             sightings,
-            tuple(finding for finding in made.findings if finding not in before),
-            tuple(finding for finding in before if finding not in made.findings),
+            tuple(finding for finding in realised.findings if finding not in before),
+            tuple(finding for finding in before if finding not in realised.findings),
         )
 
     def _is_too_early(self, now_ns: int) -> bool:
@@ -242,8 +242,8 @@ class NetworkKeeper:
             return True
         if self._topology is None or now_ns - self._began_ns > PATIENCE_NS:
             return False
-        known = self._topology.ports_of
-        return any(known[s.name] and s.dpid not in self._switches for s in self._topology.switches)
+        ports_of = self._topology.ports_of
+        return any(ports_of[s.name] and s.dpid not in self._switches for s in self._topology.switches)
 
     def sightings(self) -> Sightings:
         """Return all that the switches have reported. A host counts where it appeared last."""
@@ -255,11 +255,11 @@ class NetworkKeeper:
 
     def _realised(self, sightings: Sightings) -> Realisation:
         if self._network is not None:
-            made, kind = realise(self._network, sightings), Kind.DECLARED
+            realised, kind = realise(self._network, sightings), Kind.DECLARED
         else:
-            made, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
-        parameters = {"network": made.topology.kind}
-        return replace(made, topology=replace(made.topology, kind=str(kind), parameters=parameters))
+            realised, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
+        parameters = {"network": realised.topology.kind}
+        return replace(realised, topology=replace(realised.topology, kind=str(kind), parameters=parameters))
 
 
 def _was_up(switch: SeenSwitch, status: PortStatus) -> bool:

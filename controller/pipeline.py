@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switch pipeline as data: its tables, and every rule of a switch.
 
-    conduct ──▶ ingress ──▶ forward ──▶ completed ──▶ map ──▶ out
-    demote     tag, group  port into   │ FIN         queue, 802.1p
-    │ learn    → metadata  metadata    │             priority, output
-    │                                  └──▶ ends: count port × tag × group
-    ├──▶ witness: count flow × tag
+    edge ──▶ ingress ──▶ forward ──▶ completed ──▶ map ──▶ out
+    │ learn  tag, group  port into   │ FIN         queue, 802.1p
+    │        → metadata  metadata    │             priority, output
+    │                                └──▶ ends: count port × tag × group
+    ├──▶ flows: count flow × tag, for an overlay (overlay.py)
     └──▶ hosts: remember sender × port
 
 The egress port and the tag are in the metadata when a packet reaches `map`. Therefore IPv4 and IPv6
@@ -20,24 +20,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from sluice.controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from sluice.controller.forwarding import forwarding_rules, keeps_vlans
 from sluice.controller.rules import (
     FlowRule,
+    LearnHost,
     Masked,
     Match,
+    MatchValue,
     Output,
     PushVlan,
     Resubmit,
     SetPriority,
     SetQueue,
-    SetTag,
+    Source,
     SwitchRules,
 )
 from sluice.controller.tables import (
     CODE_MASK,
+    CONTROLLER,
     FAMILIES,
     GROUP_MASK,
+    ICMPV6,
     NOT_IP,
     PORT_BITS,
     PORT_MASK,
@@ -58,9 +61,49 @@ from sluice.policy.schema.desired import QueueMap
 
 _FIN = 0x001
 
+# ── edge ───────────────────────────────────────────────────────────────────────────────────────
+
+_NEIGHBOUR_DISCOVERY = (135, 136)
+"""Types of ICMPv6: neighbour solicitation and advertisement."""
+_ARP, _LLDP = 0x0806, 0x88CC
+
+
+def edge_rules(learning: Iterable[int] = ()) -> Iterator[FlowRule]:
+    """Yield the rules that learn who sends from these edge ports. All packets go on to the table `ingress`."""
+    yield FlowRule(Table.EDGE, 0, (), goto=Table.INGRESS, cookie=cookie(Table.EDGE))
+    for port in learning:
+        yield from sender_rules(port)
+
+
+def sender_rules(port: int) -> Iterator[FlowRule]:
+    """Yield the rules that learn who sends from a port. ARP and neighbour discovery also show the sender's address."""
+    sender = learn_sender(port)
+    yield sender_rule(port, 2, sender)
+    yield sender_rule(port, 30, sender, LearnHost(port, Source.ARP), eth_type=_ARP)
+    for kind in _NEIGHBOUR_DISCOVERY:
+        of_kind = {"eth_type": FAMILIES[1], "ip_proto": ICMPV6, "icmpv6_type": kind}
+        yield sender_rule(port, 30, sender, LearnHost(port, Source.NEIGHBOUR), **of_kind)
+
+
+def learn_sender(port: int) -> LearnHost:
+    """Return the action that learns who sends from a port."""
+    return LearnHost(port, Source.ETHERNET)
+
+
+def sender_rule(port: int, priority: int, *actions: LearnHost, **fields: MatchValue) -> FlowRule:
+    """Return a rule for packets that a port's host sends, with these fields. They go on to `ingress`."""
+    match = match_on(in_port=port_number(port), **fields)
+    return FlowRule(Table.EDGE, priority, match, actions, goto=Table.INGRESS, cookie=cookie(Table.EDGE, port))
+
+
+def lldp_rule() -> FlowRule:
+    """Return the rule that sends the controller's own LLDP frames back to it."""
+    match = match_on(eth_type=_LLDP)
+    return FlowRule(Table.EDGE, 100, match, (Output(CONTROLLER),), cookie=cookie(Table.EDGE))
+
+
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────
 
-_URGENT = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
 _MISS, _BY_FAMILY, _BY_TAG, _BY_PORT_FAMILY, _BY_PORT_TAG, _UPLINK, _VLAN = 0, 10, 20, 30, 40, 50, 60
 
 
@@ -77,18 +120,12 @@ def _classify(
     )
 
 
-def ingress_rules(
-    edge_ports: Mapping[int, int],
-    uplinks: Iterable[int] = (),
-    spent: Collection[int] = (),
-    reserved: Collection[int] = (),
-) -> Iterator[FlowRule]:
+def ingress_rules(edge_ports: Mapping[int, int], uplinks: Iterable[int] = ()) -> Iterator[FlowRule]:
     """Yield the rules that load tag and group into metadata and, at edge ports, count packets by tag.
 
     `edge_ports`: number → group of ingress ports. What arrives elsewhere is of the group of trunks.
     DSCP 0 and the unassigned values 62 and 63 have no rules. The rule of the address family treats
     them as untagged. What arrives at an uplink counts as untagged, too, because others have written its DSCP.
-    `spent`: numbers of the edge ports whose urgent packets count as untagged. `reserved`: DSCPs that are no tags.
     """
     yield _classify(_MISS, (), NOT_IP)
     for index, family in enumerate(FAMILIES):
@@ -96,7 +133,7 @@ def ingress_rules(
         for tag in range(1, tags.TAG_COUNT):
             yield _classify(_BY_TAG, match_on(eth_type=family, ip_dscp=tag), tag, family=index)
     for port, group in edge_ports.items():
-        yield from _edge_port_rules(port, group, is_spent=port in spent, reserved=reserved)
+        yield from edge_port_rules(port, group)
     for port in uplinks:
         for index, family in enumerate(FAMILIES):
             yield _classify(
@@ -109,37 +146,14 @@ def vlan_rule() -> FlowRule:
     return _classify(_VLAN, match_on(vlan_vid=(VLAN_PRESENT, VLAN_PRESENT)), VLAN)
 
 
-def _edge_port_rules(
-    port: int, group: int, *, is_spent: bool, reserved: Collection[int]
-) -> Iterator[FlowRule]:
+def edge_port_rules(port: int, group: int) -> Iterator[FlowRule]:
+    """Yield the rules that count an edge port's packets by tag. `group`: the port's group of ingress ports."""
     for index, family in enumerate(FAMILIES):
-        of_family = match_on(eth_type=family, in_port=port_number(port))
-        yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index, group)
+        of_family = {"eth_type": family, "in_port": port_number(port)}
+        yield _classify(_BY_PORT_FAMILY, match_on(**of_family), tags.UNTAGGED, port, index, group)
         for tag in range(1, tags.TAG_COUNT):
-            if tag not in _URGENT:
-                yield _edge_port_rule(port, group, tag, index)
-    yield from urgency_rules(port, group, is_spent=is_spent, reserved=reserved)
-
-
-def _edge_port_rule(port: int, group: int, tag: int, index: int) -> FlowRule:
-    match = match_on(eth_type=FAMILIES[index], in_port=port_number(port), ip_dscp=tag)
-    return _classify(_BY_PORT_TAG, match, tag, port, index, group)
-
-
-def urgency_rules(
-    port: int, group: int, *, is_spent: bool, reserved: Collection[int] = ()
-) -> Iterator[FlowRule]:
-    """Yield the rules that count an edge port's urgent packets. Spent urgency leaves the switch untagged.
-
-    `group`: the port's group of ingress ports. `reserved`: DSCPs that are no tags.
-    """
-    for index in range(len(FAMILIES)):
-        for tag in _URGENT:
-            rule = _edge_port_rule(port, group, tag, index)
-            if is_spent and tag not in reserved:
-                untagged = (group_and_code(group, tags.UNTAGGED), GROUP_MASK | CODE_MASK)
-                rule = replace(rule, actions=(SetTag(tags.UNTAGGED),), write_metadata=untagged)
-            yield rule
+            match = match_on(**of_family, ip_dscp=tag)
+            yield _classify(_BY_PORT_TAG, match, tag, port, index, group)
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────
@@ -266,10 +280,9 @@ def switch_rules(
     topology: Topology,
     switch: str,
     queue_maps: Mapping[int, QueueMap | None],
-    treated: Treated = FREE,
     reserved: Iterable[int] = (),
 ) -> SwitchRules:
-    """Return all groups, rules and meters of a switch, for {port number: queue map} of all its ports.
+    """Return all groups and rules of a switch, for {port number: queue map} of all its ports.
 
     `reserved`: the DSCPs that belong to others.
     """
@@ -279,9 +292,9 @@ def switch_rules(
     group_of = ingress_groups(ports)
     hosts_at = {port.number: group_of[port.number] for port in ports if port.edge and not port.uplink}
     flows = (
-        *conduct_rules(treated, learning_ports(topology, switch)),
-        *(lldp_rules() if topology.learns else ()),
-        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink), treated.spent, reserved),
+        *edge_rules(learning_ports(topology, switch)),
+        *((lldp_rule(),) if topology.learns else ()),
+        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink)),
         *forwarding.flows,
         *completed_rules(),
         *ends_rules((port.number for port in ports), sorted(set(group_of.values()))),
@@ -289,4 +302,4 @@ def switch_rules(
         *map_rules(queue_maps, priority_tags=topology.switch_by_name[switch].priority_tags),
         *((vlan_rule(), *vlan_map_rules(queue_maps)) if keeps_vlans(topology, switch) else ()),
     )
-    return SwitchRules(forwarding.groups, flows, limit_meters(treated.limits_bps))
+    return SwitchRules(forwarding.groups, flows)

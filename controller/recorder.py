@@ -33,7 +33,7 @@ from sluice.controller.network import Description
 from sluice.controller.state import Desired
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.network.graph import Topology
-from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.wire.agents import programmed_ports

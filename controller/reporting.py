@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from sluice.controller.counts import QueueCounts
 from sluice.controller.network import News
-from sluice.controller.policing import Restored, UrgencyBudgeted, Verdict
+from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired, SwitchState

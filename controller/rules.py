@@ -108,7 +108,7 @@ class LearnHost:
 
 @dataclass(frozen=True)
 class LearnFlow:
-    """Add a rule to `witness` that counts the packet's flow under its tag.
+    """Add a rule to `flows` that counts the packet's flow under its tag.
 
     An Open vSwitch extension: the action `learn`.
     """
@@ -203,3 +203,8 @@ class SwitchRules:
     groups: tuple[GroupRule, ...]
     flows: tuple[FlowRule, ...]
     meters: tuple[MeterRule, ...] = ()
+
+    def overlaid(self, over: SwitchRules) -> SwitchRules:
+        """Return these rules with others over them. A rule takes the place of the one with the same key."""
+        flows = {rule.key: rule for rule in (*self.flows, *over.flows)}
+        return SwitchRules((*self.groups, *over.groups), tuple(flows.values()), (*self.meters, *over.meters))

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from sluice.controller import openflow
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.counts import PortCounts, QueueCounts
+from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.openflow import (
     Answer,
     BarrierReply,
@@ -34,7 +34,7 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.policing import Verdict
+from sluice.controller.overlay import PollOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.state import (
     Change,
@@ -42,15 +42,13 @@ from sluice.controller.state import (
     PollCarried,
     PollCompleted,
     PollHosts,
-    PollIngress,
-    PollLearned,
     PollQueues,
     ReadRules,
     SwitchState,
 )
+from sluice.controller.tables import Table
 from sluice.store.totals import (
     ENTRIES_DECODED,
-    HOSTS_DEMOTED,
     LOOP_SECONDS,
     RULES_CHANGED,
     SWITCH_CONNECTS,
@@ -68,9 +66,6 @@ class ControllerMetrics:
 
     def connected(self, switch: str) -> None:
         self.tally.count(SWITCH_CONNECTS, switch=switch)
-
-    def demoted(self, host: str) -> None:
-        self.tally.count(HOSTS_DEMOTED, host=host)
 
 
 class SwitchMetrics:
@@ -128,8 +123,6 @@ class Listener(Protocol):
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None: ...
 
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
-
-    def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None: ...
 
@@ -194,9 +187,10 @@ class Session:
         """Send the next request, if one is due and no operation runs."""
         if not self._listener.may_act(now_ns):
             return
-        if self._transaction is not None:
-            if self._transaction.answered:
-                self._next_step(self._transaction)
+        if (transaction := self._transaction) is not None:
+            if transaction.answered:
+                transaction.step, transaction.answered = transaction.step + 1, False
+                self.connection.send(transaction.steps[transaction.step].data)
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
@@ -232,17 +226,15 @@ class Session:
             case Change(changes):
                 return self._change_requests(changes)
             case PollCarried():
-                return (openflow.carried_request(self.connection, first),)
+                return (openflow.counters_request(self.connection, Table.MAP, first),)
             case PollCompleted():
-                return (openflow.completed_request(self.connection, first),)
+                return (openflow.counters_request(self.connection, Table.ENDS, first),)
             case PollQueues():
                 return (openflow.queues_request(self.connection),)
-            case PollIngress(all_tags):
-                return (openflow.ingress_request(self.connection, first, all_tags=all_tags),)
-            case PollLearned():
-                return (openflow.learned_request(self.connection, first),)
             case PollHosts():
-                return (openflow.hosts_request(self.connection, first),)
+                return (openflow.counters_request(self.connection, Table.HOSTS, first),)
+            case PollOverlay(table, tags_below):
+                return (openflow.counters_request(self.connection, table, first, tags_below),)
 
     def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
         self._bundle_id = self.connection.reserve_xids(1)  # no earlier session of the connection has used it
@@ -250,10 +242,6 @@ class Session:
         if isinstance(changes, Remap):
             return openflow.remap_requests(self.connection, changes, self._bundle_id, self.state.first_table)
         return openflow.change_requests(self.connection, changes, self._bundle_id, self.state.first_table)
-
-    def _next_step(self, transaction: _Transaction) -> None:
-        transaction.step, transaction.answered = transaction.step + 1, False
-        self.connection.send(transaction.steps[transaction.step].data)
 
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
@@ -335,27 +323,20 @@ class Session:
                 state.observe_completed(now_ns, self._decoded(counts))
             case PollQueues(), {StatsType.QUEUE: queues}:
                 self._listener.queues_counted(state, openflow.queue_counts(queues))
-            case PollIngress(all_tags), {StatsType.FLOW: flows}:
-                counts = openflow.carried_counts(flows, state.edge_port_numbers)
-                state.observe_ingress(now_ns, self._decoded(counts), all_tags=all_tags)
-            case PollLearned(), {StatsType.FLOW: flows}:
-                learned = openflow.learned_flows(flows)
-                self._metrics.decoded(learned.entries)
-                state.observe_flows(now_ns, learned.flows)
             case PollHosts(), {StatsType.FLOW: flows}:
                 self._listener.hosts_seen(state, flows)
+            case PollOverlay() as poll, {StatsType.FLOW: flows}:
+                self._metrics.decoded(state.overlay.observe(now_ns, poll, flows))
             case _:
                 return False
         return True
 
-    def _decoded(self, counts: PortCounts) -> PortCounts:
+    def _decoded(self, counts: CounterReply) -> CounterReply:
         self._metrics.decoded(counts.entries)
         return counts
 
     def _continue_after_poll(self, now_ns: int) -> None:
         self._transaction = None
-        if verdicts := self.state.take_verdicts():
-            self._listener.hosts_judged(self.state, verdicts)
         self.advance(now_ns)
         if self._transaction is None or not isinstance(self._transaction.operation, Change):
             self._metrics.rules_settled(now_ns)

@@ -19,31 +19,21 @@ phases are polled one after another, so their replies do not arrive at one insta
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from sluice.controller.changes import Changes, Remap, diff, treatment_changes
-from sluice.controller.conduct import Treated
-from sluice.controller.counts import FlowCounts, Ints, PortCounts
+from sluice.controller.changes import Changes, Remap, diff
+from sluice.controller.counts import CounterReply, Ints
 from sluice.controller.forwarding import forwarding_rules
-from sluice.controller.pipeline import learning_ports, switch_rules
-from sluice.controller.policing import (
-    ALL_TAGS_EVERY,
-    INGRESS_POLL_NS,
-    LEARNED_POLL_NS,
-    Policing,
-    Verdict,
-    urgency_by_port,
-)
+from sluice.controller.overlay import PollOverlay, RuleOverlay
+from sluice.controller.pipeline import switch_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
-from sluice.policy.network.graph import Topology, ingress_groups
-from sluice.policy.policing.belief import UrgencyReport
-from sluice.policy.policing.limits import Treatment
+from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import ThresholdRule
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, edges_of
@@ -80,26 +70,11 @@ class PollQueues:
 
 
 @dataclass(frozen=True)
-class PollIngress:
-    """Read packets and bytes by edge port and tag."""
-
-    all_tags: bool
-    """False: only tags below LOW_TAGS."""
-
-
-@dataclass(frozen=True)
-class PollLearned:
-    """Read the counters of the flows of watched ports."""
-
-
-@dataclass(frozen=True)
 class PollHosts:
     """Read which hosts are behind the edge ports."""
 
 
-Operation: TypeAlias = (
-    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollLearned | PollHosts
-)
+Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollHosts | PollOverlay
 
 
 # ── Periods ─────────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +136,7 @@ class Desired:
     learned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Port id → thresholds that an earlier controller has computed under this version."""
     offences: Mapping[str, int] = field(default_factory=dict)
-    """Port id → offences, for the hosts that were demoted before the controller started."""
+    """Port id → offences, for the hosts that were demoted before the controller started. Only policing asks."""
     programmed: frozenset[str] | None = None
     """Ids of the ports with the port program, which takes priority tags off. None: all ports have it."""
 
@@ -187,17 +162,10 @@ class Task(Enum):
     POLL_COMPLETED = auto()
     ADJUST = auto()
     POLL_QUEUES = auto()
-    POLL_INGRESS = auto()
-    POLL_LEARNED = auto()
     POLL_HOSTS = auto()
 
 
-_PERIODS_NS = {
-    Task.POLL_QUEUES: QUEUE_POLL_NS,
-    Task.POLL_INGRESS: INGRESS_POLL_NS,
-    Task.POLL_LEARNED: LEARNED_POLL_NS,
-    Task.POLL_HOSTS: HOSTS_POLL_NS,
-}
+_PERIODS_NS = {Task.POLL_QUEUES: QUEUE_POLL_NS, Task.POLL_HOSTS: HOSTS_POLL_NS}
 
 
 def _policy_periods_ns(policy: Policy) -> dict[Task, int]:
@@ -213,9 +181,12 @@ class SwitchState:
     Its ports are rows, in order of their numbers.
     """
 
-    def __init__(self, name: str, desired: Desired, phase: float = 0.0) -> None:
+    def __init__(
+        self, name: str, desired: Desired, phase: float = 0.0, overlay: RuleOverlay | None = None
+    ) -> None:
         """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
         self.name = name
+        self.overlay = overlay or RuleOverlay()
         self.first_table = desired.topology.switch_by_name[name].first_table
         """Of the pipeline, at this switch."""
         self._topology = desired.topology
@@ -225,12 +196,6 @@ class SwitchState:
         self._held: SwitchRules | None = None
         """Rules that have been read and not yet compared."""
         self._periods = Periods(_PERIODS_NS | _policy_periods_ns(desired.policy), phase)
-        self._policing = Policing(self._ports, desired.policy, desired.offences, desired.tag_burst_bytes)
-        self._treated = Treated()
-        """Treatment of the edge ports that the rules in force implement. That of a new connection is not known.
-        """
-        self._next_treated: Treated | None = None
-        """Treatment of the running change."""
         self._meters_refused = False
         """Whether the switch has refused a meter since it connected."""
         self._forwarding: SwitchRules | None = None
@@ -273,7 +238,7 @@ class SwitchState:
         self._adopt(desired)
         if acting != self._acting or before.reserved_dscp != self._policy.reserved_dscp:
             self._settings.forget()
-        self._policing.adopt(desired.policy, desired.tag_burst_bytes)
+        self.overlay.adopt(desired.topology, desired.policy, desired.tag_burst_bytes)
         self._settings.adopt(desired.policy, desired.version, self._acting)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
@@ -320,11 +285,10 @@ class SwitchState:
         self._held = None
         self._settings.forget()
         self._restart_adaptation()
-        self._policing.connected(now_ns)
+        self.overlay.connected(now_ns)
         self._meters_refused = False
         self._not_before_ns = now_ns
         self._periods.restart(now_ns)
-        self._ingress_polls = 0
 
     def next_operation(self, now_ns: int) -> Operation | None:
         """Return the most urgent operation; None if nothing is due."""
@@ -336,33 +300,23 @@ class SwitchState:
             return Change(self._settings.begin_differences())
         if self._forwarding != self._desired_forwarding:
             return self._forwarding_change()
-        if self._treated != self._policing.treated:
-            return self._treatment_change()
+        if self.overlay.outdated:
+            self._settings.begin_none()
+            return Change(self.overlay.begin_differences())
         return self._next_poll(now_ns)
 
     def _first_change(self, held: SwitchRules) -> Change:
         """Return the difference from what a controller would install on an empty switch."""
-        self._next_treated = self._policing.treated
         self._next_forwarding = self._desired_forwarding
         queue_maps = self._settings.begin_all()
-        target = switch_rules(
-            self._topology, self.name, queue_maps, self._next_treated, self._policy.reserved_dscp
-        )
-        return Change(diff(held, target))
+        pipeline = switch_rules(self._topology, self.name, queue_maps, self._policy.reserved_dscp)
+        return Change(diff(held, self.overlay.begin_all(pipeline)))
 
     def _forwarding_change(self) -> Change:
         """Return the change of the rules that follow from hosts and paths."""
         self._settings.begin_none()
         self._next_forwarding = self._desired_forwarding
         return Change(diff(self._forwarding or SwitchRules((), ()), self._next_forwarding))
-
-    def _treatment_change(self) -> Change:
-        """Return the change of the rules of ports that get another treatment."""
-        self._settings.begin_none()
-        self._next_treated = self._policing.treated
-        learning = learning_ports(self._topology, self.name)
-        reserved, groups = self._policy.reserved_dscp, ingress_groups(self._topology.ports_of[self.name])
-        return Change(treatment_changes(self._treated, self._next_treated, learning, reserved, groups))
 
     def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
@@ -374,29 +328,20 @@ class SwitchState:
             return PollQueues()
         if self._topology.learns and self._periods.take(Task.POLL_HOSTS, now_ns):
             return PollHosts()
-        return self._next_policing_poll(now_ns) if self._policing.polices else None
-
-    def _next_policing_poll(self, now_ns: int) -> Operation | None:
-        if self._treated.treatments and self._periods.take(Task.POLL_LEARNED, now_ns):
-            return PollLearned()
-        if self._periods.take(Task.POLL_INGRESS, now_ns):
-            self._ingress_polls += 1
-            return PollIngress(all_tags=self._ingress_polls % ALL_TAGS_EVERY == 0)
-        return None
+        return self.overlay.next_poll(now_ns)
 
     def rules_read(self, held: SwitchRules, *, has_meters: bool = True) -> None:
         """Take the rules that the switch holds, and whether it has meters."""
         self._held = held
-        self._policing.can_limit = has_meters and not self._meters_refused
+        self.overlay.set_meters(available=has_meters and not self._meters_refused)
 
     def meter_refused(self) -> None:
-        """Take the refusal of a meter. Until the next connection, demoted hosts of this switch have no limit."""
+        """Take the refusal of a meter. Until the next connection, no rule of this switch names one."""
         self._meters_refused = True
 
     def applied(self) -> list[ThresholdsInForce]:
         """Take the acknowledgement of a change. Returns ports with new thresholds or version."""
-        if self._next_treated is not None:
-            self._treated, self._next_treated = self._next_treated, None
+        self.overlay.applied()
         if self._next_forwarding is not None:
             self._forwarding, self._next_forwarding = self._next_forwarding, None
         self._held = None
@@ -410,11 +355,11 @@ class SwitchState:
 
     # ── Adapting ────────────────────────────────────────────────────────────────────────────────
 
-    def observe_carried(self, counts: PortCounts) -> None:
+    def observe_carried(self, counts: CounterReply) -> None:
         """Take packets and bytes by tag. The counters of completed flows come next."""
         self._carried = self._complete(counts, completed=False)
 
-    def observe_completed(self, now_ns: int, counts: PortCounts) -> None:
+    def observe_completed(self, now_ns: int, counts: CounterReply) -> None:
         """Take the counters of completed flows, and move thresholds when that is due."""
         carried, self._carried = self._carried, None
         if self._uses_bytes and carried is None:
@@ -424,55 +369,18 @@ class SwitchState:
             counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
         self._adaptation.observe(now_ns, counters)
         if self._adapts and self._periods.take(Task.ADJUST, now_ns):
-            self._adjust()
+            rows = np.flatnonzero(self._adaptation.adjust()).tolist()
+            flows = self._adaptation.flows if rows else ()
+            for row in rows:
+                self._settings.want(row, self._adaptation.thresholds(row), int(flows[row]))
 
-    def _complete(self, counts: PortCounts, *, completed: bool) -> Ints:
+    def _complete(self, counts: CounterReply, *, completed: bool) -> Ints:
         """Return the counters; a port that the reply leaves out keeps its latest ones."""
         latest, values = self._latest_counts.get(completed), counts.values
         if latest is not None and not counts.reported.all():
             values = np.where(counts.reported[:, None, None], values, latest)
         self._latest_counts[completed] = values
         return values
-
-    def _adjust(self) -> None:
-        rows = np.flatnonzero(self._adaptation.adjust()).tolist()
-        flows = self._adaptation.flows if rows else ()
-        for row in rows:
-            self._settings.want(row, self._adaptation.thresholds(row), int(flows[row]))
-
-    # ── Policing ────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def edge_port_numbers(self) -> Ints:
-        """Numbers of the ports with hosts: the rows of `observe_ingress`."""
-        return self._policing.port_numbers
-
-    def observe_ingress(self, now_ns: int, counts: PortCounts, *, all_tags: bool) -> None:
-        """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
-        if counts.reported.all():
-            self._policing.observe_ingress(now_ns, counts.values, all_tags=all_tags)
-
-    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
-        """Take what the agents report about urgency tags, by agent."""
-        self._policing.explain_urgency(urgency_by_port(self._topology, self._ports, reports))
-
-    def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
-        """Take the counters of the flows of watched ports."""
-        self._policing.observe_flows(now_ns, flows)
-
-    @property
-    def port_ids(self) -> list[str]:
-        return list(self._id_of.values())
-
-    @property
-    def demoted_ports(self) -> list[str]:
-        """Ids of the ports whose hosts are demoted."""
-        treatments = self._policing.treatments.items()
-        return [self._id_of[number] for number, how in treatments if how is Treatment.DEMOTED]
-
-    def take_verdicts(self) -> list[Verdict]:
-        """Return the verdicts about hosts since the last call."""
-        return self._policing.take_verdicts()
 
     def port_id(self, number: int) -> str | None:
         """Return the id of a port by its number; None if the topology has no such port."""

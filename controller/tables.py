@@ -27,12 +27,12 @@ from sluice.policy.network.description import OWN_PORT
 
 
 class Table(IntEnum):
-    CONDUCT = 0
+    EDGE = 0
     INGRESS = 1
     FORWARD = 2
     COMPLETED = 3
     MAP = 4
-    WITNESS = 5
+    FLOWS = 5
     HOSTS = 6
     ENDS = 7
 
@@ -51,9 +51,9 @@ class TableSpec:
 
 PIPELINE: tuple[TableSpec, ...] = (
     TableSpec(
-        Table.CONDUCT,
+        Table.EDGE,
         ("in_port", "eth_type", "ip_proto", "icmpv6_type"),
-        "edge ports that are watched: learn flows, count them in witness; demoted ones: meter, tag 61 into the packet;"
+        "edge ports that are watched: learn flows, count them in flows; demoted ones: meter, tag 61 into the packet;"
         " networks that Sluice did not make: learn senders into hosts, LLDP to the controller",
         "all others: ingress",
     ),
@@ -82,10 +82,10 @@ PIPELINE: tuple[TableSpec, ...] = (
         "port unknown: drop",
     ),
     TableSpec(
-        Table.WITNESS,
+        Table.FLOWS,
         (),
         "learned from packets: edge port × 5-tuple × tag: count",
-        "back to conduct",
+        "back to edge",
     ),
     TableSpec(
         Table.HOSTS,
@@ -150,6 +150,9 @@ VLAN = NOT_IP + 1
 length has no room for a second tag, so these frames get none, and use the queue of untagged packets."""
 NO_CODE = 0xFF
 """Code of rules that count no tag."""
+METER_SPACE = 0x51CE << 8
+"""Number of the meter of edge port n: METER_SPACE + n."""
+MAX_METERS = 1 << 16
 
 
 def cookie(table: int, port: int = 0, code: int = NO_CODE, family: int = 0) -> int:

@@ -128,13 +128,13 @@ def control_named(kernel_name: str) -> Control:
     for control in CONTROLS:
         if control.kernel_name == kernel_name:
             return control
-    known = ", ".join(map(str, CONTROLS))
+    names = ", ".join(map(str, CONTROLS))
     raise FieldError(
-        "congestion_control", f"{kernel_name!r} is not a congestion control; choose one of {known}"
+        "congestion_control", f"{kernel_name!r} is not a congestion control; choose one of {names}"
     )
 
 
 def fallback_of(kernel_name: str) -> str:
     """The kernel's own control to use instead of this one; LAST_RESORT for an unknown name."""
-    known = {control.kernel_name: control.fallback for control in CONTROLS}
-    return known.get(kernel_name, LAST_RESORT)
+    fallbacks = {control.kernel_name: control.fallback for control in CONTROLS}
+    return fallbacks.get(kernel_name, LAST_RESORT)

@@ -36,9 +36,9 @@ class FieldError(SluiceError):
         self.problem = problem
 
 
-def unknown_key(where: str, key: str, known: Sequence[str]) -> FieldError:
-    """The error for an unknown key. `where`: its full path; `known`: the keys that are allowed there."""
-    return FieldError(where, f"is not a key here{guess(key, known)}; allowed keys: {', '.join(known)}")
+def unknown_key(where: str, key: str, allowed: Sequence[str]) -> FieldError:
+    """The error for an unknown key. `where`: its full path; `allowed`: the keys that are allowed there."""
+    return FieldError(where, f"is not a key here{guess(key, allowed)}; allowed keys: {', '.join(allowed)}")
 
 
 def shortened(value: object) -> str:
@@ -47,9 +47,9 @@ def shortened(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 3]}..."
 
 
-def guess(word: object, known: Collection[str]) -> str:
+def guess(word: object, allowed: Collection[str]) -> str:
     """Return " (did you mean X?)" for a known word that is nearly this one; empty if there is none."""
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in allowed}
     near = get_close_matches(word.lower(), names, n=1) if isinstance(word, str) else []
     return f" (did you mean {names[near[0]]}?)" if near else ""
 

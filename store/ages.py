@@ -77,12 +77,12 @@ def age_s(engine: Engine) -> float:
     """Return the reading of the store's clock in seconds. It reads the store at most every 10 s."""
     now_s = boottime_s()
     with _lock:
-        known = _readings.get(engine)
-    if known is None or now_s - known.at_s > _READ_AGAIN_S:
+        latest = _readings.get(engine)
+    if latest is None or now_s - latest.at_s > _READ_AGAIN_S:
         with reading(engine) as connection:
             row = connection.execute(select(store_clock)).one()
-        known = _noted(engine, _Reading(_age_by(row, now_s), now_s))
-    return known.now(now_s)
+        latest = _noted(engine, _Reading(_age_by(row, now_s), now_s))
+    return latest.now(now_s)
 
 
 def advance(engine: Engine) -> float:
@@ -92,13 +92,13 @@ def advance(engine: Engine) -> float:
         one_after_another(connection, store_clock.name)
         connection.execute(update(store_clock).values(id=1))  # SQLite: take the write lock before reading
         row = connection.execute(select(store_clock)).one()
-        known = _noted(engine, _Reading(_age_by(row, now_s), now_s))
-        values = {"age_s": known.age_s, "boot_id": boot(), "boottime_s": now_s, "wall_s": wall_s}
+        latest = _noted(engine, _Reading(_age_by(row, now_s), now_s))
+        values = {"age_s": latest.age_s, "boot_id": boot(), "boottime_s": now_s, "wall_s": wall_s}
         step_s = wall_s - row.wall_s - (now_s - row.boottime_s)
         if row.boot_id == boot() and abs(step_s) > STEP_S:
-            values |= {"step_s": step_s, "step_age_s": known.age_s}
+            values |= {"step_s": step_s, "step_age_s": latest.age_s}
         connection.execute(update(store_clock).values(values))
-    return known.age_s
+    return latest.age_s
 
 
 def last_step(engine: Engine) -> Step | None:
@@ -143,11 +143,11 @@ def _age_by(row: Row[tuple[object, ...]], now_s: float) -> float:
     return float(row.age_s) + max(0.0, passed_s)
 
 
-def _noted(engine: Engine, found: _Reading) -> _Reading:
+def _noted(engine: Engine, latest: _Reading) -> _Reading:
     """Keep the later of this reading and the one before it: the clock does not go back."""
     with _lock:
         before = _readings.get(engine)
         if before is not None:
-            found = _Reading(max(found.age_s, before.now(found.at_s)), found.at_s)
-        _readings[engine] = found
-        return found
+            latest = _Reading(max(latest.age_s, before.now(latest.at_s)), latest.at_s)
+        _readings[engine] = latest
+        return latest

@@ -45,11 +45,11 @@ def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: i
         version = int(connection.execute(statement).scalar_one())
         earlier = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
         old = connection.execute(earlier.limit(1)).first()
-        known = (old.version, old.document) if old else None
-        if replaces is not None and (known is None or known[0] != replaces):
+        predecessor = (old.version, old.document) if old else None
+        if replaces is not None and (predecessor is None or predecessor[0] != replaces):
             raise Superseded  # the transaction ends without the new row
         if isinstance(author, Author):
-            note_change(connection, now, author, (version, document), known)
+            note_change(connection, now, author, (version, document), predecessor)
     return version
 
 

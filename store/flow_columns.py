@@ -107,7 +107,7 @@ class FlowColumns:
         columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
         texts = size_class, map(known_scheme, scheme), met, source
-        coded = [_coded(column, known) for column, known in zip(texts, _CODES.values(), strict=True)]
+        coded = [_coded(column, code_of) for column, code_of in zip(texts, _CODES.values(), strict=True)]
         numbers = [np.array(column, dtype=np.float64) for column in (received, started, fct, ideal)]
         return cls._of(dict(zip(FIGURES[1:], (*numbers, *coded), strict=True)))
 
@@ -193,9 +193,9 @@ def _columns(engine: Engine, query: Select[Any]) -> tuple[FlowColumns, int | Non
         rows = _fetched(engine, query)
         return FlowColumns.from_rows(rows), rows[0][0] if rows else None
     with reading(engine) as connection:
-        found = _packed(connection, query, _NUMBERS, _CODES)
-    numbers = found["sequence"]
-    return FlowColumns._of(found), int(numbers[0]) if len(numbers) else None
+        columns = _packed(connection, query, _NUMBERS, _CODES)
+    numbers = columns["sequence"]
+    return FlowColumns._of(columns), int(numbers[0]) if len(numbers) else None
 
 
 def _packed(
@@ -211,18 +211,20 @@ def _packed(
     """
     rows = query.subquery()
     floats = [func.float8send(func.coalesce(cast(rows.c[name], Double), _NAN)) for name in numbers]
-    small = [cast(case(known, value=rows.c[name], else_=-1), SmallInteger) for name, known in codes.items()]
+    small = [
+        cast(case(code_of, value=rows.c[name], else_=-1), SmallInteger) for name, code_of in codes.items()
+    ]
     columns = [func.string_agg(value, _NOTHING) for value in (*floats, *map(func.int2send, small))]
-    found = connection.execute(select(*columns)).one()
+    packed = connection.execute(select(*columns)).one()
     kinds = [np.dtype(">f8")] * len(numbers) + [np.dtype(">i2")] * len(codes)
     return {
         name: np.frombuffer(column or b"", kind).astype(kind.newbyteorder("="))
-        for name, column, kind in zip((*numbers, *codes), found, kinds, strict=True)
+        for name, column, kind in zip((*numbers, *codes), packed, kinds, strict=True)
     }
 
 
-def _coded(values: Iterable[Any], known: Mapping[Any, int]) -> NDArray[np.int16]:
-    return np.array([known.get(value, -1) for value in values], dtype=np.int16)
+def _coded(values: Iterable[Any], code_of: Mapping[Any, int]) -> NDArray[np.int16]:
+    return np.array([code_of.get(value, -1) for value in values], dtype=np.int16)
 
 
 def _figures() -> Select[Any]:

@@ -112,8 +112,8 @@ def sent_flows(engine: Engine, host: str, since: float) -> SentFlows:
         bottom = last - MOST_SEARCHED
         if bottom >= first:
             since = max(since, received_at(connection, bottom) or since)
-        found = connection.execute(query.where(flows.c.sequence > bottom).order_by(flows.c.sequence)).all()
-    rows = [tuple(row) for row in found if row.source in TRAFFIC[ALL]]
+        selected = connection.execute(query.where(flows.c.sequence > bottom).order_by(flows.c.sequence)).all()
+    rows = [tuple(row) for row in selected if row.source in TRAFFIC[ALL]]
     return SentFlows(
         since,
         FlowColumns.from_rows([row[: len(FIGURES)] for row in rows]),

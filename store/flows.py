@@ -112,7 +112,7 @@ def _repeated(records: Iterable[FlowRecord], new: Iterable[FlowRecord]) -> set[s
 
 def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]:
     """Return the records with these ids. On PostgreSQL, one that is being removed is missing."""
-    asked, found = sorted(ids), {}
+    asked, stored = sorted(ids), {}
     for start in range(0, len(asked), _IDS_A_QUERY):
         part = asked[start : start + _IDS_A_QUERY]
         if connection.dialect.name == "postgresql":
@@ -121,8 +121,8 @@ def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]
         else:
             chosen = flows.c.id.in_(part)
         rows = connection.execute(select(*_COLUMNS).where(chosen))
-        found.update({row.id: FlowRecord(**row._mapping) for row in rows})
-    return found
+        stored.update({row.id: FlowRecord(**row._mapping) for row in rows})
+    return stored
 
 
 def _conflicts(records: Iterable[FlowRecord], stored: Mapping[str, FlowRecord]) -> Iterator[Conflict]:
@@ -155,8 +155,8 @@ def _copy_new(connection: Connection, records: Sequence[FlowRecord], received_at
     firsts: dict[str, FlowRecord] = {}
     for record in records:
         firsts.setdefault(record.id, record)
-    last, made, new = _claim(connection, list(firsts))
-    make_needed(connection, last, made)
+    last, partitions_end, new = _claim(connection, list(firsts))
+    make_needed(connection, last, partitions_end)
     first = last - len(firsts) + 1
     numbered = list(enumerate(firsts.values(), first))
     if new < len(firsts):
@@ -282,8 +282,9 @@ def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
     """Return the number of records after that sequence number."""
     query = select(func.count()).select_from(flows)
     with reading(engine) as connection:
-        found = connection.execute(query.where(flows.c.source == source, flows.c.sequence > after))
-        return found.scalar_one()
+        return connection.execute(
+            query.where(flows.c.source == source, flows.c.sequence > after)
+        ).scalar_one()
 
 
 def last_sequence(engine: Engine) -> int:

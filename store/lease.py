@@ -81,7 +81,7 @@ def look(engine: Engine, name: str) -> Lease | None:
 def take(engine: Engine, name: str, holder: str, seen: Lease | None) -> Lease | None:
     """Take the lease that was read as `seen`. Returns None if another process changed it first."""
     if seen is None:
-        return _found(engine, name, holder)
+        return _create(engine, name, holder)
     return _change(engine, seen, Lease(name, holder, seen.generation + 1, 0))
 
 
@@ -113,14 +113,14 @@ def check_fence(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else writes until the end
     query = select(leases.c.generation).where(leases.c.name == name)
-    found = connection.execute(locking(connection, query)).scalar()
-    if found != generation:
+    current = connection.execute(locking(connection, query)).scalar()
+    if current != generation:
         raise Deposed(
-            f"the lease '{name}' has the generation {found}, and this process held {generation}: nothing is written"
+            f"the lease '{name}' has the generation {current}, and this process held {generation}: nothing is written"
         )
 
 
-def _found(engine: Engine, name: str, holder: str) -> Lease | None:
+def _create(engine: Engine, name: str, holder: str) -> Lease | None:
     """Create the lease. The first generation is the time, so it exceeds any that a switch
     remembers of another store."""
     first = Lease(name, holder, int(time.time()), 0)

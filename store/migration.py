@@ -30,8 +30,8 @@ def refuse_newer(connection: Connection) -> None:
 
 def note_version(connection: Connection) -> None:
     """Note that the store has this version's schema."""
-    known = select(schema_versions).where(schema_versions.c.version == SCHEMA_VERSION)
-    if connection.execute(known).first() is None:
+    noted = select(schema_versions).where(schema_versions.c.version == SCHEMA_VERSION)
+    if connection.execute(noted).first() is None:
         row = insert_for(connection, schema_versions).values(version=SCHEMA_VERSION, sluice=VERSION)
         connection.execute(row.on_conflict_do_nothing())
 
@@ -62,7 +62,7 @@ def _add_columns(connection: Connection, wanted: Table) -> None:
     inspector = inspect(connection)
     if not inspector.has_table(wanted.name):
         return
-    present = {found["name"] for found in inspector.get_columns(wanted.name)}
+    present = {reflected["name"] for reflected in inspector.get_columns(wanted.name)}
     for missing in (each for each in wanted.columns if each.name not in present):
         definition = CreateColumn(missing).compile(dialect=connection.dialect)
         try:
@@ -77,12 +77,12 @@ def _is_old(connection: Connection) -> bool:
     if not inspector.has_table(flows.name):
         return False
     return {column.name for column in flows.columns} > {
-        found["name"] for found in inspector.get_columns(flows.name)
+        reflected["name"] for reflected in inspector.get_columns(flows.name)
     }
 
 
 def _alter_flows(connection: Connection) -> None:
-    present = {found["name"]: found for found in inspect(connection).get_columns(flows.name)}
+    present = {reflected["name"]: reflected for reflected in inspect(connection).get_columns(flows.name)}
     for wanted in flows.columns:
         if wanted.name not in present:
             definition = CreateColumn(wanted).compile(dialect=connection.dialect)
@@ -93,7 +93,7 @@ def _alter_flows(connection: Connection) -> None:
 
 def _rebuild_flows(connection: Connection) -> None:
     """Copy the table into a new one: SQLite cannot make a column nullable."""
-    names = [found["name"] for found in inspect(connection).get_columns(flows.name)]
+    names = [reflected["name"] for reflected in inspect(connection).get_columns(flows.name)]
     connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
     connection.execute(CreateTable(flows))
     before = table(_BEFORE, *map(column, names))

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from sluice.policy.errors import FieldError
-from sluice.policy.policing.belief import FRESH_S, UrgencyReport
 from sluice.policy.policing.limits import Demoted
+from sluice.policy.policing.urgency import FRESH_S, UrgencyReport
 from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
@@ -148,10 +148,10 @@ def all_agents(engine: Engine) -> list[AgentRow]:
     heartbeat replaces the row.
     """
     rows = _all(engine, select(agents).order_by(agents.c.name))
-    found = [(row, _heartbeat(row)) for row in rows]
+    beats = [(row, _heartbeat(row)) for row in rows]
     return [
         AgentRow(row["name"], row["seen_s"], beat)
-        for row, beat in found
+        for row, beat in beats
         if beat is not None and row["seen_s"] is not None
     ]
 

@@ -67,18 +67,18 @@ def make_ahead(engine: Engine) -> None:
     """Make partitions so that a whole empty one follows that of the next record. No writer waits meanwhile."""
     with reading(engine) as connection:
         needed = connection.execute(_LAST_NUMBER).scalar_one() + 1 + PARTITION_RECORDS
-        made = connection.execute(_LAST_END).scalar()
-    if made is None or needed >= made:
+        end = connection.execute(_LAST_END).scalar()
+    if end is None or needed >= end:
         with engine.begin() as connection:
             _make_up_to(connection, needed)
 
 
-def make_needed(connection: Connection, last: int, made: int | None) -> None:
+def make_needed(connection: Connection, last: int, partitions_end: int | None) -> None:
     """Make the partitions that the numbers up to `last` lack.
 
     `made`: the number after those that had a partition when the caller's transaction took its numbers.
     """
-    if made is None or last >= made:
+    if partitions_end is None or last >= partitions_end:
         _make_up_to(connection, last)
 
 
@@ -152,20 +152,20 @@ def _remove_some(engine: Engine, rows: int) -> int | None:
     """
     with engine.begin() as connection:
         oldest = select(detached_flows).order_by(detached_flows.c.before).limit(1)
-        found = connection.execute(oldest.with_for_update(skip_locked=True)).first()
-        if found is None:
+        partition = connection.execute(oldest.with_for_update(skip_locked=True)).first()
+        if partition is None:
             return None
-        name, this = partition_name(found.before), detached_flows.c.before == found.before
+        name, this = partition_name(partition.before), detached_flows.c.before == partition.before
         connection.execute(_BY_INDEX)
         gone = f"SELECT id, sequence FROM {name} WHERE sequence >= :next ORDER BY sequence LIMIT :rows"
-        taken = connection.execute(text(gone), {"next": found.next, "rows": rows}).all()
+        taken = connection.execute(text(gone), {"next": partition.next, "rows": rows}).all()
         if len(taken) == rows:
             connection.execute(update(detached_flows).where(this).values(next=taken[-1].sequence + 1))
         else:
             connection.execute(_BRIEFLY)
             connection.execute(text(f"DROP TABLE {name}"))
             connection.execute(delete(detached_flows).where(this))
-        connection.execute(_REMOVE_IDS, {"ids": [row.id for row in taken], "before": found.before})
+        connection.execute(_REMOVE_IDS, {"ids": [row.id for row in taken], "before": partition.before})
     return len(taken)
 
 
@@ -183,10 +183,10 @@ def adopt_table(connection: Connection) -> None:
     run("LOCK TABLE flows IN ACCESS EXCLUSIVE MODE")
     numbers = run("SELECT pg_get_serial_sequence('flows', 'sequence')").scalar_one()
     last = run(f"SELECT greatest(last_value, (SELECT max(sequence) FROM flows)) FROM {numbers}").scalar_one()
-    found = inspect(connection)
-    for key in (found.get_pk_constraint("flows"), *found.get_unique_constraints("flows")):
+    inspector = inspect(connection)
+    for key in (inspector.get_pk_constraint("flows"), *inspector.get_unique_constraints("flows")):
         run(f"ALTER TABLE flows DROP CONSTRAINT {key['name']}")
-    for index in found.get_indexes("flows"):
+    for index in inspector.get_indexes("flows"):
         run(f"DROP INDEX IF EXISTS {index['name']}")  # that of the unique constraint is gone already
     run("ALTER TABLE flows ALTER sequence DROP DEFAULT, ALTER sequence TYPE bigint")
     run(f"DROP SEQUENCE {numbers}")

@@ -159,6 +159,6 @@ def _is_expected(engine: Engine, row: AgentRow) -> bool:
         if programmed_ports([row.heartbeat]) & {port.id for port in topology.ports}:
             return True
     return any(
-        found.name == row.name and found.revoked_at is None and found.ends_at > time.time()
-        for found in newest_certificates(engine)
+        certificate.name == row.name and certificate.revoked_at is None and certificate.ends_at > time.time()
+        for certificate in newest_certificates(engine)
     )

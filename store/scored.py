@@ -29,8 +29,8 @@ _NAMES = ("started_at", "received_at", "fct_us", "ideal_us", "size_class", "met"
 def applied_versions(engine: Engine, limit: int) -> list[Applied]:
     """Return the newest versions of the policy, in the order of their numbers."""
     return [
-        Applied(one.version, one.policy.scheme, one.created_at, one.applied_at)
-        for one in reversed(policy_history(engine, limit))
+        Applied(version.version, version.policy.scheme, version.created_at, version.applied_at)
+        for version in reversed(policy_history(engine, limit))
     ]
 
 

@@ -44,13 +44,13 @@ def watch(engine: Engine, path: Path, *, create: bool) -> None:
 
     Keep a copy of the file aside when SQLite finds it damaged.
     """
-    known: Identity | None = None
+    first: Identity | None = None
 
     def check() -> None:
         now = _identity(path)
-        if now is None and not (create and known is None):
+        if now is None and not (create and first is None):
             raise FileGone(f"there is no file {path}")
-        if known is not None and now != known:
+        if first is not None and now != first:
             raise FileGone(f"{path} is another file than before")
 
     @event.listens_for(engine, "do_connect")
@@ -59,9 +59,9 @@ def watch(engine: Engine, path: Path, *, create: bool) -> None:
 
     @event.listens_for(engine, "checkout")
     def before_use(*_: Any) -> None:
-        nonlocal known
+        nonlocal first
         check()
-        known = known or _identity(path)
+        first = first or _identity(path)
 
     @event.listens_for(engine, "handle_error")
     def on_error(context: ExceptionContext) -> None:

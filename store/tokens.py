@@ -72,8 +72,8 @@ def find_token(engine: Engine, text: str) -> AccessToken | None:
         row = connection.execute(select(tokens).where(tokens.c.id == key)).first()
     if row is None or not hmac.compare_digest(row.hash, _hash(secret)):
         return None
-    found = _token(row)
-    return found if found.state(time.time()) == "valid" else None
+    token = _token(row)
+    return token if token.state(time.time()) == "valid" else None
 
 
 def all_tokens(engine: Engine) -> list[AccessToken]:

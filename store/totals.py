@@ -122,13 +122,13 @@ class Tally:
         """Count every value in its bucket: the first whose bound is not below the value."""
         label_text = _label_text(metric, labels)
         bounds = (*metric.buckets, inf)
-        found: Counter[int] = Counter()
+        in_bucket: Counter[int] = Counter()
         total = 0.0
         for value in values:
-            found[bisect_left(metric.buckets, value)] += 1
+            in_bucket[bisect_left(metric.buckets, value)] += 1
             total += value
         with self._lock:
-            for place, count in found.items():
+            for place, count in in_bucket.items():
                 self._counts[metric.name, label_text, bound_text(bounds[place])] += count
             self._counts[metric.name, label_text, SUM] += total  # type: ignore[assignment]
 
@@ -204,18 +204,18 @@ def all_totals(engine: Engine) -> dict[str, list[Total]]:
     for row in rows:
         parts = grouped.setdefault((row.metric, _labels(row.metric, row.labels)), {})
         parts[row.part] = parts.get(row.part, 0.0) + row.value
-    found: dict[str, list[Total]] = {}
+    by_metric: dict[str, list[Total]] = {}
     for (metric, labels), parts in sorted(grouped.items()):
-        found.setdefault(metric, []).append(_total(labels, parts))
-    return found
+        by_metric.setdefault(metric, []).append(_total(labels, parts))
+    return by_metric
 
 
 def _labels(metric: str, label_text: str) -> tuple[str, ...]:
     """Return the labels of a row. A row without the label `source` comes from a version that counted only
     scheduled flows."""
     labels = tuple(json.loads(label_text))
-    known = _LABELS.get(metric, ())
-    return (SCHEDULED, *labels) if known[:1] == ("source",) and len(labels) < len(known) else labels
+    names = _LABELS.get(metric, ())
+    return (SCHEDULED, *labels) if names[:1] == ("source",) and len(labels) < len(names) else labels
 
 
 def _total(labels: tuple[str, ...], parts: dict[str, float]) -> Total:

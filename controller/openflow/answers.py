@@ -170,9 +170,9 @@ def read_description(body: bytes) -> PortDescription:
     """Return the ports of a description, by number. Raises ProtocolViolation."""
     if len(body) % PORT_BYTES:
         raise ProtocolViolation(f"a port description has {len(body)} bytes; a port has {PORT_BYTES}")
-    found = list(_ports(body))
-    bridge = next((port.name for port in found if port.number == OWN_PORT), "")
-    used = (port for port in found if port.up or port.number != OWN_PORT)
+    ports = list(_ports(body))
+    bridge = next((port.name for port in ports if port.number == OWN_PORT), "")
+    used = (port for port in ports if port.up or port.number != OWN_PORT)
     return PortDescription(bridge, tuple(sorted(used, key=lambda port: port.number)))
 
 

@@ -29,7 +29,6 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.conduct import MAX_METERS, METER_SPACE, lldp_rules
 from sluice.controller.forwarding import GROUP_SPACE
 from sluice.controller.openflow.frames import (
     HEADER,
@@ -40,7 +39,7 @@ from sluice.controller.openflow.frames import (
 )
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
-from sluice.controller.pipeline import map_rule
+from sluice.controller.pipeline import lldp_rule, map_rule
 from sluice.controller.rules import (
     Action,
     Bucket,
@@ -60,7 +59,15 @@ from sluice.controller.rules import (
     SetTag,
     ToGroup,
 )
-from sluice.controller.tables import COOKIE_SPACE, COOKIE_SPACE_MASK, NORMAL, Table, cookie
+from sluice.controller.tables import (
+    COOKIE_SPACE,
+    COOKIE_SPACE_MASK,
+    MAX_METERS,
+    METER_SPACE,
+    NORMAL,
+    Table,
+    cookie,
+)
 
 # ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,10 +99,10 @@ def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
 
     If the pipeline does not begin at table 0, the meters of others are left out.
     """
-    found = _meters(body)
+    meters = _meters(body)
     if not first_table:
-        return tuple(found)
-    return tuple(meter for meter in found if meter.meter - METER_SPACE in range(MAX_METERS))
+        return tuple(meters)
+    return tuple(meter for meter in meters if meter.meter - METER_SPACE in range(MAX_METERS))
 
 
 def _meters(body: bytes) -> Iterator[MeterRule]:
@@ -154,15 +161,15 @@ def _action(action: Action) -> Any:
 
 def instructions(rule: FlowRule) -> list[Any]:
     """Return a rule's instructions as os-ken's objects."""
-    found: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
+    entries: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
     if rule.actions:
         actions = [_action(action) for action in rule.actions]
-        found.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
+        entries.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
     if rule.write_metadata:
-        found.append(parser.OFPInstructionWriteMetadata(*rule.write_metadata))
+        entries.append(parser.OFPInstructionWriteMetadata(*rule.write_metadata))
     if rule.goto is not None:
-        found.append(parser.OFPInstructionGotoTable(rule.goto))
-    return found
+        entries.append(parser.OFPInstructionGotoTable(rule.goto))
+    return entries
 
 
 FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
@@ -444,8 +451,7 @@ MAX_RELEASED_METERS = 1024
 
 def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
     """Return the message that makes a switch send the controller's LLDP frames back to it."""
-    (rule,) = lldp_rules()
-    return flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
+    return flow_mod(ofp.OFPFC_ADD, shifted(lldp_rule(), first_table), xids.reserve_xids(1))
 
 
 def release_message(xids: XidSource, *, bridges: bool) -> bytes:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.counts import FlowCounts, Ints, LearnedFlows, PortCounts, QueueCounts
+from sluice.controller.counts import CounterReply, FlowCounts, Ints, LearnedFlows, QueueCounts
 from sluice.controller.openflow.frames import (
     FLOW_FIXED_BYTES,
     ProtocolViolation,
@@ -53,7 +53,8 @@ def flow_columns(body: bytes) -> FlowColumns:
         runs.append(_equal_rows(body, at))
         at += len(runs[-1]) * runs[-1].itemsize
     if at < len(body):
-        runs.append(_rows_one_by_one(body, at))
+        heads = [body[start : start + FLOW_FIXED_BYTES] for start in flow_entry_offsets(body, at)]
+        runs.append(np.frombuffer(b"".join(heads), _row_of(FLOW_FIXED_BYTES)))
     cookies, packets, size_bytes = (
         np.concatenate([rows[name] for rows in runs]).astype(np.uint64)
         for name in ("cookie", "packets", "bytes")
@@ -82,15 +83,10 @@ def _equal_rows(body: bytes, start: int) -> npt.NDArray[np.void]:
     return rows[: other.argmax()] if other.any() else rows
 
 
-def _rows_one_by_one(body: bytes, start: int) -> npt.NDArray[np.void]:
-    heads = [body[at : at + FLOW_FIXED_BYTES] for at in flow_entry_offsets(body, start)]
-    return np.frombuffer(b"".join(heads), _row_of(FLOW_FIXED_BYTES))
-
-
 # ── By port and tag ────────────────────────────────────────────────────────────────────────────
 
 
-def completed_counts(body: bytes, ports: Ints) -> PortCounts:
+def completed_counts(body: bytes, ports: Ints) -> CounterReply:
     """Return completed flows by group of ingress ports and bucket: values of shape (P, INGRESS_GROUPS, 40).
 
     `ports`: sorted port numbers.
@@ -105,10 +101,10 @@ def completed_counts(body: bytes, ports: Ints) -> PortCounts:
     counts = np.zeros(len(ports) * INGRESS_GROUPS * len(codes), np.int64)
     np.add.at(counts, cell, packets[wanted].astype(np.int64))
     values = counts.reshape(len(ports), INGRESS_GROUPS, len(codes))
-    return PortCounts(values, _reported(row, ports), len(cookies))
+    return CounterReply(values, _reported(row, ports), len(cookies))
 
 
-def carried_counts(body: bytes, ports: Ints) -> PortCounts:
+def carried_counts(body: bytes, ports: Ints) -> CounterReply:
     """Return packets and bytes by tag, at the egress or the ingress: values of shape (P, 2, 62).
 
     IPv4 and IPv6 are added. `ports`: sorted port numbers.
@@ -120,7 +116,7 @@ def carried_counts(body: bytes, ports: Ints) -> PortCounts:
 
 def _by_port_and_code(
     cookies: _Unsigned, columns: Sequence[_Unsigned], ports: Ints, codes: range
-) -> PortCounts:
+) -> CounterReply:
     """Add up the counters with the same port and code; other ports and codes are left out."""
     row, code = _rows_and_codes(cookies, ports, codes)
     wanted = (row >= 0) & (code >= 0)
@@ -130,15 +126,15 @@ def _by_port_and_code(
     for kind, column in enumerate(columns):
         np.add.at(counts[kind], cell, column[wanted].astype(np.int64))
     values = counts.reshape(len(columns), len(ports), len(codes)).swapaxes(0, 1)
-    return PortCounts(values, _reported(row, ports), len(cookies))
+    return CounterReply(values, _reported(row, ports), len(cookies))
 
 
 def _rows_and_codes(cookies: _Unsigned, ports: Ints, codes: range) -> tuple[Ints, Ints]:
     """Return the row in `ports` and the index in `codes` of each cookie; -1 for others."""
     number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
     code = (cookies & np.uint64(0xFF)).astype(np.int64)
-    known = (code >= codes.start) & (code < codes.stop)
-    return _rows_of(number, ports), np.where(known, code - codes.start, -1)
+    is_requested = (code >= codes.start) & (code < codes.stop)
+    return _rows_of(number, ports), np.where(is_requested, code - codes.start, -1)
 
 
 def _reported(rows: Ints, ports: Ints) -> npt.NDArray[np.bool_]:
@@ -173,10 +169,10 @@ def learned_flows(body: bytes) -> LearnedFlows:
     entries = 0
     for entry in learned_entries(body):
         entries += 1
-        found = _flow_and_tag(entry.match)
-        if found is None:
+        flow_and_tag = _flow_and_tag(entry.match)
+        if flow_and_tag is None:
             continue
-        name, tag = found
+        name, tag = flow_and_tag
         port = cookie_port(entry.cookie)
         flow = flows.setdefault((port, name), FlowCounts(port, name))
         flow.age_s = max(flow.age_s, entry.duration_s)

@@ -56,7 +56,7 @@ def learn_body(learns: LearnFlow | LearnHost) -> bytes:
         table, timeout_s, limit = Table.HOSTS, HOST_TIMEOUT_S, MAX_LEARNED_HOSTS
         constants, copied = _host_fields(learns.source)
     else:
-        table, timeout_s, limit = Table.WITNESS, _FLOW_TIMEOUT_S, MAX_LEARNED
+        table, timeout_s, limit = Table.FLOWS, _FLOW_TIMEOUT_S, MAX_LEARNED
         constants = _constant(FAMILIES[learns.family], 16, _ETH_TYPE)
         constants += _constant(learns.protocol, 8, _IP_PROTO)
         copied = _flow_fields(learns)
@@ -116,7 +116,7 @@ def is_learned(entry: FlowEntry) -> bool:
     return entry.timeouts == (0, _TIMEOUTS[table])
 
 
-_TIMEOUTS: dict[int, int] = {Table.WITNESS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIMEOUT_S}
+_TIMEOUTS: dict[int, int] = {Table.FLOWS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIMEOUT_S}
 
 
 # ── Hosts behind the ports ──────────────────────────────────────────────────────────────────────────
@@ -131,28 +131,24 @@ def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
 
     Raises ProtocolViolation.
     """
-    found: dict[tuple[int, str], tuple[set[str], set[str]]] = {}
+    addresses: dict[tuple[int, str], tuple[set[str], set[str]]] = {}
     for entry in learned_entries(body):
         fields = match_fields(entry.match)
         source = fields.get(_FIELD_ETH_SRC)
         if source is None or source[0] & 1:  # no host has a multicast address
             continue
-        ipv4, ipv6 = found.setdefault((cookie_port(entry.cookie), source.hex(":")), (set(), set()))
+        ipv4, ipv6 = addresses.setdefault((cookie_port(entry.cookie), source.hex(":")), (set(), set()))
         if sender := fields.get(_FIELD_ARP_SENDER):
             ipv4.add(str(ip_address(sender)))
         if sender := fields.get(_FIELD_IPV6_SRC):
             ipv6.add(str(ip_address(sender)))
     return [
-        SeenHost(mac, (dpid, port), _first(ipv4, "0.0.0.0"), _first_global(ipv6))
-        for (port, mac), (ipv4, ipv6) in sorted(found.items())
+        SeenHost(mac, (dpid, port), min(ipv4 - {"0.0.0.0"}, default=""), _first_global(ipv6))
+        for (port, mac), (ipv4, ipv6) in sorted(addresses.items())
     ]
-
-
-def _first(addresses: Iterable[str], unknown: str) -> str:
-    return min((address for address in addresses if address != unknown), default="")
 
 
 def _first_global(addresses: Iterable[str]) -> str:
     """Return a global address rather than one of the link."""
-    known = [IPv6Address(text) for text in addresses if text != "::"]
-    return str(min(known, key=lambda address: (address.is_link_local, address))) if known else ""
+    specified = [IPv6Address(text) for text in addresses if text != "::"]
+    return str(min(specified, key=lambda address: (address.is_link_local, address))) if specified else ""

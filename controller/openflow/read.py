@@ -157,10 +157,11 @@ def _read_group(stats: Any) -> GroupRule:
     if stats.type not in tuple(GroupKind):
         foreign = Bucket((Foreign(f"group type {stats.type}"),))
         return GroupRule(stats.group_id, GroupKind.ALL, (foreign,))
-    buckets = tuple(_read_bucket(bucket) for bucket in stats.buckets)
+    buckets = tuple(
+        Bucket(
+            tuple(_read_action(action) for action in bucket.actions),
+            None if bucket.watch_port == ofp.OFPP_ANY else bucket.watch_port,
+        )
+        for bucket in stats.buckets
+    )
     return GroupRule(stats.group_id, GroupKind(stats.type), buckets)
-
-
-def _read_bucket(bucket: Any) -> Bucket:
-    watch = None if bucket.watch_port == ofp.OFPP_ANY else bucket.watch_port
-    return Bucket(tuple(_read_action(action) for action in bucket.actions), watch)

@@ -18,7 +18,6 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.openflow.frames import VERSION, MessageType, message
-from sluice.controller.policing import LOW_TAGS
 from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
@@ -104,33 +103,21 @@ def rules_request(xids: XidSource) -> Request:
     )
 
 
-def completed_request(xids: XidSource, first_table: int = 0) -> Request:
-    """Request the counters of completed flows."""
-    return _request(xids, (_counters(Table.ENDS, first_table), "reading the counters of completed flows"))
+_COUNTERS = {
+    Table.INGRESS: "the counters at the ingress",
+    Table.MAP: "the counters by tag",
+    Table.FLOWS: "the counters of flows",
+    Table.HOSTS: "the hosts behind the ports",
+    Table.ENDS: "the counters of completed flows",
+}
+"""What the rules of a table count."""
 
 
-def carried_request(xids: XidSource, first_table: int = 0) -> Request:
-    """Request the counters of packets and bytes by egress port and tag."""
-    return _request(xids, (_counters(Table.MAP, first_table), "reading the counters by tag"))
-
-
-def ingress_request(xids: XidSource, first_table: int = 0, *, all_tags: bool) -> Request:
-    """Request the counters of packets and bytes by ingress port and tag.
-
-    `all_tags`: of all tags, or only of those below LOW_TAGS.
-    """
-    template = _counters(Table.INGRESS, first_table) if all_tags else _low_tags(first_table)
-    return _request(xids, (template, "reading the counters at the ingress"))
-
-
-def learned_request(xids: XidSource, first_table: int = 0) -> Request:
-    """Request the counters of the flows of watched ports."""
-    return _request(xids, (_counters(Table.WITNESS, first_table), "reading the counters of flows"))
-
-
-def hosts_request(xids: XidSource, first_table: int = 0) -> Request:
-    """Request the hosts that the switch remembers."""
-    return _request(xids, (_counters(Table.HOSTS, first_table), "reading the hosts behind the ports"))
+def counters_request(
+    xids: XidSource, table: Table, first_table: int = 0, tags_below: int | None = None
+) -> Request:
+    """Request the counters of a table's rules. `tags_below`: only of tags below this power of two; None: of all."""
+    return _request(xids, (_counters(table, first_table, tags_below), f"reading {_COUNTERS[table]}"))
 
 
 def queues_request(xids: XidSource) -> Request:
@@ -167,14 +154,11 @@ def _rules() -> bytes:
 
 
 @cache
-def _counters(table: Table, first_table: int) -> bytes:
-    return _flow_stats_request(first_table + table, cookie(table), COOKIE_TABLE_MASK)
-
-
-@cache
-def _low_tags(first_table: int) -> bytes:
-    mask = COOKIE_TABLE_MASK | 0xFF & ~(LOW_TAGS - 1)
-    return _flow_stats_request(first_table + Table.INGRESS, cookie(Table.INGRESS, 0, 0), mask)
+def _counters(table: Table, first_table: int, tags_below: int | None) -> bytes:
+    if tags_below is None:
+        return _flow_stats_request(first_table + table, cookie(table), COOKIE_TABLE_MASK)
+    mask = COOKIE_TABLE_MASK | 0xFF & ~(tags_below - 1)
+    return _flow_stats_request(first_table + table, cookie(table, 0, 0), mask)
 
 
 @cache

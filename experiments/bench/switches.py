@@ -33,7 +33,7 @@ from sluice.controller import openflow
 from sluice.controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
 from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
 from sluice.controller.pipeline import switch_rules
-from sluice.controller.policing import LOW_TAGS
+from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
 from sluice.controller.tables import Table, cookie, cookie_code, cookie_port
 from sluice.policy import tags
@@ -124,7 +124,7 @@ def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
                 "tcp_dst": 80,
                 "ip_dscp": 1 + flow % 8,
             }
-            yield FlowRule(Table.WITNESS, 1, tuple(match.items()), cookie=cookie(Table.WITNESS, port))
+            yield FlowRule(Table.FLOWS, 1, tuple(match.items()), cookie=cookie(Table.FLOWS, port))
 
 
 def in_parts(body: bytes) -> list[bytes]:
@@ -254,7 +254,7 @@ class Switch:
         }
         low = [r for r in rules.flows if r.table == Table.INGRESS and cookie_code(r.cookie) < LOW_TAGS]
         self._low_tags = CounterTable(low, self._numbers, tags.TAG_COUNT)
-        self._witnesses = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
+        self._flows = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
         self._descriptions = {
             StatsType.FLOW: in_parts(b"".join(map(entry, rules.flows))),
             StatsType.GROUP_DESC: in_parts(group_statistics(rules)),
@@ -295,8 +295,8 @@ class Switch:
             low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # byte 47: its cookie mask
             return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
         parts = self._descriptions.get(kind, [b""])
-        if kind == StatsType.FLOW and frame.data[16] == Table.WITNESS:
-            parts = self._witnesses
+        if kind == StatsType.FLOW and frame.data[16] == Table.FLOWS:
+            parts = self._flows
             self.record.entries += 2 * openflow.MAX_LEARNED
         return b"".join(statistics(kind, part, more=part is not parts[-1], xid=frame.xid) for part in parts)
 
@@ -320,7 +320,7 @@ class Switch:
 
     def _bundle(self, frame: Frame) -> bytes:
         owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
-        if kind == _BUNDLE_ADD and frame.data[48] == Table.CONDUCT:
+        if kind == _BUNDLE_ADD and frame.data[48] == Table.EDGE:
             self.record.modified += 1
             return b""
         if kind == _BUNDLE_ADD:

@@ -69,12 +69,12 @@ class Applied:
 def periods(versions: Sequence[Applied], settle_s: float = SETTLE_S) -> list[Period]:
     """Return the periods of the versions that were applied. `versions` are in the order of their numbers."""
     ends = [later.created_s for later in versions[1:]] + [math.inf]
-    found = [
-        Period(one.version, one.scheme, one.applied_s + settle_s, end)
-        for one, end in zip(versions, ends, strict=False)
-        if one.applied_s is not None
+    applied = [
+        Period(version.version, version.scheme, version.applied_s + settle_s, end)
+        for version, end in zip(versions, ends, strict=False)
+        if version.applied_s is not None
     ]
-    return [period for period in found if period.since_s < period.until_s]
+    return [period for period in applied if period.since_s < period.until_s]
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class ScoredFlows:
         return inside & np.equal(self.scheme, period.scheme)
 
 
-def version_of(flows: ScoredFlows, found: Iterable[Period]) -> npt.NDArray[np.int64]:
+def version_of(flows: ScoredFlows, in_force: Iterable[Period]) -> npt.NDArray[np.int64]:
     """Return the version under which each flow lived wholly, 0 if there is none."""
     versions = np.zeros(len(flows), np.int64)
-    for period in found:
+    for period in in_force:
         versions[flows.under(period)] = period.version
     return versions
 
@@ -149,11 +149,11 @@ class Estimate:
 
 
 def _interval(replicates: Floats) -> tuple[float | None, float | None]:
-    known = replicates[np.isfinite(replicates)]
-    if not len(known):
+    finite = replicates[np.isfinite(replicates)]
+    if not len(finite):
         return None, None
     tail = (100 - CONFIDENCE_PERCENT) / 2
-    low, high = np.percentile(known, [tail, 100 - tail])
+    low, high = np.percentile(finite, [tail, 100 - tail])
     return float(low), float(high)
 
 
@@ -233,9 +233,9 @@ def scoreboard(scores: Sequence[Score], against: int | None) -> list[dict[str, A
     return [score.document(None if score is base else base) for score in scores]
 
 
-def scored(flows: ScoredFlows, found: Iterable[Period]) -> list[Score]:
+def scored(flows: ScoredFlows, in_force: Iterable[Period]) -> list[Score]:
     """Return the scores of the versions under which any flow lived wholly."""
-    parts = ((period, flows.where(flows.under(period))) for period in found)
+    parts = ((period, flows.where(flows.under(period))) for period in in_force)
     return [Score(period, part) for period, part in parts if len(part)]
 
 
@@ -258,11 +258,11 @@ def _estimate(
     values: Floats, of: Callable[[Floats, npt.NDArray[np.int64]], tuple[float, Floats]], least_flows: int
 ) -> Estimate:
     """Return an estimate from the known values, which are in the order of the flows' starts."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
         return Estimate(math.nan, np.full(REPLICATES, math.nan), 0, least_flows)
-    value, replicates = of(known, _blocks(len(known)))
-    return Estimate(value, replicates, len(known), least_flows)
+    value, replicates = of(numbers, _blocks(len(numbers)))
+    return Estimate(value, replicates, len(numbers), least_flows)
 
 
 def _mean(values: Floats) -> Estimate:
@@ -284,8 +284,8 @@ def _percentiles_99(values: Floats, blocks: npt.NDArray[np.int64]) -> tuple[floa
     order = np.argsort(values, kind="stable")
     ordered, of_block = values[order], blocks[order]
     drawn = _drawn(int(blocks[-1]) + 1)
-    found = np.empty(REPLICATES)
+    replicates = np.empty(REPLICATES)
     for row, times in enumerate(drawn):
         reached = np.cumsum(times[of_block])
-        found[row] = ordered[np.searchsorted(reached, 0.99 * reached[-1])]
-    return float(np.percentile(values, 99)), found
+        replicates[row] = ordered[np.searchsorted(reached, 0.99 * reached[-1])]
+    return float(np.percentile(values, 99)), replicates

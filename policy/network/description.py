@@ -129,13 +129,13 @@ def as_written(network: Network) -> dict[str, Any]:
 
 def _as_written(table: object) -> dict[str, Any]:
     shown = {}
-    for one in entries(type(table)):
-        value = getattr(table, one.name)
-        if value is None or value == one.default:
+    for spec in entries(type(table)):
+        value = getattr(table, spec.name)
+        if value is None or value == spec.default:
             continue
         if isinstance(value, tuple):
             value = [_as_written(item) for item in value]
-        shown[one.key] = one.kind.show_base(value) if isinstance(one.kind, Rate) else value
+        shown[spec.key] = spec.kind.show_base(value) if isinstance(spec.kind, Rate) else value
     return shown
 
 

@@ -264,17 +264,17 @@ class Topology:
         return cls(
             kind=document["kind"],
             parameters=document["parameters"],
-            hosts=tuple(Host(**_known(Host, host)) for host in document["hosts"]),
-            switches=tuple(Switch(**_known(Switch, switch)) for switch in document["switches"]),
-            ports=tuple(Port(**_known(Port, port)) for port in document["ports"]),
+            hosts=tuple(Host(**_known_fields(Host, host)) for host in document["hosts"]),
+            switches=tuple(Switch(**_known_fields(Switch, switch)) for switch in document["switches"]),
+            ports=tuple(Port(**_known_fields(Port, port)) for port in document["ports"]),
             unknown=document.get("unknown", Unknown.DROP),
             learns=document.get("learns", False),
         )
 
 
-def _known(node: type[Host | Switch | Port], document: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(node: type[Host | Switch | Port], document: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what only a later version writes. During an upgrade, two versions use one store."""
-    names = {one.name for one in fields(node)}
+    names = {attribute.name for attribute in fields(node)}
     return {key: value for key, value in document.items() if key in names}
 
 

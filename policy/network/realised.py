@@ -110,8 +110,8 @@ class _Realiser:
                 self._note("switch-missing", switch.name, f"no switch has connected with {switch.dpid:016x}")
                 continue
             for port in switch.port:
-                found = seen.port_named(port.name)
-                if found is None:
+                seen_port = seen.port_named(port.name)
+                if seen_port is None:
                     there = ", ".join(sorted(p.name for p in seen.ports)) or "none"
                     self._note(
                         "port-missing",
@@ -119,39 +119,39 @@ class _Realiser:
                         f"the switch has no port of this name; its ports: {there}",
                     )
                     continue
-                self._at[f"{switch.name}:{port.name}"] = (switch.dpid, found.number)
-                self._seen_ports[switch.dpid, found.number] = found
+                self._at[f"{switch.name}:{port.name}"] = (switch.dpid, seen_port.number)
+                self._seen_ports[switch.dpid, seen_port.number] = seen_port
 
     def _ports(self) -> Iterator[Port]:
         for _, switch, port in self._network.ports():
             at = self._at.get(f"{switch.name}:{port.name}")
             if at is None:
                 continue
-            made = self._link(switch, port, at) if port.to else self._edge(switch, port, at)
-            if made is not None:
-                yield made
+            graph_port = self._link(switch, port, at) if port.to else self._edge(switch, port, at)
+            if graph_port is not None:
+                yield graph_port
 
     def _edge(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
-        found, where = self._seen_ports[at], f"{switch.name}:{port.name}"
+        seen_port, where = self._seen_ports[at], f"{switch.name}:{port.name}"
         if at in self._seen.links:
             return self._undescribed_link(where, switch, port, at)
-        if not found.up and port.uplink:
+        if not seen_port.up and port.uplink:
             self._note(
                 "uplink-down", where, "the uplink is down; check its cable and the port at the other end"
             )
-        elif not found.up and port.host:
+        elif not seen_port.up and port.host:
             self._note("port-down", where, f"the link to {port.host} is down", is_error=False)
         return Port(
             switch.name,
-            found.number,
+            seen_port.number,
             self._host_names.shown(port.host) if port.host else where,
             0,
-            self._rate(switch, port, found),
+            self._rate(switch, port, seen_port),
             edge=True,
             name=port.name,
-            up=found.up,
+            up=seen_port.up,
             uplink=port.uplink,
-            managed=found.number != OWN_PORT,
+            managed=seen_port.number != OWN_PORT,
         )
 
     def _undescribed_link(
@@ -173,16 +173,16 @@ class _Realiser:
             f"leads to the switch port {self._shown(other)}, not to hosts. Sluice uses the link; write"
             f' to = "{self._shown(other)}", or unplug it',
         )
-        found, far = self._seen_ports[at], self._declared[other[0]]
-        rate_bps = self._rate(switch, port, found)
+        seen_port, far = self._seen_ports[at], self._declared[other[0]]
+        rate_bps = self._rate(switch, port, seen_port)
         return Port(
             switch.name,
-            found.number,
+            seen_port.number,
             far.name,
             other[1],
             rate_bps,
             name=port.name,
-            up=found.up,
+            up=seen_port.up,
             managed=managed,
         )
 
@@ -206,29 +206,29 @@ class _Realiser:
             seen = self._seen.switches.get(switch.dpid)
             if seen is None or switch.first_table:
                 continue
-            for found in seen.ports:
-                at, where = (switch.dpid, found.number), f"{switch.name}:{found.name}"
+            for seen_port in seen.ports:
+                at, where = (switch.dpid, seen_port.number), f"{switch.name}:{seen_port.name}"
                 if at in self._name_at:
                     continue
-                port = DeclaredPort(found.name, found.rate_bps or DEFAULT_RATE_BPS)
-                self._seen_ports[at] = found
+                port = DeclaredPort(seen_port.name, seen_port.rate_bps or DEFAULT_RATE_BPS)
+                self._seen_ports[at] = seen_port
                 if at in self._seen.links:
-                    made = self._undescribed_link(where, switch, port, at, managed=False)
+                    graph_port = self._undescribed_link(where, switch, port, at, managed=False)
                 else:
-                    made = _unmanaged(switch, found)
-                if made is not None:
-                    yield made
+                    graph_port = _unmanaged(switch, seen_port)
+                if graph_port is not None:
+                    yield graph_port
 
     def _link(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
         assert port.to is not None
         to = self._at.get(port.to)
         if to is None:
             return None
-        found, far = self._seen_ports[at], self._seen_ports[to]
+        seen_port, far_port = self._seen_ports[at], self._seen_ports[to]
         other = self._seen.links.get(at)
         where = f"{switch.name}:{port.name}"
-        up = found.up and far.up
-        if not found.up:
+        up = seen_port.up and far_port.up
+        if not seen_port.up:
             self._note("link-down", where, f"the link to {port.to} is down")
         if other is not None and other != to:
             up = False
@@ -236,11 +236,11 @@ class _Realiser:
                 "miswired", where, f"leads to {self._shown(other)}, but the description says {port.to}"
             )
         peer, _, _ = port.to.partition(":")
-        rate_bps = self._rate(switch, port, found)
-        return Port(switch.name, found.number, peer, to[1], rate_bps, name=port.name, up=up)
+        rate_bps = self._rate(switch, port, seen_port)
+        return Port(switch.name, seen_port.number, peer, to[1], rate_bps, name=port.name, up=up)
 
-    def _rate(self, switch: DeclaredSwitch, port: DeclaredPort, found: SeenPort) -> int:
-        if port.rate_bps is None and not found.rate_bps:
+    def _rate(self, switch: DeclaredSwitch, port: DeclaredPort, seen_port: SeenPort) -> int:
+        if port.rate_bps is None and not seen_port.rate_bps:
             self._note(
                 "rate-unknown",
                 f"{switch.name}:{port.name}",
@@ -249,13 +249,13 @@ class _Realiser:
                 is_error=False,
             )
         if port.rate_bps is None:
-            return found.rate_bps or DEFAULT_RATE_BPS
-        if found.rate_bps and port.rate_bps > found.rate_bps:
+            return seen_port.rate_bps or DEFAULT_RATE_BPS
+        if seen_port.rate_bps and port.rate_bps > seen_port.rate_bps:
             self._note(
                 "rate",
                 f"{switch.name}:{port.name}",
                 f"the description says {format_rate(port.rate_bps)}, but the port runs at"
-                f" {format_rate(found.rate_bps)}; queues would build up behind it",
+                f" {format_rate(seen_port.rate_bps)}; queues would build up behind it",
             )
         return port.rate_bps
 
@@ -273,8 +273,8 @@ class _Realiser:
         by_mac = {host.mac.lower(): host for host in self._network.host}
         at_port = {port.peer: port for port in ports.values() if port.edge}
         for mac, declared in by_mac.items():
-            if found := self._declared_host(mac, declared, at_port, ports):
-                yield found
+            if host := self._declared_host(mac, declared, at_port, ports):
+                yield host
         for mac, learned in self._seen.hosts.items():
             port = self._edge_at(learned.at, ports)
             if mac not in by_mac and port is not None:
@@ -285,8 +285,8 @@ class _Realiser:
     ) -> Host | None:
         name = self._host_names.shown(host.name)
         fixed, learned = at_port.get(name), self._seen.hosts.get(mac)
-        found = self._edge_at(learned.at, ports) if learned else None
-        if fixed is not None and found is not None and found != fixed:
+        learned_port = self._edge_at(learned.at, ports) if learned else None
+        if fixed is not None and learned_port is not None and learned_port != fixed:
             assert learned is not None
             self._note(
                 "host-elsewhere",
@@ -294,7 +294,7 @@ class _Realiser:
                 f"the description says {fixed.switch}:{fixed.name}, but its packets come from"
                 f" {self._shown(learned.at)}; Sluice sends its packets there",
             )
-        port = found or fixed
+        port = learned_port or fixed
         if port is None:
             self._note(
                 "host-missing",
@@ -324,10 +324,10 @@ class _Realiser:
                     is_error=False,
                 )
                 continue
-            known = {port.name for port in declared.port}
+            described = {port.name for port in declared.port}
             does = "leaves it alone" if declared.first_table else "forwards to it, and gives it no queues"
             for port in switch.ports:
-                if port.name not in known and port.number != OWN_PORT:
+                if port.name not in described and port.number != OWN_PORT:
                     problem = f"the description lacks this port; Sluice {does}"
                     self._note("port-unused", f"{declared.name}:{port.name}", problem, is_error=False)
 
@@ -338,16 +338,16 @@ class _Realiser:
         )
 
 
-def _unmanaged(switch: DeclaredSwitch, found: SeenPort) -> Port:
+def _unmanaged(switch: DeclaredSwitch, seen_port: SeenPort) -> Port:
     """Return a port to which Sluice only forwards."""
     return Port(
         switch.name,
-        found.number,
-        f"{switch.name}:{found.name}",
+        seen_port.number,
+        f"{switch.name}:{seen_port.name}",
         0,
-        found.rate_bps or DEFAULT_RATE_BPS,
+        seen_port.rate_bps or DEFAULT_RATE_BPS,
         edge=True,
-        name=found.name,
-        up=found.up,
+        name=seen_port.name,
+        up=seen_port.up,
         managed=False,
     )

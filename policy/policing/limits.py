@@ -162,7 +162,7 @@ class Treatment(Enum):
 
 
 @dataclass(frozen=True)
-class Conduct:
+class HostState:
     """The state of one port. Every method returns the state that follows."""
 
     treatment: Treatment = Treatment.FREE
@@ -180,20 +180,20 @@ class Conduct:
     def term_s(self) -> float:
         return self.term_ns / NS_PER_S
 
-    def suspected(self, now_ns: int) -> Conduct:
+    def suspected(self, now_ns: int) -> HostState:
         if self.treatment is Treatment.DEMOTED:
             return self
         return replace(self, treatment=Treatment.WATCHED, since_ns=now_ns)
 
-    def released(self, now_ns: int) -> Conduct:
+    def released(self, now_ns: int) -> HostState:
         """Return the state of a port that is no longer watched, because others must be watched."""
         return replace(self, treatment=Treatment.FREE, since_ns=now_ns)
 
-    def proven(self, now_ns: int) -> Conduct:
+    def proven(self, now_ns: int) -> HostState:
         again = self.treatment is not Treatment.DEMOTED
-        return Conduct(Treatment.DEMOTED, now_ns, self.offences + again)
+        return HostState(Treatment.DEMOTED, now_ns, self.offences + again)
 
-    def after(self, now_ns: int) -> Conduct:
+    def after(self, now_ns: int) -> HostState:
         """Return the state after the time since the last event."""
         quiet_ns = now_ns - self.since_ns
         match self.treatment:
@@ -202,11 +202,11 @@ class Conduct:
             case Treatment.WATCHED if quiet_ns >= WATCH_NS:
                 return replace(self, treatment=Treatment.FREE, since_ns=now_ns)
             case Treatment.FREE if self.offences and quiet_ns >= FORGET_NS:
-                return Conduct()
+                return HostState()
             case _:
                 return self
 
-    def resumed(self, now_ns: int) -> Conduct:
+    def resumed(self, now_ns: int) -> HostState:
         """Return the state after a pause in which no check ran: the term starts again."""
         return replace(self, since_ns=now_ns)
 

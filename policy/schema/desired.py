@@ -227,9 +227,9 @@ def port_warnings(policy: Policy, ports: Collection[str]) -> list[str]:
 
 def check_ports(policy: Policy, ports: Collection[str], before: Policy | None = None) -> None:
     """Raise FieldError for a name that names none of these ports, unless the policy `before` has the name, too."""
-    known = {name for _, name in _names(before)} if before else set()
+    before_names = {name for _, name in _names(before)} if before else set()
     for where, name, problem in _unknown(policy, ports):
-        if name not in known:
+        if name not in before_names:
             raise FieldError(where, problem)
 
 
@@ -263,16 +263,16 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     the first queue (policy/policing/limits.py).
     """
     scheme, last = policy.definition, policy.queues - 1
-    found = scheme.queue_rule.map(
+    queue_of = scheme.queue_rule.map(
         thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue
     )
     if not scheme.tags_deadlines:
-        found = _sent_to(found, range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1), last)
+        queue_of = _sent_to(queue_of, range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1), last)
     if not scheme.tags_sizes:
-        found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)
+        queue_of = _sent_to(queue_of, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)
     if not policy.reserved_dscp:
-        return found
-    return _sent_to(found, set(policy.reserved_dscp), policy.reserved_queue)
+        return queue_of
+    return _sent_to(queue_of, set(policy.reserved_dscp), policy.reserved_queue)
 
 
 def host_queue_map(policy: Policy) -> QueueMap:
@@ -286,9 +286,9 @@ def host_queue_map(policy: Policy) -> QueueMap:
     return queue_map(policy, policy.host_thresholds or policy.thresholds)
 
 
-def _sent_to(found: QueueMap, some: Collection[int], queue: int) -> QueueMap:
+def _sent_to(queue_of: QueueMap, moved: Collection[int], queue: int) -> QueueMap:
     """Return the map with another queue for some tags."""
-    return tuple(queue if tag in some else before for tag, before in enumerate(found))
+    return tuple(queue if tag in moved else before for tag, before in enumerate(queue_of))
 
 
 def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:

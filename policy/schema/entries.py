@@ -86,8 +86,8 @@ def entry(
 
 def entries(cls: type) -> tuple[Entry, ...]:
     """The entries of a document, in the order of its fields."""
-    found: tuple[Entry, ...] = _entries(cls)
-    return found
+    fields: tuple[Entry, ...] = _entries(cls)
+    return fields
 
 
 @cache
@@ -110,10 +110,10 @@ def _entries(cls: Any) -> tuple[Entry, ...]:
 def plain_type(cls: type, name: str) -> type:
     """The Python type of a field, without None: bool, int, float or str. Raises TypeError for any other type."""
     hint = get_type_hints(cls)[name]
-    found = [part for part in get_args(hint) or (hint,) if part is not type(None)]
-    if len(found) != 1 or found[0] not in (bool, int, float, str):
+    types = [part for part in get_args(hint) or (hint,) if part is not type(None)]
+    if len(types) != 1 or types[0] not in (bool, int, float, str):
         raise TypeError(f"{cls.__name__}.{name} is {hint}; a plain field must be bool, int, float or str")
-    plain: type = found[0]
+    plain: type = types[0]
     return plain
 
 
@@ -127,28 +127,28 @@ def read(cls: type[Document], document: object, where: str = "") -> Document:
         raise FieldError(where or cls.__name__, "must be a table of keys and values")
     refuse_unknown(cls, document, prefix)
     values = {}
-    for one in entries(cls):
-        value = document.get(one.key)
-        values[one.name] = (
-            _absent(one, document, prefix) if value is None else one.kind.read(prefix + one.key, value)
+    for field in entries(cls):
+        value = document.get(field.key)
+        values[field.name] = (
+            _absent(field, document, prefix) if value is None else field.kind.read(prefix + field.key, value)
         )
     return cls(**values)
 
 
-def _absent(one: Entry, document: Mapping[str, Any], prefix: str) -> Any:
+def _absent(field: Entry, document: Mapping[str, Any], prefix: str) -> Any:
     """The value of an entry that a document omits or sets to null. Raises FieldError."""
-    if not one.nullable and one.key in document:
-        raise FieldError(prefix + one.key, f"must be {one.kind.allowed}, not null")
-    if one.is_required:
-        raise FieldError(prefix + one.key, f"is missing; it must be {one.kind.allowed}")
-    return None if one.default is REQUIRED else one.default
+    if not field.nullable and field.key in document:
+        raise FieldError(prefix + field.key, f"must be {field.kind.allowed}, not null")
+    if field.is_required:
+        raise FieldError(prefix + field.key, f"is missing; it must be {field.kind.allowed}")
+    return None if field.default is REQUIRED else field.default
 
 
 def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> None:
     """Raise FieldError if the document has an unknown key."""
-    known: frozenset[str] = _keys(cls)
-    if not document.keys() <= known:
-        key = next(key for key in document if key not in known)
+    allowed: frozenset[str] = _keys(cls)
+    if not document.keys() <= allowed:
+        key = next(key for key in document if key not in allowed)
         shown = str(key)[:64]
         raise unknown_key(f"{prefix}{shown}", shown, _in_order(cls))
 
@@ -159,12 +159,12 @@ def _keys(cls: Any) -> frozenset[str]:
 
 
 def _in_order(cls: type) -> list[str]:
-    return [one.key for one in entries(cls)]
+    return [field.key for field in entries(cls)]
 
 
 def write(document: object) -> dict[str, Any]:
     """Return the document as JSON-ready values. `read` accepts them if every kind accepts base units."""
-    return {one.key: _plain(getattr(document, one.name)) for one in entries(type(document))}
+    return {field.key: _plain(getattr(document, field.name)) for field in entries(type(document))}
 
 
 def _plain(value: Any) -> Any:
@@ -177,19 +177,19 @@ def _plain(value: Any) -> Any:
 
 def schema(cls: type) -> Schema:
     """JSON schema of a document."""
-    found = entries(cls)
+    fields = entries(cls)
     return {
         "type": "object",
-        "properties": {one.key: entry_schema(one) for one in found},
-        "required": [one.key for one in found if one.is_required],
+        "properties": {field.key: entry_schema(field) for field in fields},
+        "required": [field.key for field in fields if field.is_required],
         "additionalProperties": False,
     }
 
 
-def entry_schema(one: Entry) -> Schema:
+def entry_schema(field: Entry) -> Schema:
     """JSON schema of one entry, with its help."""
-    found = {"description": one.help, **one.kind.schema()} if one.help else one.kind.schema()
-    return {"anyOf": [found, {"type": "null"}]} if one.nullable else found
+    value_schema = {"description": field.help, **field.kind.schema()} if field.help else field.kind.schema()
+    return {"anyOf": [value_schema, {"type": "null"}]} if field.nullable else value_schema
 
 
 @dataclass(frozen=True)

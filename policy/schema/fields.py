@@ -354,10 +354,10 @@ def scheme_of(document: object) -> Scheme:
     """Return the scheme of a policy document. Raises FieldError, also if the document has an unknown key."""
     if not isinstance(document, Mapping):
         raise FieldError("policy", "must be an object with at least a scheme")
-    known = [field.name for field in POLICY_FIELDS]
+    names = [field.name for field in POLICY_FIELDS]
     for key in document:
-        if key not in known:
-            raise unknown_key(str(key), str(key), known)
+        if key not in names:
+            raise unknown_key(str(key), str(key), names)
     return scheme_named(document.get("scheme"))
 
 
@@ -370,8 +370,8 @@ def demotions_of(document: Mapping[str, Any]) -> int:
 
 def scheme_fields(scheme: Scheme) -> list[Entry]:
     """The fields that policies of this scheme use, without the field `scheme` itself."""
-    found = [field.entry(scheme) for field in POLICY_FIELDS if field.name != "scheme"]
-    return [one for one in found if one is not None]
+    candidates = [field.entry(scheme) for field in POLICY_FIELDS if field.name != "scheme"]
+    return [used for used in candidates if used is not None]
 
 
 def scheme_schema(scheme: Scheme) -> Schema:

@@ -96,8 +96,8 @@ def _round_trip_us(topology: Topology) -> float:
     ideal = IdealTimes(topology)
     packet, ack = np.full(len(src), MSS_BYTES), np.ones(len(src), np.int64)
     both = ideal.of(src, dst, packet) + ideal.of(dst, src, ack)
-    known = both[np.isfinite(both)]
-    return float(known.max()) if len(known) else 0.0
+    finite = both[np.isfinite(both)]
+    return float(finite.max()) if len(finite) else 0.0
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ def _with_thresholds(
         whole = {**whole, "thresholds": "optimal"}
     if not isinstance(whole.get("thresholds"), str):
         return whole, {}
-    found = solved(whole, around.traffic, mark_bytes, around.lacking)
+    with_thresholds = solved(whole, around.traffic, mark_bytes, around.lacking)
     assert around.traffic is not None
-    return found, {"thresholds": f"computed for {around.traffic.name}"}
+    return with_thresholds, {"thresholds": f"computed for {around.traffic.name}"}
 
 
 @dataclass(frozen=True)
@@ -237,13 +237,13 @@ def chosen(policy: Policy) -> dict[str, Any]:
     """Return the values that differ from their defaults. `Policy.from_document` makes the same policy of them."""
     document = policy.to_document()
     values: dict[str, Any] = {}
-    made: dict[str, Any] = {"scheme": policy.scheme}
+    differing: dict[str, Any] = {"scheme": policy.scheme}
     for field in POLICY_FIELDS:
         value = getattr(policy, field.name)
         if field.name != "scheme" and value != _default(field, Draft(policy.definition, values)):
-            made[field.name] = document[field.name]
+            differing[field.name] = document[field.name]
         values[field.name] = value
-    return made
+    return differing
 
 
 def _default(field: PolicyEntry, draft: Draft) -> object:
@@ -264,7 +264,8 @@ def changed(policy: Policy, settings: Mapping[str, Any]) -> dict[str, Any]:
     if scheme is not policy.definition:
         return {key: value for key, value in settings.items() if value != DEFAULT}
     document = {**chosen(policy), **settings}
-    return Policy.from_document({key: one for key, one in document.items() if one != DEFAULT}).to_document()
+    kept = {key: value for key, value in document.items() if value != DEFAULT}
+    return Policy.from_document(kept).to_document()
 
 
 def is_list(key: str, policy: Policy) -> bool:

@@ -54,14 +54,14 @@ class ClassPlan:
         if not self.edges_bytes:
             return ()
         logs = np.log(self.edges_bytes)
-        nearest = [int(np.abs(logs - np.log(one)).argmin()) for one in thresholds_bytes]
+        nearest = [int(np.abs(logs - np.log(threshold)).argmin()) for threshold in thresholds_bytes]
         return tuple(self.edges_bytes[index] for index in nearest)
 
     def queue_of_class(self, thresholds_bytes: Sequence[int]) -> tuple[int, ...]:
         """The queue of each class at a port with these thresholds, which are edges of the plan."""
         queues = coarse_map(self.policy, thresholds_bytes)
         first_tag = {size_class: tag for tag, size_class in reversed([*enumerate(self.class_of_tag)])}
-        return tuple(queues[first_tag[one]] for one in range(self.classes))
+        return tuple(queues[first_tag[size_class]] for size_class in range(self.classes))
 
 
 def class_plan(policy: Policy, models: Sequence[DelayModel], most: int = MOST_CLASSES) -> ClassPlan:
@@ -72,9 +72,9 @@ def class_plan(policy: Policy, models: Sequence[DelayModel], most: int = MOST_CL
     """
     for attained in range(most, 0, -1):
         edges = _edges(policy, models, attained - 1)
-        found = _grouped(policy, edges)
-        if max(found) < most:
-            return ClassPlan(policy, found, edges)
+        class_of_tag = _grouped(policy, edges)
+        if max(class_of_tag) < most:
+            return ClassPlan(policy, class_of_tag, edges)
     raise FieldError("scheme", f"{policy.scheme!r} needs more than {most} traffic classes")
 
 
@@ -93,16 +93,16 @@ def best_of_plan(plan: ClassPlan, model: DelayModel) -> tuple[int, ...]:
 
 def coarse_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     """The queue map with fewer queues for urgency: each half of the steps has the queue of its most urgent one."""
-    found = list(queue_map(policy, thresholds_bytes))
+    queue_of = list(queue_map(policy, thresholds_bytes))
     width = tags.URGENCY_STEPS // URGENCY_CLASSES
     for first in range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1, width):
-        found[first : first + width] = [found[first + width - 1]] * width
-    return tuple(found)
+        queue_of[first : first + width] = [queue_of[first + width - 1]] * width
+    return tuple(queue_of)
 
 
 def _edges(policy: Policy, models: Sequence[DelayModel], count: int) -> tuple[int, ...]:
     if not policy.definition.threshold_rule.adapts:
-        return tuple(dict.fromkeys(tags.snap_to_edge(one) for one in policy.thresholds))
+        return tuple(dict.fromkeys(tags.snap_to_edge(threshold) for threshold in policy.thresholds))
     terms = _terms(models, len(policy.thresholds) + 1)
     return tuple(tags.EDGES_BYTES[index] for index in _planned(terms, count))
 
@@ -139,12 +139,12 @@ def _improved(
 
 def _terms(models: Sequence[DelayModel], levels: int) -> list[tuple[DelayTerms, float]]:
     """The terms of each kind of traffic, and its least cost with all edges."""
-    found = [delay_terms(replace(model, above=np.zeros((1, levels))), levels) for model in models]
-    return [(terms, float(terms.best()[1][0])) for terms in found]
+    all_terms = [delay_terms(replace(model, above=np.zeros((1, levels))), levels) for model in models]
+    return [(terms, float(terms.best()[1][0])) for terms in all_terms]
 
 
 def _costs(terms: Sequence[tuple[DelayTerms, float]], edges: Sequence[int]) -> list[float]:
-    return [float(one.best(edges)[1][0]) / least for one, least in terms]
+    return [float(delay.best(edges)[1][0]) / least for delay, least in terms]
 
 
 def _indices(edges_bytes: Sequence[int]) -> list[int]:
@@ -159,7 +159,7 @@ def _grouped(policy: Policy, edges_bytes: Sequence[int]) -> tuple[int, ...]:
         else [policy.thresholds]
     )
     maps = [coarse_map(policy, thresholds) for thresholds in choices]
-    signatures: list[Signature] = [tuple(one[tag] for one in maps) for tag in range(tags.TAG_COUNT)]
+    signatures: list[Signature] = [tuple(queue_of[tag] for queue_of in maps) for tag in range(tags.TAG_COUNT)]
     by_service = [*range(tags.ATTAINED_FIRST, tags.TAG_COUNT), tags.UNTAGGED]
     order = list(dict.fromkeys(signatures[tag] for tag in by_service))
     return tuple(order.index(signature) for signature in signatures)

@@ -69,8 +69,8 @@ def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: i
     levels = [min(1 + level, queues - 1) for level in demotion_levels(thresholds_bytes)]
     levels[0] = 0
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
-    known = [min(1 + bisect_left(edges, size), queues - 1) for size in tags.KNOWN_SIZE_EDGES_BYTES]
-    return _map(queues, untagged_queue, attained=levels, known=[*known, queues - 1])
+    of_known_size = [min(1 + bisect_left(edges, size), queues - 1) for size in tags.KNOWN_SIZE_EDGES_BYTES]
+    return _map(queues, untagged_queue, attained=levels, known_size=[*of_known_size, queues - 1])
 
 
 def merged_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
@@ -87,7 +87,7 @@ def merged_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: 
         untagged_queue,
         attained=[min(level, queues - 1) for level in demotion_levels(thresholds_bytes)],
         urgency=[min(1, queues - 1)] * tags.URGENCY_STEPS,
-        known=[min(bisect_right(edges, size), queues - 1) for size in smallest],
+        known_size=[min(bisect_right(edges, size), queues - 1) for size in smallest],
     )
 
 
@@ -100,7 +100,7 @@ def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue:
         untagged_queue,
         attained=[last] * tags.ATTAINED_BUCKETS,
         urgency=[last] * tags.URGENCY_STEPS,
-        known=[min(size_class, last) for size_class in classes],
+        known_size=[min(size_class, last) for size_class in classes],
     )
 
 
@@ -126,10 +126,10 @@ def _map(
     *,
     attained: Sequence[int],
     urgency: Sequence[int] = (0,) * tags.URGENCY_STEPS,
-    known: Sequence[int] = (0,) * (tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1),
+    known_size: Sequence[int] = (0,) * (tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1),
 ) -> QueueMap:
     """The map from the queues of each kind of tag: untagged, bytes sent, urgency, known size, background."""
-    return (untagged_queue, *attained, *urgency, *known, queues - 1)
+    return (untagged_queue, *attained, *urgency, *known_size, queues - 1)
 
 
 class MapRule(Protocol):

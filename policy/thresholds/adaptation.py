@@ -26,9 +26,9 @@ import numpy.typing as npt
 
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
-from sluice.policy.policing.belief import believed_ends, most_ends
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.schemes import ThresholdRule
+from sluice.policy.thresholds.ended_flows import believed_ends, most_ends
 from sluice.policy.thresholds.online import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
 from sluice.policy.thresholds.port_traffic import (
     Counters,

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.policy import tags
-from sluice.policy.policing.belief import confirmed_sizes, in_company, sizes_in_company
+from sluice.policy.thresholds.ended_flows import confirmed_sizes, in_company, sizes_in_company
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 
 Floats = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_LOWER_EDGES, EDGES[0] / 4) * EDGES)
 
 @dataclass(frozen=True)
 class Robust:
-    """What rule 2 of policy/policing/belief.py needs to know."""
+    """What rule 2 of policy/thresholds/ended_flows.py needs to know."""
 
     least: int
     """Ends without the two largest groups."""

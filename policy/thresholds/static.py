@@ -159,8 +159,8 @@ def solved(
     levels = demotions_of(document) + 1
     anything = {**document, "thresholds": list(range(1, levels))}
     limits = threshold_limits(Policy.from_document(anything, network_mark_bytes))
-    found = SOLVERS[word](traffic.sizes, traffic.load, levels, traffic.scale, *limits)
-    return {**document, "thresholds": list(found)}
+    thresholds_bytes = SOLVERS[word](traffic.sizes, traffic.load, levels, traffic.scale, *limits)
+    return {**document, "thresholds": list(thresholds_bytes)}
 
 
 def known_delays(

@@ -129,8 +129,8 @@ def _title(dscp: int) -> str:
 
 def new_uses(before: Iterable[ForeignDscp], now: Iterable[ForeignDscp]) -> list[ForeignDscp]:
     """Return the uses whose DSCP the earlier report lacks."""
-    known = {use.dscp for use in before}
-    return [use for use in now if use.dscp not in known]
+    earlier = {use.dscp for use in before}
+    return [use for use in now if use.dscp not in earlier]
 
 
 MAX_HEARTBEAT_BYTES = 500_000

@@ -71,8 +71,8 @@ def _row(name: str, number: int, words: list[str]) -> tuple[float, float, int]:
     except (ValueError, IndexError):
         gap_ms = math.nan
     if len(words) != 3 or not math.isfinite(gap_ms):
-        found = " ".join(words)
-        raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {found!r}')
+        line = " ".join(words)
+        raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {line!r}')
     if (
         not 0 <= gap_ms <= MAX_GAP_MS
         or not 0 < size_kb <= MAX_FLOW_BYTES / KB_BYTES
@@ -269,11 +269,11 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
             bytes=row["bytes"],
             size_class=size_class(row["bytes"], size_scale),
             ideal_us=row["ideal_us"],
-            deadline_us=_known(row["deadline_us"]),
-            elapsed_us=_known(row["elapsed_us"]),
-            until_s=_known(row["until_s"]),
-            importance=_known(row["importance"]),
-            importance_share=_known(row["importance_share"]),
+            deadline_us=_number_or_none(row["deadline_us"]),
+            elapsed_us=_number_or_none(row["elapsed_us"]),
+            until_s=_number_or_none(row["until_s"]),
+            importance=_number_or_none(row["importance"]),
+            importance_share=_number_or_none(row["importance_share"]),
             quench=QUENCH[row["quench"]],
             label=batch.labels[i] if batch.labels else "",
             size_known=row["size_known"],
@@ -290,5 +290,5 @@ def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if value != value else value

@@ -211,7 +211,7 @@ _NEEDED = ("time", "src", "dst", "bytes")
 _KNOWN = (*_NEEDED, "deadline")
 _SPELT = "time, src, dst, bytes and deadline, where a time may have its unit in its name, as in time_us"
 
-_KINDS: Mapping[str, Kind] = {one.name: one.kind for one in entries(ExplicitFlow)}
+_KINDS: Mapping[str, Kind] = {spec.name: spec.kind for spec in entries(ExplicitFlow)}
 
 Row = tuple[str, Mapping[str, Any]]
 """The place of a row in its file ("line 7"), and its values by column."""
@@ -229,19 +229,19 @@ class FlowTable:
     def workload(self, most: int | None = None) -> ExplicitWorkload:
         """Return the flows of the first `most` rows. Raises FieldError that names the file, the row and the column."""
         try:
-            found = list(islice(self._flows(), most))
+            rows = list(islice(self._flows(), most))
         except FieldError as error:
             raise FieldError("workload.trace", f"{self.name}: {error}") from None
-        if not found:
+        if not rows:
             raise FieldError(
                 "workload.trace", f"{self.name}: has no flow; write one row for each flow below the columns"
             )
-        if most is not None and len(found) < most:
+        if most is not None and len(rows) < most:
             raise FieldError(
                 "workload.flows",
-                f"must be at most {len(found)}, the number of flows in {self.name}, not {most}",
+                f"must be at most {len(rows)}, the number of flows in {self.name}, not {most}",
             )
-        places, flows = zip(*found, strict=True)
+        places, flows = zip(*rows, strict=True)
         return ExplicitWorkload(flows, tuple(f"{self.name}, {place}" for place in places))
 
     def _flows(self) -> Iterator[tuple[str, ExplicitFlow]]:
@@ -260,20 +260,20 @@ Reader = Callable[[str, object], Any]
 
 def _readers(columns: Sequence[str]) -> dict[str, tuple[str, Reader]]:
     """Return for each column of a flow the column's name in the file, and the function that reads its cells."""
-    found: dict[str, tuple[str, Reader]] = {}
+    readers: dict[str, tuple[str, Reader]] = {}
     for column in columns:
         what, _, unit = column.partition("_")
         if what not in _KNOWN or (unit and not (what in _TIMES and unit in _UNITS_NS)):
             raise FieldError(
                 shortened(column), f"is not a column here{guess(column, _KNOWN)}; columns are {_SPELT}"
             )
-        if what in found:
-            raise FieldError(shortened(column), f"is the column {what} again, after {found[what][0]}")
-        found[what] = column, _reader(what, unit)
-    missing = [what for what in _NEEDED if what not in found]
+        if what in readers:
+            raise FieldError(shortened(column), f"is the column {what} again, after {readers[what][0]}")
+        readers[what] = column, _reader(what, unit)
+    missing = [what for what in _NEEDED if what not in readers]
     if missing:
         raise FieldError(missing[0], f"is missing; columns are {_SPELT}")
-    return found
+    return readers
 
 
 def _reader(what: str, unit: str) -> Reader:

@@ -349,7 +349,7 @@ class TraceFlows:
     """The flows of a `TraceWorkload`, in batches."""
 
     def __init__(self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator) -> None:
-        *_, chance, time, known = _streams(rng)
+        *_, chance, time, size = _streams(rng)
         names = [host.name for host in topology.hosts]
         to = names.index(workload.to)
         sender = workload.trace.sender[: workload.flows]
@@ -362,7 +362,7 @@ class TraceFlows:
         self._workload, self._to = workload, to
         self._src = sender + (sender >= to)
         self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
-        self._declarations = Declarations(workload.deadlines, workload.size_known, [chance, time, known])
+        self._declarations = Declarations(workload.deadlines, workload.size_known, [chance, time, size])
         self._ideal = IdealTimes(topology)
 
     def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
@@ -397,7 +397,7 @@ class Declarations:
         self, deadlines: Deadlines | None, size_known: float, streams: list[np.random.Generator]
     ) -> None:
         self._deadlines, self._size_known = deadlines, size_known
-        self._chance, self._time, self._known = streams
+        self._chance, self._time, self._size = streams
 
     def draw(self, count: int) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return deadlines in us (nan without one), and whether the size is declared: with a
@@ -405,7 +405,7 @@ class Declarations:
         deadline_us = np.full(count, np.nan)
         if self._deadlines is not None:
             deadline_us = self._deadlines.draw(self._chance, self._time, count)
-        return deadline_us, ~np.isnan(deadline_us) | (self._known.random(count) < self._size_known)
+        return deadline_us, ~np.isnan(deadline_us) | (self._size.random(count) < self._size_known)
 
 
 def _before(until_s: float, batch: FlowBatch) -> Iterator[FlowBatch]:

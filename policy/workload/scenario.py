@@ -358,10 +358,10 @@ def scenario_from_document(
     Without `find_path`, the scheme's defaults are those for 10 Gb/s.
     """
     rest = {key: value for key, value in document.items() if key not in TABLES}
-    known = [*(one.key for one in entries(ScenarioKeys)), *TABLES]
+    allowed = [*(spec.key for spec in entries(ScenarioKeys)), *TABLES]
     for key in rest:
-        if key not in known:
-            raise unknown_key(str(key), str(key), known)
+        if key not in allowed:
+            raise unknown_key(str(key), str(key), allowed)
     for table in ("fabric", "scheme", "workload"):
         if table not in document:
             raise FieldError(table, "is missing; a scenario needs the tables fabric, scheme and workload")
@@ -433,12 +433,12 @@ def _fabric(table: object) -> Fabric:
     if not isinstance(table, Mapping):
         raise FieldError("fabric", "must be a table")
     table = {"topology": "file", **table} if "file" in table else table
-    known = {one.key for one in entries(FabricKeys)}
-    keys = read(FabricKeys, {key: value for key, value in table.items() if key in known}, "fabric")
-    links = {one.name: getattr(keys, one.name) for one in entries(Links) if one.key in table}
-    own = {key: value for key, value in table.items() if key not in known}
-    for name in own.keys() & {one.name for one in entries(FabricKeys)}:  # an attribute is no key
-        raise unknown_key(f"fabric.{name}", name, sorted(known))
+    allowed = {spec.key for spec in entries(FabricKeys)}
+    keys = read(FabricKeys, {key: value for key, value in table.items() if key in allowed}, "fabric")
+    links = {spec.name: getattr(keys, spec.name) for spec in entries(Links) if spec.key in table}
+    own = {key: value for key, value in table.items() if key not in allowed}
+    for name in own.keys() & {spec.name for spec in entries(FabricKeys)}:  # an attribute is no key
+        raise unknown_key(f"fabric.{name}", name, sorted(allowed))
     return Fabric(keys.topology, {**own, **links}, keys.buffer_bytes)
 
 

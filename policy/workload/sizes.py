@@ -214,8 +214,8 @@ def _point(name: str, number: int, words: list[str], before: tuple[float, float]
     except ValueError:
         size = probability = math.nan
     if not (math.isfinite(size) and math.isfinite(probability)):
-        found = " ".join(words)
-        raise FieldError(name, f'line {number}: write "bytes probability", not {found!r}')
+        line = " ".join(words)
+        raise FieldError(name, f'line {number}: write "bytes probability", not {line!r}')
     if size < before[0] or probability < before[1]:
         low = "zero" if before == (0.0, 0.0) else "the line before"
         raise FieldError(name, f"line {number}: sizes and probabilities must not fall below {low}")

@@ -212,7 +212,7 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         shifts = _shifts(keys.shift, load_cdf)
     _check_arrivals(keys)
     _check_receiver(keys)
-    found = Workload(
+    workload = Workload(
         sizes=sizes,
         pattern=keys.pattern,
         to=keys.to,
@@ -225,9 +225,9 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         fanin=fanin,
         size_known=keys.size_known,
     )
-    for one in found.all_sizes:
-        _check_scale(keys.scale, one.largest_bytes)
-    return found
+    for cdf in workload.all_sizes:
+        _check_scale(keys.scale, cdf.largest_bytes)
+    return workload
 
 
 def _shifts(tables: tuple[ShiftKeys, ...], load_cdf: LoadCdf) -> tuple[Shift, ...]:

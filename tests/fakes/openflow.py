@@ -101,6 +101,6 @@ def learned_entry(
     base: dict[str, MatchValue] = {"eth_type": 0x0800, "ip_proto": 6, "ip_dscp": tag}
     fields = {"in_port": port, **base, **match}
     body = rule_body(FlowRule(0, 0, tuple(fields.items())))
-    number, half_a_second_ns = cookie(Table.WITNESS, port), 500_000_000
-    head = (48 + len(body), Table.WITNESS, age_s, half_a_second_ns, 1, 0, 2, 0, number)
+    number, half_a_second_ns = cookie(Table.FLOWS, port), 500_000_000
+    head = (48 + len(body), Table.FLOWS, age_s, half_a_second_ns, 1, 0, 2, 0, number)
     return _FLOW_ENTRY.pack(*head, packets, size_bytes) + body

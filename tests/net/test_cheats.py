@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from experiments.checks.hostile import flood
-from sluice.controller.policing import ALL_URGENT
+from sluice.controller.policing.urgency import ALL_URGENT
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.process import stop
@@ -117,7 +117,7 @@ def meters(network: Network) -> str:
 
 
 def demoted_rules(network: Network) -> int:
-    return sum("set_field" in rule.actions for rule in network.rules("s1", Table.CONDUCT).values())
+    return sum("set_field" in rule.actions for rule in network.rules("s1", Table.EDGE).values())
 
 
 def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Network, long_flow: None) -> None:
@@ -125,13 +125,13 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     network.wait_named("h5")
     row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
     wait_until(lambda: demoted_rules(network) == 6, "the rules are installed")
-    before, limit = network.rules("s1", Table.CONDUCT), meters(network)
+    before, limit = network.rules("s1", Table.EDGE), meters(network)
     assert "meter=" in limit
     network.kill_controller()
     restarted = time.time()
     network.start_controller()
     network.wait_in_effect(restarted)
-    after = network.rules("s1", Table.CONDUCT)
+    after = network.rules("s1", Table.EDGE)
     assert {n: rule.actions for n, rule in after.items()} == {n: rule.actions for n, rule in before.items()}
     assert all(after[n].duration_s > before[n].duration_s for n in before), (
         "the controller wrote no rule again"
@@ -181,7 +181,7 @@ def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buff
     watched: list[bool] = []
 
     def done() -> bool:
-        watched.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
+        watched.append(cookie(Table.EDGE, 3, 6, 0) in network.rules("s1", Table.EDGE))
         return busy.process.poll() is not None
 
     wait_until(done, "the busy host has finished", interval_s=0.2)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluice.controller.counts import PortCounts, QueueCounts
+from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
 from sluice.controller.state import (
@@ -155,10 +155,10 @@ class SimulatedController:
         carried = self._fabric.tag_counters()[:, :, :_CARRIED].transpose(0, 2, 1)
         return _Counted(now_ns, carried, self._fabric.end_counters())
 
-    def _counts(self, state: SwitchState, counters: Counters) -> PortCounts:
+    def _counts(self, state: SwitchState, counters: Counters) -> CounterReply:
         """Return the counters of the switch's ports, of those of all ports."""
         values = counters[self._rows[state.name]]
-        return PortCounts(values, np.ones(len(values), bool), values.size)
+        return CounterReply(values, np.ones(len(values), bool), values.size)
 
     def _check_applied(self) -> None:
         """Report, once for each version, that every switch implements it."""

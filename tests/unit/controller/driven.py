@@ -10,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.counts import FlowCounts, Ints, PortCounts
+from sluice.controller.counts import CounterReply, FlowCounts, Ints
+from sluice.controller.overlay import PollOverlay
 from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing.hosts import Verdict
+from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.state import (
     MS,
@@ -20,8 +23,6 @@ from sluice.controller.state import (
     Operation,
     PollCarried,
     PollCompleted,
-    PollIngress,
-    PollLearned,
     ReadRules,
     SwitchState,
 )
@@ -38,10 +39,10 @@ def policy(scheme: str = "mlfq-adaptive", **fields: Any) -> Policy:
     return Policy.from_document({"scheme": scheme, **fields})
 
 
-def port_counts(rows: Sequence[Ints] | Ints, reported: Sequence[bool] | None = None) -> PortCounts:
+def port_counts(rows: Sequence[Ints] | Ints, reported: Sequence[bool] | None = None) -> CounterReply:
     """Return counters as the codec does; every port is reported unless given."""
     mask: npt.NDArray[np.bool_] = np.asarray([True] * len(rows) if reported is None else reported)
-    return PortCounts(np.stack(list(rows)), mask, len(rows))
+    return CounterReply(np.stack(list(rows)), mask, len(rows))
 
 
 def as_changes(changes: Changes | Remap) -> Changes:
@@ -70,12 +71,14 @@ class DrivenSwitch:
         self.desired = desired
         self.switch = switch or FakeSwitch()
         self.now_ns = 0
-        self.state = SwitchState("s1", desired)
+        self.policing = PolicingOverlay("s1", desired, lambda _, verdict: self._verdicts.append(verdict))
+        self._verdicts: list[Verdict] = []
+        self.state = SwitchState("s1", desired, overlay=self.policing)
         self.state.connected(self.now_ns)
         ports = desired.topology.ports
         self.completed = {p.number: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for p in ports}
         self.carried = {p.number: np.zeros((2, tags.TAG_COUNT), np.int64) for p in ports}
-        self.ingress = np.zeros((len(self.state.edge_port_numbers), 2, tags.TAG_COUNT), np.int64)
+        self.ingress = np.zeros((len(self.policing.port_numbers), 2, tags.TAG_COUNT), np.int64)
         self.learned: list[FlowCounts] = []
         self.changes: list[Changes | Remap] = []
         self.news: list[ThresholdsInForce] = []
@@ -101,16 +104,22 @@ class DrivenSwitch:
                 self.state.observe_carried(self.carried_counts())
             case PollCompleted():
                 self.state.observe_completed(self.now_ns, self.completed_counts())
-            case PollIngress(all_tags):
+            case PollOverlay() if operation == READ_FLOWS:
+                self.policing.hosts.observe_flows(self.now_ns, self.learned)
+            case PollOverlay():
                 counts = port_counts(self.ingress.copy())
-                self.state.observe_ingress(self.now_ns, counts, all_tags=all_tags)
-            case PollLearned():
-                self.state.observe_flows(self.now_ns, self.learned)
+                self.policing.observe_ingress(self.now_ns, counts, all_tags=operation == READ_ALL_TAGS)
 
-    def carried_counts(self) -> PortCounts:
+    def take_verdicts(self) -> list[Verdict]:
+        """Return the verdicts about hosts since the last call."""
+        self.policing.report()
+        verdicts, self._verdicts = self._verdicts, []
+        return verdicts
+
+    def carried_counts(self) -> CounterReply:
         return port_counts(list(self.carried.values()))
 
-    def completed_counts(self) -> PortCounts:
+    def completed_counts(self) -> CounterReply:
         by_group = np.zeros((len(self.completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
         by_group[:, TRUNKS] = list(self.completed.values())
         return port_counts(by_group)

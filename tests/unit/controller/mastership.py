@@ -148,7 +148,7 @@ class Candidate:
         self.look(LEASE_S + 0.1)
 
     def retake(self) -> None:
-        self._candidacy.doubted = True
+        self._candidacy.is_disputed = True
         self.look(RETAKE_S + 0.1)
 
     def hear(self) -> None:

@@ -17,7 +17,7 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.policing import Verdict
+from sluice.controller.policing.overlay import PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.session import Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
@@ -63,9 +63,6 @@ class RecordingListener:
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
         pass
 
-    def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
-        pass
-
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self.refusals.append((error, subject))
 
@@ -81,7 +78,9 @@ class PlayedSession:
 
     def __init__(self, policy: Policy, metrics: SwitchMetrics | None = None) -> None:
         self.connection, self.listener = Connection(), RecordingListener()
-        self.state = SwitchState("s1", Desired(single(), 3, policy))
+        desired = Desired(single(), 3, policy)
+        self.policing = PolicingOverlay("s1", desired, lambda switch, verdict: None)
+        self.state = SwitchState("s1", desired, overlay=self.policing)
         self.session = Session(self.connection, self.state, self.listener, GENERATION, metrics)
 
     @property

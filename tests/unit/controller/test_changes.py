@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.controller.changes import diff, remap, treatment_changes
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
+from sluice.controller.changes import diff, remap
 from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.rules import FlowRule, Foreign, GroupKind, GroupRule, MeterRule, SwitchRules
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import Topology
-from sluice.policy.policing.limits import Treatment
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
-from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet
+from tests.fakes.switch import FakeSwitch, Packet
 from tests.unit.controller.networks import leaf_spine, single
 
 AT_10KB = mlfq_map([10_000], queues=2, untagged_queue=1)
 AT_1MB = mlfq_map([1_000_000], queues=2, untagged_queue=1)
-HOST = single().host_by_name["h1"].mac
 
 
 def rules_of(topology: Topology, switch: str, queue_map: QueueMap = AT_10KB) -> SwitchRules:
@@ -86,42 +81,6 @@ def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> No
     assert held.flows == FakeSwitch(wanted).flows
     assert held.groups == FakeSwitch(wanted).groups
     assert len(diff(held.rules, wanted)) == 0
-
-
-def test_treatment_changes__add_a_handful_of_rules_and_remove_them_again() -> None:
-    watched, demoted = (Treated({2: how}) for how in (Treatment.WATCHED, Treatment.DEMOTED))
-    switch = FakeSwitch()
-    switch.apply(diff(SwitchRules((), ()), rules_of(single(), "s1")))
-    switch.apply(treatment_changes(Treated(), watched))
-    before = dict(switch.flows)
-    sanction = treatment_changes(watched, demoted)
-    assert (len(sanction.add), len(sanction.modify), len(sanction.delete)) == (2, 4, 0)
-    switch.apply(sanction)
-    switch.apply(treatment_changes(demoted, watched))
-    assert switch.flows == before
-
-
-def test_treatment_changes__a_limit_is_a_meter_that_every_packet_of_the_port_passes() -> None:
-    limited = Treated({2: Treatment.DEMOTED}, {2: 1_000_000})
-    switch = FakeSwitch(rules_of(single(), "s1"))
-    before = dict(switch.flows)
-    change = treatment_changes(Treated(), limited)
-    assert change.add_meters == (MeterRule(METER_SPACE + 2, 1000, 160),)
-    switch.apply(change)
-    for packet in (Packet(2, HOST, IPV4), Packet(2, HOST, IPV6, protocol=1), Packet(2, HOST, ARP)):
-        assert switch.meters_of(packet) == [METER_SPACE + 2]
-        assert switch.meters_of(replace(packet, in_port=3)) == []
-    switch.apply(treatment_changes(limited, Treated({2: Treatment.DEMOTED}, {2: 5_000_000})))
-    assert switch.meters[METER_SPACE + 2] == MeterRule(METER_SPACE + 2, 5000, 500)
-    switch.apply(treatment_changes(Treated({2: Treatment.DEMOTED}, {2: 5_000_000}), Treated()))
-    assert (switch.flows, switch.meters) == (before, {})
-
-
-def test_treatment_changes__a_limit_also_holds_where_the_switch_learns_its_hosts() -> None:
-    limited = Treated({2: Treatment.DEMOTED}, {2: 1_000_000})
-    rules = conduct_rules(limited, learning=(2, 3))
-    assert {r.meter for r in rules if ("in_port", 2) in r.match} == {METER_SPACE + 2}
-    assert {r.meter for r in rules if ("in_port", 2) not in r.match} <= {None}
 
 
 def test_diff__corrects_the_meters_of_a_switch() -> None:

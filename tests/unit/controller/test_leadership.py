@@ -97,7 +97,7 @@ def test_a_lease_that_was_given_back_is_taken_at_once(engine: Engine) -> None:
     assert second.leads
 
 
-def test_a_doubted_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not_too_often(
+def test_a_disputed_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not_too_often(
     engine: Engine,
 ) -> None:
     """The switch may have seen generations of another store."""
@@ -105,7 +105,7 @@ def test_a_doubted_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not
     only.step(engine, 0.0)
     generations = []
     for i in range(20):
-        only.doubted = True
+        only.is_disputed = True
         only.step(engine, i * 1.0)
         generations.append(only.generation)
     assert generations == sorted(generations)
@@ -113,11 +113,11 @@ def test_a_doubted_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not
     assert only.leads
 
 
-def test_a_doubted_holder_follows_if_another_one_has_the_lease(engine: Engine) -> None:
+def test_a_disputed_holder_follows_if_another_one_has_the_lease(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     first.step(engine, 0.0)
     second._mine = lease.take(engine, NAME, "b", lease.look(engine, NAME))
-    first.doubted = True
+    first.is_disputed = True
     first.step(engine, 0.1)
     assert not first.leads
     assert second.leads

@@ -4,9 +4,10 @@ from __future__ import annotations
 import pytest
 
 from sluice.controller.openflow import StatsType
+from sluice.controller.policing.overlay import READ_FLOWS
 from sluice.controller.rules import MatchValue
 from sluice.controller.session import ControllerMetrics, SwitchMetrics
-from sluice.controller.state import MS, Change, Desired, Operation, PollCompleted, PollLearned, PollQueues
+from sluice.controller.state import MS, Change, Desired, Operation, PollCompleted, PollQueues
 from sluice.controller.tables import Table, cookie
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
@@ -42,9 +43,9 @@ def operation_of(played: PlayedSession) -> object:
     return transaction.operation if transaction is not None else None
 
 
-def poll_until(played: PlayedSession, kind: type[Operation], now_ns: int) -> int:
-    """Answer polls with nothing until such an operation runs. Returns when it began."""
-    while not isinstance(operation := operation_of(played), kind):
+def poll_until(played: PlayedSession, wanted: Operation, now_ns: int) -> int:
+    """Answer polls with nothing until this operation runs. Returns when it began."""
+    while (operation := operation_of(played)) != wanted:
         if operation is None:
             now_ns += 10 * MS
             played.session.advance(now_ns)
@@ -58,7 +59,7 @@ def poll_until(played: PlayedSession, kind: type[Operation], now_ns: int) -> int
 def test_the_loop_ends_with_the_counters_if_no_rule_follows(
     played: PlayedSession, metrics: ControllerMetrics
 ) -> None:
-    requested_ns = poll_until(played, PollCompleted, 0)
+    requested_ns = poll_until(played, PollCompleted(), 0)
     taken(metrics)
     played.answer_poll(COUNTERS, requested_ns + 7 * MS)
     found = taken(metrics)
@@ -69,7 +70,7 @@ def test_the_loop_ends_with_the_counters_if_no_rule_follows(
 def test_the_loop_ends_with_the_acknowledgement_if_rules_follow(
     played: PlayedSession, metrics: ControllerMetrics
 ) -> None:
-    requested_ns = poll_until(played, PollCompleted, 0)
+    requested_ns = poll_until(played, PollCompleted(), 0)
     taken(metrics)
     other = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 3})
     played.state.want(Desired(single(), 4, other))
@@ -87,7 +88,7 @@ def test_the_loop_ends_with_the_acknowledgement_if_rules_follow(
 def test_entries_are_counted_as_they_are_decoded(
     played: PlayedSession, metrics: ControllerMetrics, count: int
 ) -> None:
-    requested_ns = poll_until(played, PollCompleted, 0)
+    requested_ns = poll_until(played, PollCompleted(), 0)
     taken(metrics)
     played.answer_poll(COUNTERS * count, requested_ns)
     assert taken(metrics).get((ENTRIES_DECODED.name, VALUE), 0) == count
@@ -97,12 +98,12 @@ def test_entries_about_learned_flows_are_counted_too(
     played: PlayedSession, metrics: ControllerMetrics
 ) -> None:
     """Once a port is watched, its flows are polled four times a second."""
-    policing = played.state._policing
-    policing._conduct[1] = policing._conduct[1].suspected(0)
+    hosts = played.policing.hosts
+    hosts._state_of[1] = hosts._state_of[1].suspected(0)
     played.session.advance(10 * MS)
     assert isinstance(operation_of(played), Change)
     played.commit(10 * MS)
-    polled_ns = poll_until(played, PollLearned, 0)
+    polled_ns = poll_until(played, READ_FLOWS, 0)
     taken(metrics)
     played.answer_poll(learned_entry(1, 1, 3, 300, FLOW) * 2, polled_ns)
     assert taken(metrics)[ENTRIES_DECODED.name, VALUE] == 2

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from sluice.controller import tables
-from sluice.controller.conduct import Treated
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import LearnHost, Source, SwitchRules
 from sluice.controller.tables import (
@@ -22,7 +21,6 @@ from sluice.controller.tables import (
 from sluice.policy import tags
 from sluice.policy.network.description import MAX_TABLE, OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
-from sluice.policy.policing.limits import Treatment
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
@@ -289,12 +287,9 @@ def test_tags_from_an_uplink_mean_nothing(dscp: int) -> None:
 
 
 def test_every_edge_port_learns_its_senders() -> None:
-    rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.CONDUCT]
+    rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.EDGE]
     learned = {action for rule in rules for action in rule.actions if isinstance(action, LearnHost)}
     assert learned == {LearnHost(port, source) for port in (1, 2, 9) for source in Source}
-    watched = switch_rules(existing(), "s1", {}, Treated({1: Treatment.DEMOTED})).flows
-    of_port_1 = [r for r in watched if r.table == Table.CONDUCT and ("in_port", 1) in r.match]
-    assert all(LearnHost(1, Source.ETHERNET) in rule.actions for rule in of_port_1)
 
 
 def test_lldp_goes_to_the_controller_and_nowhere_else() -> None:

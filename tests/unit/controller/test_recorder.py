@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sluice.controller.leadership import NAME
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired
-from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.controller.counts import QueueCounts
-from sluice.controller.policing import Restored, UrgencyBudgeted
+from sluice.controller.policing.hosts import Restored, UrgencyBudgeted
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import REPEAT_S, Reporter
 from sluice.controller.state import Desired, SwitchState

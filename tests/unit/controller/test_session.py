@@ -13,7 +13,7 @@ from sluice.controller.openflow import (
     StatsReply,
     StatsType,
 )
-from sluice.controller.policing import _Proof
+from sluice.controller.policing.hosts import _Proof
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS
 from sluice.controller.tables import Table, cookie
@@ -246,13 +246,13 @@ def test_a_switch_that_knows_no_meters_is_as_good_as_one_without_a_meter(played:
     played.take(StatsReply(rules.xid, StatsType.FLOW, b""))
     played.commit()
     assert played.state.version == 3
-    assert not played.state._policing.can_limit
+    assert not played.policing.hosts.has_meters
     assert not played.listener.refusals
 
 
 def test_a_refused_meter_is_reported_and_not_tried_again(played: PlayedSession) -> None:
     played.come_to_rest()
-    played.state._policing._demote(0, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    played.policing.hosts._demote(0, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
     played.session.advance(0)
     meter, barrier = played.sent[-1]
     assert (meter.kind, barrier.kind) == (MessageType.METER_MOD, MessageType.BARRIER_REQUEST)

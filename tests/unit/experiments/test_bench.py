@@ -24,7 +24,8 @@ from sluice.controller.openflow import (
     completed_counts,
     message,
 )
-from sluice.controller.openflow.request import carried_request, completed_request, ingress_request
+from sluice.controller.openflow.request import counters_request
+from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
@@ -64,8 +65,8 @@ def statistics_of(answer: bytes) -> StatsReply:
 
 def polled(switch: Switch) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], ...]:
     """Return completed flows, shape (ports, buckets), and packets and bytes, shape (ports, tags)."""
-    completed = statistics_of(asked(switch, completed_request(Xids()).data))
-    carried = statistics_of(asked(switch, carried_request(Xids()).data))
+    completed = statistics_of(asked(switch, counters_request(Xids(), Table.ENDS).data))
+    carried = statistics_of(asked(switch, counters_request(Xids(), Table.MAP).data))
     of_tags = carried_counts(carried.body, numbers(switch)).values
     return (
         completed_counts(completed.body, numbers(switch)).values.sum(axis=1),
@@ -87,14 +88,14 @@ def test_switch__the_controller_reads_the_counters_of_the_traffic(switch: Switch
 def test_switch__all_messages_of_a_reply_have_the_request_s_number(switch: Switch) -> None:
     xids = Xids()
     xids.last_xid = 0x01020304
-    found = frames(asked(switch, completed_request(xids).data))
+    found = frames(asked(switch, counters_request(xids, Table.ENDS).data))
     assert len(found) > 1
     assert {frame.xid for frame in found} == {0x01020305}
 
 
 def test_switch__at_the_ingress_hosts_send_as_much_as_they_receive(switch: Switch) -> None:
     polled(switch)
-    reply = statistics_of(asked(switch, ingress_request(Xids(), all_tags=True).data))
+    reply = statistics_of(asked(switch, counters_request(Xids(), Table.INGRESS).data))
     hosts = numbers(switch)[:HOSTS]
     counted = carried_counts(reply.body, hosts).values
     np.testing.assert_array_equal(counted[:, 0], switch.traffic.packets[:HOSTS, : tags.TAG_COUNT])

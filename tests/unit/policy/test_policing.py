@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from sluice.dataplane import laws_cffi
 from sluice.policy import tags
 from sluice.policy.network.graph import HOST_GROUPS, INGRESS_GROUPS, TRUNKS
-from sluice.policy.policing.belief import believed_ends, has_company, in_company, most_ends, sizes_in_company
 from sluice.policy.policing.limits import (
     FIRST_TERM_NS,
     FORGET_NS,
     LONGEST_TERM_NS,
     WATCH_NS,
-    Conduct,
+    HostState,
     Treatment,
     breach,
     limits_bytes,
@@ -28,6 +27,13 @@ from sluice.policy.policing.limits import (
     suspicion,
 )
 from sluice.policy.thresholds.adaptation import PortCounters, percentile_edges
+from sluice.policy.thresholds.ended_flows import (
+    believed_ends,
+    has_company,
+    in_company,
+    most_ends,
+    sizes_in_company,
+)
 from sluice.policy.thresholds.port_traffic import payload_by_bucket
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 from tests.kit.known import known
@@ -220,7 +226,7 @@ def test_terms__are_those_of_the_page_on_wrong_tags() -> None:
 
 
 def test_suspicion_has_a_port_watched_and_goes_by() -> None:
-    watched = Conduct().suspected(10 * S)
+    watched = HostState().suspected(10 * S)
     assert watched.treatment is Treatment.WATCHED
     assert watched.after(10 * S + WATCH_NS - 1) == watched
     assert watched.suspected(12 * S).after(10 * S + WATCH_NS).treatment is Treatment.WATCHED
@@ -228,7 +234,7 @@ def test_suspicion_has_a_port_watched_and_goes_by() -> None:
 
 
 def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term() -> None:
-    demoted = Conduct().suspected(0).proven(S)
+    demoted = HostState().suspected(0).proven(S)
     assert (demoted.treatment, demoted.offences) == (Treatment.DEMOTED, 1)
     assert demoted.term_s == 5
     renewed = demoted.proven(4 * S)
@@ -238,56 +244,56 @@ def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term() -> None:
 
 
 def test_suspicion_alone_changes_nothing_for_who_is_demoted() -> None:
-    demoted = Conduct().proven(S)
+    demoted = HostState().proven(S)
     assert demoted.suspected(2 * S) == demoted
 
 
 def test_each_offence_doubles_the_term_up_to_the_longest() -> None:
-    conduct, now, terms = Conduct(), 0, []
+    state, now, terms = HostState(), 0, []
     for _ in range(10):
-        conduct = conduct.proven(now)
-        terms.append(conduct.term_ns)
-        now += conduct.term_ns
-        conduct = conduct.after(now)
-        assert conduct.treatment is Treatment.WATCHED
+        state = state.proven(now)
+        terms.append(state.term_ns)
+        now += state.term_ns
+        state = state.after(now)
+        assert state.treatment is Treatment.WATCHED
     assert terms[:4] == [FIRST_TERM_NS * 2**n for n in range(4)]
     assert terms[-1] == LONGEST_TERM_NS
 
 
-def test_offences_are_forgotten_after_long_good_conduct() -> None:
-    conduct = Conduct().proven(0).after(FIRST_TERM_NS)
-    free = conduct.after(FIRST_TERM_NS + WATCH_NS)
+def test_offences_are_forgotten_after_a_long_time_without_another() -> None:
+    state = HostState().proven(0).after(FIRST_TERM_NS)
+    free = state.after(FIRST_TERM_NS + WATCH_NS)
     assert (free.treatment, free.offences) == (Treatment.FREE, 1)
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS - 1) == free
-    assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == Conduct()
+    assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == HostState()
 
 
 def test_resumed__a_term_begins_anew() -> None:
-    demoted = Conduct(Treatment.DEMOTED, 0, 2).resumed(100 * S)
+    demoted = HostState(Treatment.DEMOTED, 0, 2).resumed(100 * S)
     assert demoted.after(100 * S + 2 * FIRST_TERM_NS - 1).treatment is Treatment.DEMOTED
     assert demoted.after(100 * S + 2 * FIRST_TERM_NS).treatment is Treatment.WATCHED
 
 
 @given(st.lists(st.tuples(st.sampled_from(["suspected", "after", "resumed"]), st.integers(0, 20 * S))))
 def test_nothing_but_proof_demotes(script: list[tuple[str, int]]) -> None:
-    conduct, now = Conduct(), 0
+    state, now = HostState(), 0
     for method, passed in script:
         now += passed
-        conduct = getattr(conduct, method)(now)
-        assert conduct.treatment is not Treatment.DEMOTED
+        state = getattr(state, method)(now)
+        assert state.treatment is not Treatment.DEMOTED
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5 * S)), min_size=1))
 def test_who_lies_again_and_again_is_demoted_most_of_the_time(script: list[tuple[bool, int]]) -> None:
     """The host may send wrong tags at any times. Between two offences it is free only until the next proof."""
-    conduct, now = Conduct(), 0
+    state, now = HostState(), 0
     for lies, passed in script:
         now += passed
-        conduct = conduct.after(now)
+        state = state.after(now)
         if lies:
-            conduct = conduct.proven(now)
-            assert conduct.treatment is Treatment.DEMOTED
-            assert FIRST_TERM_NS <= conduct.term_ns <= LONGEST_TERM_NS
+            state = state.proven(now)
+            assert state.treatment is Treatment.DEMOTED
+            assert FIRST_TERM_NS <= state.term_ns <= LONGEST_TERM_NS
 
 
 # Hosts with correct tags are never accused, for any traffic. Others are, once their wrong tags

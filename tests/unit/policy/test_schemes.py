@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluice.policy import tags
 from sluice.policy.errors import FieldError
-from sluice.policy.policing.belief import (
+from sluice.policy.policing.urgency import (
     BUDGET_S,
     CREDIT_S,
     FREE_SHARE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 from sqlalchemy import Engine, update
 
-from sluice.policy.policing.belief import UrgencyReport
+from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
 from sluice.store import ages, heartbeats

@@ -9,11 +9,12 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import diff
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules, limit_meters
 from sluice.controller.openflow import VERSION, MessageType, change_requests, offers_meters, read_rules
 from sluice.controller.openflow.change import ADD, MODIFY, meter_delete, meter_mod, read_meters
 from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
 from sluice.controller.rules import MeterRule, SwitchRules
+from sluice.controller.tables import METER_SPACE
 from sluice.policy.policing.limits import Treatment
 from tests.fakes.openflow import Xids, frames, inners
 
@@ -77,12 +78,15 @@ def test_offers_meters__not_without_an_answer() -> None:
         offers_meters(bytes(15))
 
 
-def rules_of(treated: Treated) -> SwitchRules:
-    return SwitchRules((), tuple(conduct_rules(treated)), limit_meters(treated.limits_bps))
+def rules_of(treated: PortTreatments) -> SwitchRules:
+    return policing_rules(treated, EdgePorts())
 
 
 def test_change_requests__a_meter_exists_before_its_rules_and_after_them() -> None:
-    free, limited = rules_of(Treated()), rules_of(Treated({2: Treatment.DEMOTED}, {2: 1_000_000}))
+    free, limited = (
+        rules_of(PortTreatments()),
+        rules_of(PortTreatments({2: Treatment.DEMOTED}, {2: 1_000_000})),
+    )
     begins, fill, commit = change_requests(Xids(), diff(free, limited), 1)
     assert [frame.kind for frame in frames(begins.data)] == [MessageType.METER_MOD, BARRIER]
     assert len(inners(fill.data)) == 7

@@ -6,11 +6,11 @@ import struct
 import pytest
 
 from sluice.controller.changes import diff
-from sluice.controller.conduct import METER_SPACE, Treated, conduct_rules
 from sluice.controller.openflow import MessageType, change_requests, read_rules
 from sluice.controller.pipeline import switch_rules
+from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
 from sluice.controller.rules import Foreign, MatchValue, Output, SwitchRules
-from sluice.controller.tables import Table, cookie
+from sluice.controller.tables import METER_SPACE, Table, cookie
 from sluice.policy.policing.limits import Treatment
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import (
@@ -48,7 +48,7 @@ def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(
     treatment: Treatment,
 ) -> None:
     limits_bps = {3: 1_000_000} if treatment is Treatment.DEMOTED else {}
-    rules = [rule for rule in conduct_rules(Treated({3: treatment}, limits_bps)) if rule.match]
+    rules = policing_rules(PortTreatments({3: treatment}, limits_bps), EdgePorts()).flows
     assert len(rules) == (4 if treatment is Treatment.WATCHED else 7)
     assert {rule.meter for rule in rules} == {METER_SPACE + 3 if limits_bps else None}
     for rule in rules:

@@ -14,11 +14,10 @@ from sluice.controller.openflow import (
     MessageType,
     Role,
     StatsType,
-    ingress_request,
+    counters_request,
     role_request,
     rules_request,
 )
-from sluice.controller.policing import LOW_TAGS
 from sluice.controller.tables import COOKIE_TABLE_MASK, Table, cookie
 from tests.fakes.openflow import Xids, frames
 
@@ -46,11 +45,11 @@ def test_rules_request__has_one_transaction_id_for_each_message() -> None:
         assert request.subject_of(sent[0].xid - 1) is request.subject_of(sent[-1].xid + 1) is None
 
 
-@pytest.mark.parametrize("all_tags", [False, True])
-def test_ingress_request__selects_tags_by_the_cookie_mask(all_tags: bool) -> None:
-    (frame,) = frames(ingress_request(Xids(), all_tags=all_tags).data)
+@pytest.mark.parametrize("tags_below", [16, None])
+def test_counters_request__selects_tags_by_the_cookie_mask(tags_below: int | None) -> None:
+    (frame,) = frames(counters_request(Xids(), Table.INGRESS, tags_below=tags_below).data)
     wanted, mask = struct.unpack_from("!QQ", frame.data, 32)
     assert mask & COOKIE_TABLE_MASK == COOKIE_TABLE_MASK
     selected = [tag for tag in range(62) if cookie(Table.INGRESS, 3, tag, 1) & mask == wanted & mask]
-    assert selected == list(range(62 if all_tags else LOW_TAGS))
+    assert selected == list(range(tags_below or 62))
     assert cookie(Table.MAP, 3, 1) & mask != wanted & mask

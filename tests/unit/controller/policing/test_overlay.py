@@ -3,18 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sluice.controller.counts import FlowCounts
-from sluice.controller.policing import ALL_URGENT, Restored, UrgencyBudgeted, urgency_by_port
-from sluice.controller.state import MS, Desired, PollIngress, PollLearned
+from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict, _Proof
+from sluice.controller.policing.overlay import (
+    READ_ALL_TAGS,
+    READ_FLOWS,
+    READ_LOW_TAGS,
+    NetworkPolicing,
+    PolicingOverlay,
+)
+from sluice.controller.policing.urgency import ALL_URGENT, urgency_by_port
+from sluice.controller.state import MS, Desired
 from sluice.policy import tags
-from sluice.policy.policing.belief import Explained, UrgencyReport
-from sluice.policy.policing.limits import Demoted
+from sluice.policy.policing.limits import Breach, Demoted
+from sluice.policy.policing.urgency import Explained, UrgencyReport
 from sluice.policy.schema.desired import Policy
+from sluice.store.totals import Tally
 from tests.fakes.switch import IPV4, IPV6, Packet
 from tests.unit.controller.driven import DrivenSwitch, policy
 from tests.unit.controller.networks import leaf_spine, single
@@ -43,16 +53,16 @@ def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_rema
     driven.settle()
     before = dict(driven.switch.flows)
     send_false_tags(driven, 2)
-    (verdict,) = driven.state.take_verdicts()
+    (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Demoted)
     assert verdict.port == "s1:2"
-    assert driven.state.demoted_ports == ["s1:2"]
+    assert driven.policing.demoted_ports == ["s1:2"]
     for family in (IPV4, IPV6):
         assert [queue_of(driven, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
         assert queue_of(driven, 3, 1, family) == 0
     assert [len(changes) for changes in driven.changes[1:]] == [4, 8], "a handful of rules and a meter"
     driven.run(20_000)
-    (verdict,) = driven.state.take_verdicts()
+    (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Restored)
     assert (driven.switch.flows, driven.switch.meters) == (before, {})
 
@@ -61,7 +71,7 @@ def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None
     driven = DrivenSwitch(Desired(single(), 1, policy("pias", demoted_share=0.1)))
     driven.settle()
     send_false_tags(driven, 2)
-    (verdict,) = driven.state.take_verdicts()
+    (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Demoted)
     rate_bps = single().ports_of["s1"][1].rate_bps
     (meter,) = driven.switch.meters.values()
@@ -74,7 +84,7 @@ def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None
     driven.state.want(Desired(single(), 3, policy("pias", demoted_share=1)))
     driven.settle()
     assert driven.switch.meters == {}
-    assert driven.state.demoted_ports == ["s1:2"]
+    assert driven.policing.demoted_ports == ["s1:2"]
 
 
 @pytest.mark.parametrize("how", ["offers none", "refuses one"])
@@ -89,7 +99,7 @@ def test_without_meters_a_host_is_demoted_without_a_limit(how: str) -> None:
         driven.has_meters = False
         driven.settle()
     send_false_tags(driven, 2)
-    (verdict,) = driven.state.take_verdicts()
+    (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Demoted)
     assert verdict.rate_bps is None
     assert driven.switch.meters == {}
@@ -114,11 +124,11 @@ def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_schem
     again.state.want(Desired(single(), 2, policy("fish")))
     again.settle()
     assert (again.state.version, queue_of(again, 2, 1)) == (2, 7)
-    assert not again.state.take_verdicts()
+    assert not again.take_verdicts()
     again.state.want(Desired(single(), 3, policy("tcp")))
     again.settle()
-    assert again.state.demoted_ports == []
-    assert [type(verdict) for verdict in again.state.take_verdicts()] == [Restored]
+    assert again.policing.demoted_ports == []
+    assert [type(verdict) for verdict in again.take_verdicts()] == [Restored]
 
 
 def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() -> None:
@@ -128,9 +138,9 @@ def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() 
     for now_ms in range(0, 10_000, 10):
         while (operation := driven.state.next_operation(now_ms * MS)) is not None:
             seen.append(operation)
-    assert seen.count(PollIngress(all_tags=False)) == pytest.approx(15, abs=1)
-    assert seen.count(PollIngress(all_tags=True)) == pytest.approx(5, abs=1)
-    assert PollLearned() not in seen
+    assert seen.count(READ_LOW_TAGS) == pytest.approx(15, abs=1)
+    assert seen.count(READ_ALL_TAGS) == pytest.approx(5, abs=1)
+    assert READ_FLOWS not in seen
 
 
 # ── Urgency ────────────────────────────────────────────────────────────────────────────────────
@@ -138,17 +148,17 @@ def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() 
 
 def send_urgent(driven: DrivenSwitch, port: int, seconds: int, tagged_part: float | None) -> None:
     """Let a port's host send half a link of urgent packets, of which its agent reports a part. None: no agent."""
-    witnessed = 0
+    under_demotion = 0
     for _ in range(seconds * 10):
-        demoted = driven.state.demoted_ports == [f"s1:{port}"]
+        demoted = driven.policing.demoted_ports == [f"s1:{port}"]
         driven.ingress[port - 1, :, tags.BACKGROUND if demoted else 56] += (STEP_PACKETS, STEP_BYTES)
-        witnessed += demoted
-        by_tag = {56: (witnessed * STEP_PACKETS, witnessed * STEP_BYTES)}
+        under_demotion += demoted
+        by_tag = {56: (under_demotion * STEP_PACKETS, under_demotion * STEP_BYTES)}
         driven.learned = [FlowCounts(port, "UDP a > b", 1.0, by_tag)] if demoted else []
-        sent = int(driven.ingress[port - 1, 1, 56]) + witnessed * STEP_BYTES
+        sent = int(driven.ingress[port - 1, 1, 56]) + under_demotion * STEP_BYTES
         host = driven.desired.topology.ports_of["s1"][port - 1].peer
         reports = {host: UrgencyReport(int(sent * (tagged_part or 0)), 1, is_fresh=True)}
-        driven.state.explain_urgency({} if tagged_part is None else reports)
+        driven.policing.explain_urgency({} if tagged_part is None else reports)
         driven.run(100)
 
 
@@ -164,7 +174,7 @@ def test_urgency_that_no_agent_explains_is_no_better_than_background(
     driven = DrivenSwitch(Desired(single(), 1, policy(scheme)))
     driven.settle()
     send_urgent(driven, 2, 12 if tagged_part != 0.5 else 24, tagged_part)
-    verdicts = driven.state.take_verdicts()
+    verdicts = driven.take_verdicts()
     assert [type(verdict) for verdict in verdicts] == [Demoted] * demoted
     last = policy(scheme).queues - 1
     assert (queue_of(driven, 2, 56) == last) is demoted
@@ -182,10 +192,10 @@ def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that
     driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
     driven.settle()
     send_urgent(driven, 2, 40, tagged_part)
-    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [Demoted]
+    assert [type(verdict) for verdict in driven.take_verdicts()] == [Demoted]
     driven.learned = []
     driven.run(12_000)
-    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [Restored]
+    assert [type(verdict) for verdict in driven.take_verdicts()] == [Restored]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +206,7 @@ def test_urgency_is_not_checked_where_it_decides_nothing(document: dict[str, Any
     driven = DrivenSwitch(Desired(single(), 1, Policy.from_document(document)))
     driven.settle()
     send_urgent(driven, 2, 12, None)
-    assert driven.state.take_verdicts() == []
+    assert driven.take_verdicts() == []
 
 
 def test_before_the_first_reports_no_urgency_is_judged() -> None:
@@ -205,7 +215,7 @@ def test_before_the_first_reports_no_urgency_is_judged() -> None:
     for _ in range(100):
         driven.ingress[1, :, 56] += (STEP_PACKETS, STEP_BYTES)
         driven.run(100)
-    assert driven.state.take_verdicts() == []
+    assert driven.take_verdicts() == []
 
 
 def test_urgency_by_port__the_agents_behind_each_port() -> None:
@@ -226,7 +236,7 @@ def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_aga
     before = dict(driven.switch.flows)
     send_urgent(driven, 2, 20, 1.0)
     port, untagged = "s1:2", policy("aemon").untagged_queue
-    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=True)]
+    assert driven.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=True)]
     for family in (IPV4, IPV6):
         assert [queue_of(driven, 2, tag, family) for tag in (41, 56)] == [untagged] * 2
         assert queue_of(driven, 2, 46, family) == 0, "a reserved DSCP is no tag"
@@ -234,10 +244,67 @@ def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_aga
         assert queue_of(driven, 2, 1, family) == 0
     assert len(driven.changes[-1]) == 30, "one rule for each address family and tag"
     driven.run(20_000)
-    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=False)]
+    assert driven.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=False)]
     assert driven.switch.flows == before
     send_urgent(driven, 2, 20, 1.0)
     driven.state.want(Desired(single(), 2, policy("pias", reserved_dscp=[46])))
     driven.run(3_000)
-    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [UrgencyBudgeted] * 2
-    assert not driven.state._policing.treated.spent
+    assert [type(verdict) for verdict in driven.take_verdicts()] == [UrgencyBudgeted] * 2
+    assert not driven.policing.hosts.treated.spent
+
+
+# ── Verdicts ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_host_that_was_demoted_before_is_restored_and_reported_if_the_policy_does_not_police_tags() -> None:
+    verdicts: list[tuple[str, Verdict]] = []
+    desired = Desired(single(), 1, policy("tcp"), offences={"s1:2": 1})
+    overlay = PolicingOverlay("s1", desired, lambda switch, verdict: verdicts.append((switch, verdict)))
+    assert not verdicts, "its owner asks first"
+    overlay.report()
+    assert verdicts == [("s1", Restored("s1:2", "h2", "the policy does not police tags"))]
+    overlay.report()
+    assert len(verdicts) == 1
+
+
+class RecordingReporter:
+    """Keeps what policing reports."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[tuple[str, Verdict]] = []
+        self.demoted: list[str] = []
+
+    def verdict(self, switch: str, verdict: Verdict) -> None:
+        self.verdicts.append((switch, verdict))
+
+    def demoted_ports(self, port_ids: Sequence[str]) -> None:
+        self.demoted = list(port_ids)
+
+
+def test_the_network_keeps_the_sanctions_of_ports_that_still_exist_and_counts_no_demotion_twice() -> None:
+    reporter, tally = RecordingReporter(), Tally()
+    policing = NetworkPolicing(reporter, tally)
+    desired = Desired(leaf_spine(), 1, policy("pias"), offences={"s1:1": 2, "s9:1": 1})
+    overlays = {s.name: policing.overlay(s.name, desired, 0.0) for s in leaf_spine().switches}
+    policing.begin()
+    assert (reporter.demoted, reporter.verdicts) == (["s1:1"], [])
+    hosts = overlays["s1"].hosts
+    hosts._demote(0, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    hosts._demote(1, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    overlays["s1"].report()
+    ((switch, verdict),) = reporter.verdicts
+    assert (switch, type(verdict)) == ("s1", Demoted)
+    assert sum(tally.take().values()) == 1
+
+
+def test_the_network_reports_at_its_begin_which_hosts_are_no_longer_demoted() -> None:
+    reporter = RecordingReporter()
+    policing = NetworkPolicing(reporter, Tally())
+    policing.overlay("s1", Desired(single(), 1, policy("tcp"), offences={"s1:2": 1}), 0.0)
+    assert not reporter.verdicts
+    policing.begin()
+    restored = Restored("s1:2", "h2", "the policy does not police tags")
+    assert (reporter.demoted, reporter.verdicts) == ([], [("s1", restored)])
+    policing.clear()
+    policing.begin()
+    assert len(reporter.verdicts) == 1

@@ -7,134 +7,36 @@
 A flow's counters are compared with what an honest flow can have sent in the last WINDOW_NS and in
 LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules up to half a
 second late, and then to the rules that exist by then.
-
-`Urgency` compares the urgency tags that arrive at a switch's edge ports with what the agents of their hosts report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.conduct import Treated
 from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.policing.rules import PortTreatments
+from sluice.controller.policing.urgency import ALL_URGENT, Urgency
 from sluice.policy import tags
-from sluice.policy.network.graph import Port, Topology
-from sluice.policy.policing.belief import (
-    NOTHING,
-    Explained,
-    UrgencyAccount,
-    UrgencyBudget,
-    UrgencyReport,
-    explained,
-)
+from sluice.policy.network.graph import Port
 from sluice.policy.policing.limits import (
-    MAX_HEADER_BYTES,
     Breach,
-    Conduct,
     Demoted,
+    HostState,
     Treatment,
     breach,
     limits_bytes,
     payload_bytes,
     suspicion,
 )
+from sluice.policy.policing.urgency import NOTHING, Explained
 from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import SlidingCounts, growth
 from sluice.policy.units import MSS_BYTES
-
-# ── Urgency ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-ALL_URGENT = "all urgent packets"
-"""What stands for a flow where urgency is proven wrong: the sum of a port's flows proves it."""
-_URGENT = slice(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
-
-
-def urgency_by_port(
-    topology: Topology, ports: Sequence[Port], reports: Mapping[str, UrgencyReport]
-) -> dict[int, Explained]:
-    """Return what explains the urgency at each of these ports that has a host with an agent, by port number."""
-    numbers = {port.id: port.number for port in ports}
-    found: dict[int, dict[str, UrgencyReport]] = {}
-    for name, report in reports.items():
-        if name in topology.host_by_name and (number := numbers.get(topology.edge_port(name).id)) is not None:
-            found.setdefault(number, {})[name] = report
-    return {number: explained(by_agent) for number, by_agent in found.items()}
-
-
-class Urgency:
-    """The accounts of all edge ports of a switch, as rows."""
-
-    def __init__(self, rates_bps: npt.NDArray[np.float64]) -> None:
-        self._accounts = [UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
-        self._budgets = [UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
-        self._explained: list[Explained] | None = None
-        """None until the first reports: nothing is judged before."""
-        self._witnessed = np.zeros(len(self._accounts))
-        """Urgent payload that arrived while a port was demoted."""
-        self._seen: dict[tuple[int, str], int] = {}
-        """(port number, flow) → its urgent payload so far."""
-
-    def restart(self) -> None:
-        """Forget all counters."""
-        self._seen = {}
-        self._witnessed[:] = 0.0
-        for account, budget in zip(self._accounts, self._budgets, strict=True):
-            account.close()
-            budget.close()
-
-    @property
-    def spent_rows(self) -> list[int]:
-        """The rows whose budget of urgent payload is spent."""
-        return [row for row, budget in enumerate(self._budgets) if budget.is_spent]
-
-    def witness(self, flows: Iterable[FlowCounts], row_of: Mapping[int, int]) -> None:
-        """Take the flows of demoted ports, whose tags do not arrive at the ingress. `row_of` these port numbers."""
-        before, self._seen = self._seen, {}
-        for flow in flows:
-            if flow.port in row_of:
-                key, payload = (flow.port, flow.name), _urgent_payload(flow)
-                self._seen[key] = payload
-                self._witnessed[row_of[flow.port]] += max(0, payload - before.get(key, payload))
-
-    def explain(self, by_row: list[Explained]) -> None:
-        """Take what agents explain."""
-        self._explained = by_row
-
-    def observe(
-        self, now_ns: int, counts: Ints, reserved: Collection[int], share: float
-    ) -> Iterator[tuple[int, Breach, float]]:
-        """Take packets and bytes by tag, shape (P, 2, 62). Yields row, breach and seconds where urgency is unexplained.
-
-        `reserved`: DSCPs that are no tags. `share`: part of the link that may be urgent.
-        """
-        payload = payload_bytes(counts[:, 0], counts[:, 1])
-        payload[:, list(reserved)] = 0.0
-        arrived = (payload[:, _URGENT].sum(axis=1) + self._witnessed).tolist()
-        for row, budget in enumerate(self._budgets):
-            budget.observe(now_ns, arrived[row], share)
-        if self._explained is None:
-            return
-        for row, account in enumerate(self._accounts):
-            found = account.observe(now_ns, arrived[row], self._explained[row])
-            if found is not None:
-                tag = tags.URGENCY_FIRST + int(payload[row, _URGENT].argmax())
-                yield row, Breach(tag, found.sent_bytes, found.limit_bytes), found.duration_s
-
-
-def _urgent_payload(flow: FlowCounts) -> int:
-    """Return the least payload that the flow has sent under urgency tags."""
-    counts = (flow.by_tag[tag] for tag in range(_URGENT.start, _URGENT.stop) if tag in flow.by_tag)
-    return sum(max(0, size_bytes - MAX_HEADER_BYTES * packets) for packets, size_bytes in counts)
-
-
-# ── Hosts ───────────────────────────────────────────────────────────────────────────────────────────
-
 
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS
@@ -190,7 +92,7 @@ class _Proof:
         return self.breach.sent_bytes / self.breach.limit_bytes
 
 
-class Policing:
+class HostPolicing:
     def __init__(
         self,
         ports: Sequence[Port],
@@ -204,8 +106,8 @@ class Policing:
         """Of the edge ports: the rows of the counters at the ingress."""
         rates_bps = [self._port_of[number].rate_bps for number in self.port_numbers.tolist()]
         self._rates_bps = np.asarray(rates_bps, float)
-        self._conduct = {
-            number: Conduct(Treatment.DEMOTED, 0, offences[port.id]) if port.id in offences else Conduct()
+        self._state_of = {
+            number: HostState(Treatment.DEMOTED, 0, offences[port.id]) if port.id in offences else HostState()
             for number, port in self._port_of.items()
         }
         self._gap_ms, self._gap_from_ns = policy.idle_gap_ms, 0
@@ -222,7 +124,7 @@ class Policing:
         self._urgency = Urgency(self._rates_bps)
         self._spent: frozenset[int] = frozenset()
         """Numbers of the ports whose urgent packets count as untagged."""
-        self.can_limit = True
+        self.has_meters = True
         """Whether the switch has meters."""
         self.adopt(policy, measured_burst_bytes)
 
@@ -239,10 +141,10 @@ class Policing:
             self._urgency.restart()
             self._spend()
             for number, port in self._port_of.items():
-                if self._conduct[number].treatment is Treatment.DEMOTED:
+                if self._state_of[number].treatment is Treatment.DEMOTED:
                     reason = "the policy does not police tags"
                     self._verdicts.append(Restored(port.id, port.peer, reason))
-                self._conduct[number] = Conduct()
+                self._state_of[number] = HostState()
 
     @property
     def polices(self) -> bool:
@@ -254,19 +156,19 @@ class Policing:
         self._latest, self._windows, self._began_ns = {}, {}, now_ns
         self._urgency.restart()
         self._spend()
-        self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
+        self._state_of = {number: state.resumed(now_ns) for number, state in self._state_of.items()}
 
     @property
     def treatments(self) -> dict[int, Treatment]:
         """Port number → treatment, of the ports that are not free."""
         return {
-            number: conduct.treatment
-            for number, conduct in self._conduct.items()
-            if conduct.treatment is not Treatment.FREE
+            number: state.treatment
+            for number, state in self._state_of.items()
+            if state.treatment is not Treatment.FREE
         }
 
     @property
-    def treated(self) -> Treated:
+    def treated(self) -> PortTreatments:
         """The treatment of all edge ports, with the limits of demoted hosts."""
         treatments = self.treatments
         limits_bps = {
@@ -274,12 +176,12 @@ class Policing:
             for number, how in treatments.items()
             if how is Treatment.DEMOTED and (rate_bps := self._limit_bps(number)) is not None
         }
-        return Treated(treatments, limits_bps, self._spent)
+        return PortTreatments(treatments, limits_bps, self._spent)
 
     def _limit_bps(self, number: int) -> int | None:
         """Return the most that a demoted host at this port may send; None without a limit."""
         share, rate_bps = self._policy.demoted_share, self._port_of[number].rate_bps
-        return round(share * rate_bps) if self.can_limit and share is not None and share < 1 else None
+        return round(share * rate_bps) if self.has_meters and share is not None and share < 1 else None
 
     def take_verdicts(self) -> list[Verdict]:
         """Return the verdicts since the last call."""
@@ -298,14 +200,14 @@ class Policing:
         self._adopt_longer_gap(now_ns)
         low = counts.copy()
         low[:, :, LOW_TAGS:] = 0
-        found = self._suspicion(now_ns, low, all_tags=False)
+        excesses = self._suspicion(now_ns, low, all_tags=False)
         if all_tags:
-            found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
+            excesses = np.maximum(excesses, self._suspicion(now_ns, counts, all_tags=True))
             self._check_urgency(now_ns, counts)
         suspects = {
             number: excess
-            for number, excess in zip(self.port_numbers.tolist(), found.tolist(), strict=True)
-            if excess > 1 and self._conduct[number].treatment is not Treatment.DEMOTED
+            for number, excess in zip(self.port_numbers.tolist(), excesses.tolist(), strict=True)
+            if excess > 1 and self._state_of[number].treatment is not Treatment.DEMOTED
         }
         self._watch(now_ns, suspects)
         self._end_terms(now_ns)
@@ -334,8 +236,8 @@ class Policing:
             self._spend()
             return
         reserved, share = self._policy.reserved_dscp, self._policy.urgent_share or 1.0
-        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
-            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, found, duration_s))
+        for row, exceeded, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
+            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, exceeded, duration_s))
         self._spend()
 
     def _spend(self) -> None:
@@ -347,34 +249,32 @@ class Policing:
             self._verdicts.append(UrgencyBudgeted(port.id, port.peer, is_spent=number in self._spent))
 
     def _end_terms(self, now_ns: int) -> None:
-        for number, conduct in self._conduct.items():
-            self._conduct[number] = after = conduct.after(now_ns)
-            was, is_now = conduct.treatment, after.treatment
+        for number, state in self._state_of.items():
+            self._state_of[number] = after = state.after(now_ns)
+            was, is_now = state.treatment, after.treatment
             if was is Treatment.DEMOTED and is_now is not Treatment.DEMOTED:
-                port, reason = self._port_of[number], f"behaved for {conduct.term_s:g} s"
+                port, reason = self._port_of[number], f"behaved for {state.term_s:g} s"
                 self._verdicts.append(Restored(port.id, port.peer, reason))
 
     def _watch(self, now_ns: int, suspects: Mapping[int, float]) -> None:
         """Watch the most suspicious ports, and each in its turn if there are many."""
         weight = {number: by * self._priority(now_ns, number) for number, by in suspects.items()}
-        watched = [
-            number for number, conduct in self._conduct.items() if conduct.treatment is Treatment.WATCHED
-        ]
+        watched = [number for number, state in self._state_of.items() if state.treatment is Treatment.WATCHED]
         ranked = sorted({*watched, *suspects}, key=lambda number: -weight.get(number, 0.0))
         chosen = ranked[:MAX_WATCHED]
         for number in chosen:
             if number in suspects:
-                self._conduct[number] = self._conduct[number].suspected(now_ns)
+                self._state_of[number] = self._state_of[number].suspected(now_ns)
             if number not in watched:
                 self._turn_ns[number] = now_ns
         for number in set(watched) - set(chosen):
-            self._conduct[number] = self._conduct[number].released(now_ns)
+            self._state_of[number] = self._state_of[number].released(now_ns)
             self._turn_ns[number] = now_ns
 
     def _priority(self, now_ns: int, number: int) -> float:
         """Return a factor: high during a port's turn, then 0; growing while the port waits."""
         since_ns = now_ns - self._turn_ns.get(number, self._began_ns)
-        if self._conduct[number].treatment is Treatment.WATCHED:
+        if self._state_of[number].treatment is Treatment.WATCHED:
             return 4.0 if since_ns < TURN_NS else 0.0
         return max(1.0, since_ns / TURN_NS)
 
@@ -384,8 +284,8 @@ class Policing:
         """Take the counters of all flows of watched ports."""
         flows = list(flows)
         numbers = enumerate(self.port_numbers.tolist())
-        demoted = {n: row for row, n in numbers if self._conduct[n].treatment is Treatment.DEMOTED}
-        self._urgency.witness(flows, demoted)
+        demoted = {n: row for row, n in numbers if self._state_of[n].treatment is Treatment.DEMOTED}
+        self._urgency.observe_demoted(flows, demoted)
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
         least = limits_bytes(LAG_S, *self._promises).min()
@@ -397,8 +297,8 @@ class Policing:
             self._windows[key] = window
             window.observe(now_ns, flow.as_array())
             proof = self._judge(flow, window)
-            known = proofs.get(flow.port)
-            if proof is not None and (known is None or proof.excess > known.excess):
+            strongest = proofs.get(flow.port)
+            if proof is not None and (strongest is None or proof.excess > strongest.excess):
                 proofs[flow.port] = proof
         for number, proof in proofs.items():
             self._demote(now_ns, number, proof)
@@ -417,29 +317,27 @@ class Policing:
         if flow.port not in self.treatments or window.grown is None:
             return None
         duration_s = window.covered_ns / 1e9 + LAG_S
-        found = breach(payload_bytes(*window.grown), duration_s, *self._promises)
-        return None if found is None else _Proof(flow.name, found, duration_s)
+        exceeded = breach(payload_bytes(*window.grown), duration_s, *self._promises)
+        return None if exceeded is None else _Proof(flow.name, exceeded, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
-        before = self._conduct[number]
-        self._conduct[number] = before.proven(now_ns)
+        before = self._state_of[number]
+        self._state_of[number] = state = before.proven(now_ns)
         if before.treatment is not Treatment.DEMOTED:
-            self._verdicts.append(self._demoted(number, proof))
-
-    def _demoted(self, number: int, proof: _Proof) -> Demoted:
-        port, conduct = self._port_of[number], self._conduct[number]
-        return Demoted(
-            port=port.id,
-            host=port.peer,
-            flow=proof.flow,
-            tag=proof.breach.tag,
-            sent_bytes=round(proof.breach.sent_bytes),
-            limit_bytes=round(proof.breach.limit_bytes),
-            duration_s=round(proof.duration_s, 3),
-            offences=conduct.offences,
-            term_s=conduct.term_s,
-            rate_bps=self._limit_bps(number),
-        )
+            self._verdicts.append(
+                Demoted(
+                    port=self._port_of[number].id,
+                    host=self._port_of[number].peer,
+                    flow=proof.flow,
+                    tag=proof.breach.tag,
+                    sent_bytes=round(proof.breach.sent_bytes),
+                    limit_bytes=round(proof.breach.limit_bytes),
+                    duration_s=round(proof.duration_s, 3),
+                    offences=state.offences,
+                    term_s=state.term_s,
+                    rate_bps=self._limit_bps(number),
+                )
+            )
 
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.counts import FlowCounts, Ints
-from sluice.controller.policing import (
+from sluice.controller.policing.hosts import (
     AGENTS_FOLLOW_NS,
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
@@ -20,7 +20,7 @@ from sluice.controller.policing import (
     LOW_TAGS,
     MAX_WATCHED,
     TURN_NS,
-    Policing,
+    HostPolicing,
     Restored,
     Verdict,
 )
@@ -44,7 +44,7 @@ class Switch:
     """Counts what is sent, and passes the counters to the policing at every poll."""
 
     def __init__(self, policy: Policy = PIAS, offences: dict[str, int] | None = None) -> None:
-        self.policing = Policing(PORTS, policy, offences or {})
+        self.policing = HostPolicing(PORTS, policy, offences or {})
         self.policing.connected(0)
         self.ingress = np.zeros((2, 2, tags.TAG_COUNT), np.int64)
         self.flows: dict[tuple[int, str], tuple[int, Ints]] = {}
@@ -126,9 +126,9 @@ def test_it_stays_demoted_while_it_continues() -> None:
 
 def test_a_flow_that_was_honest_for_long_is_proven_as_fast() -> None:
     switch = Switch()
-    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
+    switch.policing._state_of[3] = switch.policing._state_of[3].suspected(0)
     while switch.now_ns < 60 * S:
-        switch.policing._conduct[3] = switch.policing._conduct[3].suspected(switch.now_ns)
+        switch.policing._state_of[3] = switch.policing._state_of[3].suspected(switch.now_ns)
         switch.send(3, "TCP a > b", 1, 1)
         switch.until(switch.now_ns + 20 * MS)
     assert not switch.verdicts
@@ -174,7 +174,7 @@ def test_packets_from_before_policing_are_no_offence() -> None:
 
 
 def test_a_switch_without_hosts_is_not_polled() -> None:
-    assert not Policing([PORTS[1]], PIAS, {}).polices
+    assert not HostPolicing([PORTS[1]], PIAS, {}).polices
 
 
 def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
@@ -223,7 +223,7 @@ def test_the_burst_that_agents_report_counts_unless_the_policy_has_one(
 
 def test_of_many_suspicious_ports_the_worst_is_watched_first_and_each_in_its_turn() -> None:
     ports = [Port("s1", n, f"h{n}", 0, 10**9, edge=True) for n in range(1, 9)]
-    policing, counts, watched = Policing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []
+    policing, counts, watched = HostPolicing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []
     policing.connected(0)
     for poll in range(1, 200):
         counts = counts.copy()
@@ -288,7 +288,7 @@ def test_honest_hosts_are_never_accused(
         packet for i, messages in enumerate(connections) for packet in packets_of(laws, f"flow {i}", messages)
     )
     switch = Switch()
-    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
+    switch.policing._state_of[3] = switch.policing._state_of[3].suspected(0)
     for now_ns, name, tag, frame_bytes in packets:
         counted_ns = now_ns if not lag_ns else -(-now_ns // lag_ns) * lag_ns
         switch.until(max(counted_ns, switch.now_ns))
@@ -304,7 +304,7 @@ def test_as_many_messages_as_a_connection_can_carry_are_honest(
 ) -> None:
     """Each message follows an idle gap, and TCP sends all of it twice. No honest connection sends more."""
     switch = Switch()
-    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
+    switch.policing._state_of[3] = switch.policing._state_of[3].suspected(0)
     for now_ns, name, tag, frame_bytes in packets_of(laws, "a flow", [(size, 0, True, 10 * MS + 1)] * 300):
         counted_ns = now_ns if not lag_ns else -(-now_ns // lag_ns) * lag_ns
         switch.until(max(counted_ns, switch.now_ns))
