@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/deploying/ten-thousand-switches.md: unit costs, and what they make of three fat trees."""
+"""The pages with generated tables among written text: the rooms of the house, and the costs of large networks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.reference.markdown import between, table
+from tools.reference.markdown import between, code, table
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "deploying" / "ten-thousand-switches.md"
-COSTS = PAGE.with_name("unit-costs.toml")
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
+_MANY = 3
+
+
+def architecture_page() -> str:
+    """The architecture page with the table as docs/rooms.toml has it now."""
+    rooms = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
+    rows = [
+        (
+            code(f"{name}/"),
+            room["what"],
+            _imports(room["imports"], list(rooms)[:place]),
+            ", ".join(map(code, room["starts"])) or "nothing",
+        )
+        for place, (name, room) in enumerate(rooms.items())
+    ]
+    return between(
+        ARCHITECTURE.read_text(), "rooms", table(("room", "what", "may import", "starts processes of"), rows)
+    )
+
+
+def _imports(imported: list[str], rooms_above: list[str]) -> str:
+    if imported == rooms_above and len(imported) > _MANY:
+        return "all rooms above"
+    return ", ".join(map(code, imported)) or "nothing"
+
+
+SCALE = ROOT / "docs" / "deploying" / "ten-thousand-switches.md"
+COSTS = SCALE.with_name("unit-costs.toml")
 
 INTERVAL_S = 1.0
 HEARTBEATS_PER_S = 1.0
@@ -83,14 +110,14 @@ _PLAN: tuple[tuple[str, Callable[[FatTree, Costs], float], str], ...] = (
 )
 
 
-def text() -> str:
+def scale_page() -> str:
     """The page with the tables as unit-costs.toml has them now."""
     costs = tomllib.loads(COSTS.read_text())
     units = table(("unit", "cost", "of"), [(name, f"{costs[key]:,.4g}", of) for key, name, of in _UNITS])
     trees = [FatTree(pods) for pods in PODS]
     headings = ("", *(f"{tree.pods} pods" for tree in trees))
     rows = [(name, *(_shown(cost(tree, costs), unit) for tree in trees)) for name, cost, unit in _PLAN]
-    page = between(PAGE.read_text(), "units", f"Measured on {costs['machine']}:\n\n{units}")
+    page = between(SCALE.read_text(), "units", f"Measured on {costs['machine']}:\n\n{units}")
     return between(page, "plan", table(headings, rows))
 
 
