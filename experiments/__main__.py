@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Experiment, markdown, read_verdict
 from experiments.kit.main import README, Catalogue, catalogue, listing, with_table
 from experiments.kit.main import main as run_by_words
-from experiments.kit.verdict import markdown, read_verdict
 from sluice.policy.errors import SluiceError, guess
 
 EXPERIMENTS: Mapping[str, str] = {

@@ -12,8 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.kit.draw import save
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.verdict import conclude
+from experiments.kit.experiment import Experiment, Given, conclude
 from sluice.commands.arguments import at_least_one, folder, load_share, seed
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.kit.experiment import Claim, spread
 from experiments.kit.flows import Column
 from experiments.kit.runs import Run
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, settles
 
 CLASSES = {"small": "10 KB", "medium": "1 MB"}

@@ -29,15 +29,11 @@ from experiments.checks.agreement.compare import (
     side_of,
     table_of,
 )
-from experiments.kit.attempts import run_each
 from experiments.kit.draw import NARROW, Line, distribution, grid
-from experiments.kit.emulated import as_emulated
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.flows import read_flows, says_source
-from experiments.kit.points import NamedPoint
-from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.flows import read_flow_columns, says_source
+from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT, NamedPoint, as_emulated, run_each
 from experiments.kit.runs import Run, read_run
-from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds import mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
 from sluice.commands.arguments import folder
@@ -100,7 +96,7 @@ def same_flows(testbed: Path, simulator: Path) -> bool:
     """Whether both bundles have the same schedule: the same sizes at the same times of the run."""
     if not (says_source(testbed) and says_source(simulator)):
         return False
-    theirs, ours = (read_flows(bundle).by_number for bundle in (testbed, simulator))
+    theirs, ours = (read_flow_columns(bundle).by_number for bundle in (testbed, simulator))
     if len(theirs) != len(ours):
         return False
     late_s = np.abs(theirs.started_s - ours.started_s)

@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import all_finished
 from experiments.kit.draw import curve, grid, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.flows import percentile, read_flows
-from experiments.kit.points import SET, Planned, axes, one_group
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.flows import percentile, read_flow_columns
+from experiments.kit.runners import SET, Planned, ShortRuns, axes, one_group
+from experiments.kit.runs import Results, Runs, all_finished
 
 SCENARIO = Path(__file__).with_name("fabrics.toml")
 SCHEMES = ("dctcp", "pias", "sluice")
@@ -87,7 +84,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def columns(bundle: Path) -> dict[str, float]:
-    slowdown = read_flows(bundle).slowdown
+    slowdown = read_flow_columns(bundle).slowdown
     finished = slowdown[~np.isnan(slowdown)]
     return {"slowdown_mean": float(finished.mean()), "slowdown_p99": percentile(finished, 99)}
 

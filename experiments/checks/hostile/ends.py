@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.hostile import false_ends
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED

@@ -21,9 +21,8 @@ import numpy as np
 
 from experiments.checks.hostile import flood
 from experiments.checks.hostile.attacks import ATTACKS, attack_of
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED

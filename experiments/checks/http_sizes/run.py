@@ -22,10 +22,9 @@ import numpy as np
 
 from experiments.checks.http_sizes import client, server
 from experiments.checks.scheme_tour.run import SCENARIO
-from experiments.kit.experiment import Experiment, Given, Script
-from experiments.kit.paired import difference
-from experiments.kit.points import axes
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.runners import axes
+from experiments.kit.runs import difference
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import SIZE_CLASSES, ScheduledFlow
 from sluice.policy.workload.scenario import scheduled_flows

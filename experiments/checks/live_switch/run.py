@@ -19,10 +19,15 @@ import numpy as np
 
 from experiments.checks.scheme_tour.run import SCENARIO as TOUR
 from experiments.checks.scheme_tour.run import SCHEMES
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.live import microseconds, poisson_starts_s, run_until, short_flow, wait_for_records
-from experiments.kit.port_gaps import PortGaps
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.live import (
+    PortGaps,
+    microseconds,
+    poisson_starts_s,
+    run_until,
+    short_flow,
+    wait_for_records,
+)
 from sluice.commands.arguments import at_least_one, seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED

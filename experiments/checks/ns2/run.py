@@ -29,10 +29,8 @@ from experiments.checks.ns2.reference import (
     flow_tables,
 )
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.points import NamedPoint
-from experiments.kit.pool import run_all
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.runners import NamedPoint, run_all
 from sluice.commands.arguments import load_share
 from sluice.policy.figures.metrics import Array
 from sluice.policy.units import WIRE_PER_PAYLOAD

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from experiments.checks.ns3.cases import Case, run_on_ours
 from experiments.checks.ns3.ns3 import Outcome, run_on_ns3
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.policy.workload.flows import FlowBatch

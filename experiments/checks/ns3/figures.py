@@ -24,8 +24,8 @@ from experiments.checks.ns3.compare import (
     times_us,
 )
 from experiments.checks.ns3.ns3 import Outcome
+from experiments.kit.experiment import Claim
 from experiments.kit.flows import jain_index
-from experiments.kit.verdict import Claim
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES
 
 

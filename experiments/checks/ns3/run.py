@@ -40,8 +40,7 @@ from experiments.checks.ns3.figures import (
 )
 from experiments.checks.ns3.ns3 import make_driver
 from experiments.kit.draw import Line, distribution, grid
-from experiments.kit.experiment import Experiment, Given, Script
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.simulator import build as extension

@@ -16,9 +16,8 @@ import numpy as np
 from experiments.checks.ns3 import cases
 from experiments.checks.ns3.cases import Case, run_on_ours
 from experiments.checks.ns3.ns3 import make_driver, run_on_ns3
-from experiments.kit.claims import noted
-from experiments.kit.experiment import Experiment, Given, Script
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.runs import noted
 from sluice.simulator import build as extension
 
 LEAST = 100

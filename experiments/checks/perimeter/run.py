@@ -24,8 +24,7 @@ import numpy as np
 
 from experiments.checks.perimeter.agents import Agent, HealthWatcher, Times
 from experiments.checks.perimeter.attacks import ATTACKS
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from sluice.commands.arguments import at_least_one, existing_folder, seconds
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.random_faults.faults import KINDS, Fault, draw, inject
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import (
+    Gap,
     Machine,
+    PortGaps,
     left_over,
     nothing_left,
     poisson_starts_s,
@@ -27,8 +29,6 @@ from experiments.kit.live import (
     short_flow,
     wait_for_records,
 )
-from experiments.kit.port_gaps import Gap, PortGaps
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import seconds, seed
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.verdict import Claim, read_verdict
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
 from sluice.commands.arguments import existing_folder
 
 FIGURES = {

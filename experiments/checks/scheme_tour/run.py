@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from experiments.kit.claims import all_valid, noted
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.points import SET, Planned, as_on_testbed, axes, one_group
-from experiments.kit.runners import RunAfterRun
-from experiments.kit.runs import Results, Runs
-from experiments.kit.schemes import BOTH_FABRICS, by_scheme, scheme_table, schemes_of_testbed
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.runners import SET, Planned, RunAfterRun, as_on_testbed, axes, one_group
+from experiments.kit.runs import (
+    BOTH_FABRICS,
+    Results,
+    Runs,
+    all_valid,
+    by_scheme,
+    noted,
+    scheme_table,
+    schemes_of_testbed,
+)
 
 SCENARIO = Path(__file__).with_name("tour.toml")
 FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "misses": "miss_ratio"}

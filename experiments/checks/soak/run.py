@@ -23,9 +23,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid, legend_below
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import Machine, kernel_complaints, left_over, microseconds, nothing_left, run_until
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import at_least_one, seconds, seed
 from sluice.dataplane import build
 from sluice.dataplane.inventory import storages

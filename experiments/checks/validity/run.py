@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.experiment import Experiment, Given, Script
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.validity import share_late
 from sluice.runs import fit

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.paired import Difference, signed
-from experiments.kit.points import Planned, one_group
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.runners import Planned, ShortRuns, one_group
+from experiments.kit.runs import Difference, Results, signed
 from experiments.papers.adaptive_thresholds.common import CAUSES, FLOWS, cause_points, columns, runs_folder
 from sluice.commands.arguments import folder
 

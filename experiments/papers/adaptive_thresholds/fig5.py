@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Claim, Experiment
 from experiments.kit.runners import ShortRuns
 from experiments.kit.runs import Results, Series
-from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, SHARED, STARTS, plan, settles
 
 SHOWN_LOAD = 0.8

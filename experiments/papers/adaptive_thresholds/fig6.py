@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from experiments.kit.claims import lower
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Claim, Experiment
 from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim
+from experiments.kit.runs import Results, lower
 from experiments.papers.adaptive_thresholds.common import SHARED, columns, plan
 from experiments.papers.adaptive_thresholds.short_flows import MISMATCHED, changes, draw, numbers, same
 

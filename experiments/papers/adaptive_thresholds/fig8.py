@@ -14,11 +14,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import BROAD, Line, curve, grid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import Planned, axes, one_group
-from experiments.kit.runners import ShortRuns
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.runners import Planned, ShortRuns, axes, one_group
 from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds.common import (
     DYNAMIC_COLOUR,
     SCENARIO,

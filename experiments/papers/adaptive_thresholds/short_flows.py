@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import BROAD, Line, curve, grid
-from experiments.kit.paired import Changes
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim
+from experiments.kit.runs import Changes, Results, Runs
 from experiments.papers.adaptive_thresholds.common import DYNAMIC_COLOUR, STARTS, STATIC_COLOUR, settled
 
 MISMATCHED = ("1KB", "1000KB")

@@ -13,11 +13,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import NamedPoint, Planned, one_group
-from experiments.kit.runners import RunAfterRun
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, one_group
 from experiments.kit.runs import Results, Series
-from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds.common import BOTTLENECK_PORT, SHORT_BYTES, STARTS
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.tags import EDGES_BYTES, attained_tag

@@ -12,8 +12,8 @@ import numpy as np
 
 from experiments.kit.draw import Line, line_of
 from experiments.kit.experiment import Given, option
-from experiments.kit.flows import read_flows
-from experiments.kit.points import Plan, Planned, axes
+from experiments.kit.flows import read_flow_columns
+from experiments.kit.runners import Plan, Planned, axes
 from experiments.kit.runs import Results, Runs
 from sluice.runs.files import SCENARIOS
 
@@ -58,7 +58,7 @@ SHARED: Mapping[str, Any] = {
 
 def columns(bundle: Path) -> dict[str, float]:
     """Return FCT with and without a deadline, and the share of the deadlines that no scheme can meet."""
-    flows = read_flows(bundle)
+    flows = read_flow_columns(bundle)
     timed = ~np.isnan(flows.deadline_us)
     return {
         PLAIN: float(np.nanmean(flows.fct_us[~timed])),

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from statistics import median
 
-from experiments.kit.claims import all_finished, below_one, noted
 from experiments.kit.draw import Panel, against_load
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Claim, Experiment, over_loads, spread
 from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim, over_loads, spread
+from experiments.kit.runs import Results, Runs, all_finished, below_one, noted
 from experiments.papers.aemon.common import (
     ALL,
     LINES,

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.kit.claims import all_finished, noted
 from experiments.kit.draw import Panel, against_load
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Claim, Experiment, over_loads
 from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim, over_loads
+from experiments.kit.runs import Results, Runs, all_finished, noted
 from experiments.papers.aemon.common import (
     AGNOSTIC,
     ALL,

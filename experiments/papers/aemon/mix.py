@@ -8,13 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from experiments.kit.claims import all_valid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import SET, Planned, as_on_testbed, axes, one_group
-from experiments.kit.runners import RunAfterRun
-from experiments.kit.runs import Results, Runs
-from experiments.kit.schemes import BOTH_FABRICS, by_scheme, scheme_table
-from experiments.kit.verdict import Claim, spread
+from experiments.kit.experiment import Claim, Experiment, Given, spread
+from experiments.kit.runners import SET, Planned, RunAfterRun, as_on_testbed, axes, one_group
+from experiments.kit.runs import BOTH_FABRICS, Results, Runs, all_valid, by_scheme, scheme_table
 from experiments.papers.aemon.common import AGNOSTIC, ALL, MISSED, PLAIN, SLIDES, TIMED, columns
 
 SCENARIO = Path(__file__).parents[2] / "checks" / "scheme_tour" / "tour.toml"

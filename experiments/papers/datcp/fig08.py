@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from experiments.kit.experiment import Given
+from experiments.kit.experiment import Claim, Given, spread
 from experiments.kit.flows import jain_index
 from experiments.kit.runs import Results, Run
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import (
     PAPER_MBPS,
     Case,

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.kit.experiment import Given
-from experiments.kit.listed import ListedFlows
+from experiments.kit.experiment import Claim, Given, spread
+from experiments.kit.flows import ListedFlows
 from experiments.kit.runs import Results, Run
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import Case, endless, experiment, per_run, setup_of, sized, throughputs
 
 PAPER_BYTES = 100_000_000

@@ -10,10 +10,9 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-from experiments.kit.experiment import Given
-from experiments.kit.listed import ListedFlows
+from experiments.kit.experiment import Claim, Given, spread
+from experiments.kit.flows import ListedFlows
 from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import (
     COLOURS,
     OTHER,

@@ -6,9 +6,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from experiments.kit.experiment import Given
+from experiments.kit.experiment import Claim, Given
 from experiments.kit.runs import Results, Run
-from experiments.kit.verdict import Claim
 from experiments.papers.datcp.common import Case, experiment, in_time, per_run, setup_of, sized, throughputs
 
 PAPER_BYTES = 200_000_000

@@ -21,9 +21,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Given, option
+from experiments.kit.experiment import Claim, Given, option
 from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim
 from experiments.papers.datcp.common import (
     DATCP,
     TCP,

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from experiments.kit.experiment import Given
+from experiments.kit.experiment import Claim, Given, spread
 from experiments.kit.runs import Results, Run
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import (
     DATCP,
     DEADLINE,

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
 from experiments.kit.main import read_command, run
-from experiments.kit.verdict import Claim, read_verdict
 from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
 from sluice.commands.arguments import seed
 from sluice.policy.fabrics import SIMULATOR

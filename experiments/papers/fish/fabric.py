@@ -11,10 +11,8 @@ from matplotlib.figure import Figure
 
 from experiments.kit.draw import Line, intervals, legend_below
 from experiments.kit.experiment import Given, option
-from experiments.kit.paired import Difference
-from experiments.kit.points import Planned, one_group
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results, Runs
+from experiments.kit.runners import Planned, ShortRuns, one_group
+from experiments.kit.runs import Difference, Results, Runs
 from experiments.papers.fish.common import FIGURES, GAPS, Setup, change, columns, fct_ms, panels, points
 from sluice.commands.arguments import folder
 

@@ -8,11 +8,8 @@ FISH.
 
 from __future__ import annotations
 
-from experiments.kit.claims import lower
-from experiments.kit.experiment import Experiment
-from experiments.kit.paired import signed
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment
+from experiments.kit.runs import Results, Runs, lower, signed
 from experiments.papers.fish.common import GAPS
 from experiments.papers.fish.fabric import CAPACITIES, SHARED, draw, numbers, over_equal, over_pias_240
 

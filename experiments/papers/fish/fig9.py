@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from experiments.kit.claims import within
-from experiments.kit.experiment import Experiment
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment
+from experiments.kit.runs import Results, Runs, within
 from experiments.papers.fish.common import GAPS, change
 from experiments.papers.fish.fabric import (
     CAPACITIES,

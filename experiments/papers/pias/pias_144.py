@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.kit.claims import all_finished, at_most
 from experiments.kit.draw import Panel, against_load, line_of
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.points import Planned, axes
-from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.runners import Planned, Sweep, axes
+from experiments.kit.runs import Results, Runs, all_finished, at_most
 from sluice.runs.files import SCENARIOS
 
 WORKLOADS = {"web search": "pias-144", "data mining": "pias-144-data-mining"}

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.kit.claims import noted
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.runs import noted
 from experiments.papers.sluice import fluid
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import load_share

@@ -15,7 +15,7 @@ from experiments.checks.agreement.run import idle_document, on_simulator, same_f
 from experiments.checks.scheme_tour import compare
 from experiments.checks.scheme_tour.run import order
 from experiments.kit.main import main
-from experiments.kit.points import NamedPoint
+from experiments.kit.runners import NamedPoint
 from experiments.kit.runs import Runs
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.workload.flows import Workload

@@ -26,8 +26,8 @@ from experiments.checks.soak.run import (
     growing,
     read_process,
 )
-from experiments.kit.port_gaps import Gap
-from experiments.kit.schemes import schemes_of_testbed
+from experiments.kit.live import Gap
+from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FINISHED, FlowRecord
 from sluice.policy.workload.listed_flows import ExplicitWorkload

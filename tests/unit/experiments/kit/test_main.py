@@ -15,7 +15,7 @@ from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
 from experiments.kit.main import README, listing, main, read_command, with_table
 from experiments.kit.runners import RunAfterRun
-from experiments.kit.schemes import schemes_of_testbed
+from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.kit.experiment import Experiment, Given
-from experiments.kit.listed import places
+from experiments.kit.flows import places
 from experiments.kit.main import read_command
 from experiments.kit.runs import Results, Runs
 from experiments.papers.adaptive_thresholds import causes, fig5, mismatch_fct, threshold_convergence

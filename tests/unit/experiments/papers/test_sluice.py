@@ -290,7 +290,7 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     class Three:
         started_s, fct_us = np.asarray([0.1, 0.2, 0.2, 0.2]), np.asarray([900.0, 5.0, 30.0, 7.0])
 
-    monkeypatch.setattr(conditions, "read_flows", lambda bundle: Three)
+    monkeypatch.setattr(conditions, "read_flow_columns", lambda bundle: Three)
     assert conditions.columns(Path()) == {"request_mean": 30.0, "request_p99": 30.0}
     Three.started_s = np.asarray([0.1, 0.2, 0.3, 0.4])
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())
