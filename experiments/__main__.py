@@ -44,23 +44,23 @@ EXPERIMENTS: Mapping[str, str] = {
     "sluice_deadlines": "papers.sluice.deadlines",
     "sluice_shift": "papers.sluice.shift",
     "sluice_conditions": "papers.sluice.conditions",
-    "agreement": "checks.agreement.run",
-    "ns2_check": "checks.ns2.run",
+    "agreement": "checks.agreement",
+    "ns2_check": "checks.ns2",
     "ns3_check": "checks.ns3.run",
-    "ns3_speed": "checks.ns3.speed",
-    "scheme_tour": "checks.scheme_tour.run",
-    "scheme_order": "checks.scheme_tour.compare",
+    "ns3_speed": "checks.ns3.run:SPEED",
+    "scheme_tour": "checks.scheme_tour",
+    "scheme_order": "checks.scheme_tour:ORDER",
     "hostile": "checks.hostile.run",
     "hostile_ends": "checks.hostile.ends",
     "http_sizes": "checks.http_sizes.run",
-    "validity": "checks.validity.run",
-    "live_switch": "checks.live_switch.run",
+    "validity": "checks.validity",
+    "live_switch": "checks.live_switch",
     "perimeter": "checks.perimeter.run",
-    "fabrics": "checks.fabrics.run",
-    "soak": "checks.soak.run",
-    "random_faults": "checks.random_faults.run",
+    "fabrics": "checks.fabrics",
+    "soak": "checks.soak",
+    "random_faults": "checks.random_faults",
 }
-"""Name of an experiment → its module below `experiments`, which holds it as EXPERIMENT."""
+"""Name of an experiment → its module below `experiments`. EXPERIMENT there, or the name after the colon, holds it."""
 
 _USAGE = """usage: python -m experiments NAME [options]
 
@@ -77,7 +77,10 @@ After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
 def load(name: str) -> Experiment[Any]:
     """Return the experiment of that name. Imports only its module."""
-    found: Experiment[Any] = importlib.import_module(f"experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    module, _, constant = EXPERIMENTS[name].partition(":")
+    found: Experiment[Any] = getattr(
+        importlib.import_module(f"experiments.{module}"), constant or "EXPERIMENT"
+    )
     return found
 
 

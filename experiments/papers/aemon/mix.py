@@ -13,7 +13,7 @@ from experiments.kit.runners import SET, Planned, RunAfterRun, as_on_testbed, ax
 from experiments.kit.runs import BOTH_FABRICS, Results, Runs, all_valid, by_scheme, scheme_table
 from experiments.papers.aemon.common import AGNOSTIC, ALL, MISSED, PLAIN, SLIDES, TIMED, columns
 
-SCENARIO = Path(__file__).parents[2] / "checks" / "scheme_tour" / "tour.toml"
+SCENARIO = Path(__file__).parents[2] / "checks" / "tour.toml"
 DEADLINES = {"deadlines.min": "400ms", "deadlines.max": "2s"}
 """As in aemon_fct: 15 to 75 times the mean flow's time on an idle link."""
 IN_TIME = (

@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from experiments.checks.live_switch import run as live
-from experiments.checks.live_switch import run as live_scenario
-from experiments.checks.random_faults import run as fault_traffic
-from experiments.checks.random_faults import run as faulty
-from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
-from experiments.checks.soak.run import (
+from experiments.checks import live_switch as live
+from experiments.checks import live_switch as live_scenario
+from experiments.checks import random_faults as fault_traffic
+from experiments.checks import random_faults as faulty
+from experiments.checks.random_faults import KINDS, SECONDS, Fault
+from experiments.checks.soak import (
     SEGMENT_S,
     Outcome,
     Reading,

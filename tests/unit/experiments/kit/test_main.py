@@ -13,7 +13,7 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, load, load_all
 from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
-from experiments.kit.main import README, listing, main, read_command, with_table
+from experiments.kit.main import README, listing, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.errors import SluiceError
@@ -152,9 +152,8 @@ def test_every_name__has_a_quick_mode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name__has_its_folders_readme_which_names_it(name: str) -> None:
-    folder = "/".join(EXPERIMENTS[name].split(".")[:2])
-    text = (README.parent / folder / "README.md").read_text()
+def test_every_name__has_a_page_which_names_it(name: str) -> None:
+    text = (README.parent / page(place_of(EXPERIMENTS[name]))).read_text()
     assert name in text or re.sub(r"\d+$", "", name) in text
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.scheme_tour.run import SCENARIO as TOUR
-from experiments.checks.scheme_tour.run import SCHEMES
+from experiments.checks.scheme_tour import SCENARIO as TOUR
+from experiments.checks.scheme_tour import SCHEMES
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import (
     PortGaps,
