@@ -128,7 +128,8 @@ def compared(out: Path, missed: Sequence[float | None]) -> list[dict[str, Any]]:
     for folder in ("ours", "theirs"):
         (out / folder).mkdir()
         numbers: dict[str, dict[str, Sequence[float | None]]] = {
-            scheme: dict.fromkeys(scheme_tour.ORDER_FIGURES.values(), values) for scheme, values in OURS.items()
+            scheme: dict.fromkeys(scheme_tour.ORDER_FIGURES.values(), values)
+            for scheme, values in OURS.items()
         }
         if folder == "theirs":
             numbers = {scheme: figures | {"miss_ratio": missed} for scheme, figures in numbers.items()}
