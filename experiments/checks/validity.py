@@ -23,7 +23,7 @@ from typing import Any
 from experiments.kit.experiment import Claim, Experiment, Given, Script
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.validity import share_late
-from sluice.runs import fit
+from sluice.runs import validity
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.stack import Stack
@@ -156,7 +156,7 @@ def measure(given: Given) -> Results:
     _, document, _ = scenario_from_file(Path("demo"))
     found = {}
     for name, case in CASES.items():
-        tables = {**fit.at_rate(document, RATE_BPS), "workload": {"flows": given.flows}}
+        tables = {**validity.at_rate(document, RATE_BPS), "workload": {"flows": given.flows}}
         changed = scenario_with(document, **tables, seed=given.seeds[0])
         summary = run_on_testbed(changed, given.out / name, beside=case.beside)
         small = summary["fct_us"]["small"]

@@ -19,7 +19,7 @@ from experiments.kit.experiment import Claim, Given, over_loads
 from experiments.kit.flows import Flows, ListedFlows, read_flow_columns, read_listed
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
-from sluice.report.numbers import Scale, estimate
+from sluice.report.tables import Scale, estimate
 from sluice.runs.bundle import read_ports
 from sluice.sweep.points import Point
 from sluice.sweep.table import COLUMNS, Row, figures
