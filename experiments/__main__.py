@@ -7,12 +7,14 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.kit.experiment import Experiment, markdown, read_verdict
-from experiments.kit.main import README, Catalogue, catalogue, listing, with_table
-from experiments.kit.main import main as run_by_words
 from sluice.policy.errors import SluiceError, guess
+from sluice.runtime import extras
+
+if TYPE_CHECKING:  # both need matplotlib, and `main` says so if it is missing
+    from experiments.kit.experiment import Experiment
+    from experiments.kit.main import Catalogue
 
 EXPERIMENTS: Mapping[str, str] = {
     "threshold_convergence": "papers.adaptive_thresholds.convergence:ON_TCP",
@@ -86,11 +88,19 @@ def load(name: str) -> Experiment[Any]:
 
 def load_all() -> Catalogue:
     """Return all experiments, by their folder."""
+    from experiments.kit.main import catalogue
+
     return catalogue(EXPERIMENTS, [load(name) for name in EXPERIMENTS])
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the experiment or print the table that the arguments name. Returns the exit code."""
+    for library in ("matplotlib", "scipy"):
+        extras.need(library, "python -m experiments", "experiments")
+    from experiments.kit.experiment import markdown, read_verdict
+    from experiments.kit.main import README, listing, with_table
+    from experiments.kit.main import main as run_by_words
+
     match list(argv):
         case [] | ["-h" | "--help", *_]:
             print(_USAGE, *listing(load_all()), sep="\n")

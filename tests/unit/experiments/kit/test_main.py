@@ -16,7 +16,7 @@ from experiments.kit.experiment import Given, Script
 from experiments.kit.main import README, listing, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import schemes_of_testbed
-from sluice.policy.errors import SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import scenario_with
@@ -187,6 +187,14 @@ def test_listing__has_every_name() -> None:
 def test_main__without_a_name_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert experiments_main([]) == 0
     assert "python -m experiments NAME --quick" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "scipy"])
+def test_main__without_a_library_names_the_extra(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.runtime.extras.find_spec", lambda name: name != library or None)
+    message = rf"^python -m experiments needs {library}, .*\[experiments\]'$"
+    with pytest.raises(EnvironmentLacking, match=message):
+        experiments_main([])
 
 
 def test_main__an_unknown_name_is_told_the_known_ones() -> None:
