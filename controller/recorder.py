@@ -37,7 +37,7 @@ from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.wire.agents import programmed_ports
-from sluice.store import desired, lease, networks, observed
+from sluice.store import desired, lease, observed
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.failures import is_outage
@@ -345,10 +345,10 @@ class Recorder:
 
     def _deliver_network(self, engine: Engine, topology: Topology | None, generation: int) -> None:
         """Deliver the description if there is another one, or for the first time that there is none."""
-        version = networks.network_version(engine)
+        version = observed.network_version(engine)
         if version == self._network_version:
             return
-        newest = networks.current_network(engine)
+        newest = observed.current_network(engine)
         try:
             network = newest.network if newest is not None else None
             withdrawn = newest is not None and network is None

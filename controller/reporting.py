@@ -18,7 +18,7 @@ from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.policing.limits import Demoted
 from sluice.store import desired as desired_rows
-from sluice.store import networks, observed
+from sluice.store import observed
 from sluice.store.observed import PortSample, Sanction, ThresholdChange
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Reporter:
         """Record the graph, the sightings, and what now contradicts the description or no longer does."""
         if news.topology is not None:
             self._recorder.put_topology(news.topology)
-        self._recorder.record(networks.put_sightings, news.sightings)
+        self._recorder.record(observed.put_sightings, news.sightings)
         for finding in news.appeared:
             if finding.is_error:
                 log.warning("network: %s", finding)

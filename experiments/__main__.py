@@ -7,61 +7,62 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.kit.experiment import Experiment
-from experiments.kit.main import README, Catalogue, catalogue, listing, with_table
-from experiments.kit.main import main as run_by_words
-from experiments.kit.verdict import markdown, read_verdict
 from sluice.policy.errors import SluiceError, guess
+from sluice.runtime import extras
+
+if TYPE_CHECKING:  # both need matplotlib, and `main` says so if it is missing
+    from experiments.kit.experiment import Experiment
+    from experiments.kit.main import Catalogue
 
 EXPERIMENTS: Mapping[str, str] = {
-    "threshold_convergence": "papers.adaptive_thresholds.threshold_convergence",
+    "threshold_convergence": "papers.adaptive_thresholds.convergence:ON_TCP",
     "mismatch_fct": "papers.adaptive_thresholds.mismatch_fct",
-    "dyna_fig5": "papers.adaptive_thresholds.fig5",
-    "dyna_fig6": "papers.adaptive_thresholds.fig6",
-    "dyna_fig7": "papers.adaptive_thresholds.fig7",
-    "dyna_fig8": "papers.adaptive_thresholds.fig8",
-    "dyna_causes": "papers.adaptive_thresholds.causes",
+    "dyna_fig5": "papers.adaptive_thresholds.convergence:FIG5",
+    "dyna_fig6": "papers.adaptive_thresholds.completion_times:FIG6",
+    "dyna_fig7": "papers.adaptive_thresholds.completion_times:FIG7",
+    "dyna_fig8": "papers.adaptive_thresholds.completion_times:FIG8",
+    "dyna_causes": "papers.adaptive_thresholds.completion_times:DYNA_CAUSES",
     "fish_fig6": "papers.fish.fig6",
-    "fish_fig8": "papers.fish.fig8",
-    "fish_fig9": "papers.fish.fig9",
+    "fish_fig8": "papers.fish.fabric:FIG8",
+    "fish_fig9": "papers.fish.fabric:FIG9",
     "fish_burst": "papers.fish.burst",
-    "aemon_fct": "papers.aemon.fct",
-    "aemon_misses": "papers.aemon.misses",
-    "aemon_mix": "papers.aemon.mix",
+    "aemon_fct": "papers.aemon.schemes:FCT",
+    "aemon_misses": "papers.aemon.schemes:MISSES",
+    "aemon_mix": "papers.aemon.schemes:MIX",
     "ucp_share": "papers.aemon.ucp_share",
-    "datcp_fig08": "papers.datcp.fig08",
-    "datcp_fig09": "papers.datcp.fig09",
-    "datcp_fig10": "papers.datcp.fig10",
-    "datcp_fig11": "papers.datcp.fig11",
-    "datcp_fig12": "papers.datcp.fig12",
-    "datcp_fig13": "papers.datcp.fig13",
-    "datcp_fig14": "papers.datcp.fig14",
+    "datcp_fig08": "papers.datcp.deadlines:FIG08",
+    "datcp_fig09": "papers.datcp.shares:FIG09",
+    "datcp_fig10": "papers.datcp.shares:FIG10",
+    "datcp_fig11": "papers.datcp.deadlines:FIG11",
+    "datcp_fig12": "papers.datcp.deadlines:FIG12",
+    "datcp_fig13": "papers.datcp.services:FIG13",
+    "datcp_fig14": "papers.datcp.services:FIG14",
     "datcp_full": "papers.datcp.full",
-    "pias_144": "papers.pias.pias_144",
+    "pias_144": "papers.pias",
     "sluice_fct": "papers.sluice.fct",
     "sluice_bounds": "papers.sluice.bounds",
     "sluice_deadlines": "papers.sluice.deadlines",
     "sluice_shift": "papers.sluice.shift",
     "sluice_conditions": "papers.sluice.conditions",
-    "agreement": "checks.agreement.run",
-    "ns2_check": "checks.ns2.run",
+    "agreement": "checks.agreement",
+    "ns2_check": "checks.ns2",
     "ns3_check": "checks.ns3.run",
-    "ns3_speed": "checks.ns3.speed",
-    "scheme_tour": "checks.scheme_tour.run",
-    "scheme_order": "checks.scheme_tour.compare",
+    "ns3_speed": "checks.ns3.run:SPEED",
+    "scheme_tour": "checks.scheme_tour",
+    "scheme_order": "checks.scheme_tour:ORDER",
     "hostile": "checks.hostile.run",
     "hostile_ends": "checks.hostile.ends",
     "http_sizes": "checks.http_sizes.run",
-    "validity": "checks.validity.run",
-    "live_switch": "checks.live_switch.run",
+    "validity": "checks.validity",
+    "live_switch": "checks.live_switch",
     "perimeter": "checks.perimeter.run",
-    "fabrics": "checks.fabrics.run",
-    "soak": "checks.soak.run",
-    "random_faults": "checks.random_faults.run",
+    "fabrics": "checks.fabrics",
+    "soak": "checks.soak",
+    "random_faults": "checks.random_faults",
 }
-"""Name of an experiment → its module below `experiments`, which holds it as EXPERIMENT."""
+"""Name of an experiment → its module below `experiments`. EXPERIMENT there, or the name after the colon, holds it."""
 
 _USAGE = """usage: python -m experiments NAME [options]
 
@@ -78,17 +79,28 @@ After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
 def load(name: str) -> Experiment[Any]:
     """Return the experiment of that name. Imports only its module."""
-    found: Experiment[Any] = importlib.import_module(f"experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    module, _, constant = EXPERIMENTS[name].partition(":")
+    found: Experiment[Any] = getattr(
+        importlib.import_module(f"experiments.{module}"), constant or "EXPERIMENT"
+    )
     return found
 
 
 def load_all() -> Catalogue:
     """Return all experiments, by their folder."""
+    from experiments.kit.main import catalogue
+
     return catalogue(EXPERIMENTS, [load(name) for name in EXPERIMENTS])
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the experiment or print the table that the arguments name. Returns the exit code."""
+    for library in ("matplotlib", "scipy"):
+        extras.need(library, "python -m experiments", "experiments")
+    from experiments.kit.experiment import markdown, read_verdict
+    from experiments.kit.main import README, listing, with_table
+    from experiments.kit.main import main as run_by_words
+
     match list(argv):
         case [] | ["-h" | "--help", *_]:
             print(_USAGE, *listing(load_all()), sep="\n")

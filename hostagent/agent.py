@@ -36,7 +36,7 @@ from sluice.runtime.agent_identity import identity_for
 from sluice.runtime.certificates import Holder
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.lifecycle import Notifier, on_end
-from sluice.runtime.priority import HOST_NICE, Priority, take
+from sluice.runtime.process import HOST_NICE, Priority, take_priority
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +301,7 @@ def _take_priority() -> bool:
     A flow takes half a millisecond of CPU time. The kernel always keeps 5 % of the CPU time for others.
     Where real time is not allowed, a nice value helps.
     """
-    taken = take(HOST_NICE)
+    taken = take_priority(HOST_NICE)
     if taken is not Priority.REALTIME:
         log.warning("the traffic's thread runs %s; on a busy machine, flows may start late", taken)
     return taken is Priority.REALTIME

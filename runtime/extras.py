@@ -12,19 +12,21 @@ EXTRAS: Mapping[str, str] = {
     "argcomplete": "completion",
     "matplotlib": "plots",
     "psycopg": "postgresql",
+    "scipy": "experiments",
     "snakemake": "cluster",
     "snakemake_executor_plugin_slurm": "cluster",
 }
 """Library → the extra that brings it."""
 
 
-def need(library: str, what: str) -> None:
+def need(library: str, what: str, extra: str = "") -> None:
     """Raise EnvironmentLacking with the command that installs the extra, if a library is missing.
 
-    `what` needs the library, as the user wrote it. The wheel sluice-sim has no store.
+    `what` needs the library, as the user wrote it. `extra` is for a library that several extras bring. The wheel
+    sluice-sim has no store.
     """
     if find_spec(library) is None:
         project = "sluice" if find_spec("sluice.store") else "sluice-sim"
         raise EnvironmentLacking(
-            f"{what} needs {library}, which is not installed: pip install '{project}[{EXTRAS[library]}]'"
+            f"{what} needs {library}, which is not installed: pip install '{project}[{extra or EXTRAS[library]}]'"
         )

@@ -14,7 +14,7 @@ from sluice.policy.schema.kinds import Choice, Duration, Flag, Number, Rate, Siz
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.schemes.ports import MarkBy
 from sluice.policy.schemes.queues import QueueMap, QueueRule, demotion_levels, merged_map, urgency_levels
-from sluice.policy.schemes.scheme import Marking, Scheme, ThresholdRule
+from sluice.policy.schemes.table import Marking, Scheme, ThresholdRule
 from sluice.topologies.wiring import core_link, host_link
 
 __all__ = [

@@ -9,20 +9,28 @@ an advisory lock that ends with the transaction.
 A pool with `pool_pre_ping` asks the server before each use. Here the socket says it: the kernel has already what
 the server sent when it closed the connection. Only a connection that has long been idle is asked, because a firewall
 may have forgotten it.
+
+The file of an SQLite store must stay the same file. SQLite goes on writing into a deleted file, and makes an empty one
+in its place at the next connection. Neither is an error for it. So the engine compares device and inode of the file
+before each use of a connection. A damaged file is kept aside.
 """
 
 from __future__ import annotations
 
+import logging
+import shutil
+import sqlite3
 import time
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 from zlib import crc32
 
 from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import InvalidatePoolError
 
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_use_lifo": True}
@@ -164,3 +172,80 @@ def insert_for(connection: Connection, table: Table) -> Any:
     """Return an INSERT with ON CONFLICT in the connection's dialect."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table)
+
+
+log = logging.getLogger(__name__)
+
+Identity = tuple[int, int]
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY = 0xFF
+"""SQLite's primary result code is the lowest byte of the extended one."""
+
+
+class FileGone(sqlite3.OperationalError):
+    """The store's file was deleted, moved or replaced."""
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether SQLite has found that the file is no store or is damaged."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGE
+
+
+def copy_of(path: Path) -> Path:
+    """Return where the copy of a damaged store is kept."""
+    return path.with_name(f"{path.name}.damaged")
+
+
+def watch(engine: Engine, path: Path, *, create: bool) -> None:
+    """Refuse connections to another file than the first one. Without `create`, the file must exist.
+
+    Keep a copy of the file aside when SQLite finds it damaged.
+    """
+    first: Identity | None = None
+
+    def check() -> None:
+        now = _identity(path)
+        if now is None and not (create and first is None):
+            raise FileGone(f"there is no file {path}")
+        if first is not None and now != first:
+            raise FileGone(f"{path} is another file than before")
+
+    @event.listens_for(engine, "do_connect")
+    def before_connecting(*_: Any) -> None:
+        check()
+
+    @event.listens_for(engine, "checkout")
+    def before_use(*_: Any) -> None:
+        nonlocal first
+        check()
+        first = first or _identity(path)
+
+    @event.listens_for(engine, "handle_error")
+    def on_error(context: ExceptionContext) -> None:
+        if is_damage(context.original_exception):
+            keep_aside(path)
+
+
+def keep_aside(path: Path) -> None:
+    """Copy a damaged store, with what belongs to it, unless there is a copy or no room for one."""
+    copy = copy_of(path)
+    try:
+        if copy.exists() or shutil.disk_usage(path.parent).free < 2 * path.stat().st_size:
+            return
+        shutil.copy2(path, copy)
+        write_ahead = path.with_name(f"{path.name}-wal")
+        if write_ahead.exists():
+            shutil.copy2(write_ahead, copy.with_name(f"{copy.name}-wal"))
+    except OSError as error:
+        log.error("cannot keep a copy of the damaged store %s: %s", path, error)
+        return
+    log.error("the store %s is damaged; a copy is in %s", path, copy)
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sluice.store.ages import advance
-from sluice.store.sqlite_file import FileGone, is_damage
+from sluice.store.connections import FileGone, is_damage
 
 
 class Failure(NamedTuple):

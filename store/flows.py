@@ -30,7 +30,7 @@ from sluice.policy.wire.records import (
     FlowRecord,
 )
 from sluice.store.connections import insert_rows, lock_key, reading
-from sluice.store.flow_columns import known_scheme, newest_after
+from sluice.store.flow_queries import known_scheme, newest_after
 from sluice.store.partitions import TAKEN_NUMBERS, make_needed
 from sluice.store.schema import flow_ids, flows
 from sluice.store.totals import (
@@ -235,7 +235,7 @@ def _count_traffic(tally: Tally, kind: Mapping[str, str], records: Sequence[Flow
 
 
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
-    """Return rows like those of `sluice.store.flow_list.find_flows`, newest first. The cost does not grow with the
+    """Return rows like those of `sluice.store.flow_queries.find_flows`, newest first. The cost does not grow with the
     number of older rows."""
     query = newest_after(select(flows), received_after, source).limit(limit)
     with reading(engine) as connection:

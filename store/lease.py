@@ -21,9 +21,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from sluice.store.connections import HOLDER_IDLE_S, locking, reading, server_options
+from sluice.store.connections import HOLDER_IDLE_S, locking, reading, server_options, watch
 from sluice.store.schema import leases
-from sluice.store.sqlite_file import watch
 
 NOBODY = ""
 _FENCE = "sluice_lease"

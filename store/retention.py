@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
 from sluice.policy.wire.agents import SimulatorHeartbeat, programmed_ports
+from sluice.store.access import newest_certificates
 from sluice.store.ages import forget_marks, mark, older_than
-from sluice.store.certificates import newest_certificates
 from sluice.store.connections import reading
 from sluice.store.desired import current_topology
 from sluice.store.observed import AgentRow, add_event, all_agents, newest_of_each_port

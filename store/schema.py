@@ -304,7 +304,7 @@ tokens = Table(
     Column("revoked_at", Float),
     Index("tokens_by_name", "name"),
 )
-"""Access tokens, by the public part; of the secret only the hash: see store/tokens.py."""
+"""Access tokens, by the public part; of the secret only the hash: see store/access.py."""
 
 audit = Table(
     "audit",
@@ -316,7 +316,7 @@ audit = Table(
     Column("before", Integer),
     Column("changed", JSON, nullable=False),
 )
-"""A row for each change of the policy through the API: see store/audit.py."""
+"""A row for each change of the policy through the API: see store/desired.py."""
 
 enrolments = Table(
     "enrolments",
@@ -327,7 +327,7 @@ enrolments = Table(
     Column("expires_at", Float, nullable=False),
     Column("used_at", Float),
 )
-"""Tokens with which agents enrol, by the hash of their secret: see store/certificates.py."""
+"""Tokens with which agents enrol, by the hash of their secret: see store/access.py."""
 
 certificates = Table(
     "certificates",
@@ -340,4 +340,4 @@ certificates = Table(
     Column("revoked_at", Float),
     Index("certificates_by_name", "name"),
 )
-"""The certificates of agents: see store/certificates.py."""
+"""The certificates of agents: see store/access.py."""

@@ -24,7 +24,7 @@ from typing import Any
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed, run
-from sluice.runtime.priority import SWITCH_NICE, Priority, raised
+from sluice.runtime.process import SWITCH_NICE, Priority, raised
 from sluice.runtime.wait import patient
 
 log = logging.getLogger(__name__)

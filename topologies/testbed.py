@@ -7,21 +7,28 @@
 
 The end of the testbed's first process ends all of it. The kernel ends that process when the process that started the
 testbed dies. So even kill -9 leaves no process, namespace or interface behind. Several testbeds run side by side.
+
+A run with packets lost anywhere but in the emulated queues does not represent a network (`lost_packets`). The network
+itself drops packets beyond a port's buffer. The port program counts those drops, not this file.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from sluice.hostagent.port.machine_watch import interface_drops, qdisc_drops, switch_side
 from sluice.hostagent.port.settings import check_behaviour, last_report, read_json, write_json
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.network.graph import Topology
@@ -31,12 +38,48 @@ from sluice.policy.schemes.ports import DEFAULT_BUFFER_BYTES
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import PortHeartbeat, QueueCounters
 from sluice.runtime.command import run
-from sluice.runtime.priority import Priority
-from sluice.runtime.process import spawn
+from sluice.runtime.process import Priority, spawn
 from sluice.runtime.wait import wait_until
-from sluice.topologies import losses, ovs, processes
+from sluice.topologies import ovs, processes
 from sluice.topologies.qdiscs import delay_warnings, has_netem, needs_delays
 from sluice.topologies.settings import Settings
+
+_LOST_UPCALLS = re.compile(r"\blost:(\d+)")
+_HOST_COUNTERS = (
+    "TcpExtTCPBacklogDrop",
+    "TcpExtTCPRcvQDrop",
+    "TcpExtListenDrops",
+    "IpInDiscards",
+    "TcpInCsumErrors",
+)
+
+
+def lost_packets(bed: Testbed) -> dict[str, int]:
+    """Return lost packets by place, without places that lost none.
+
+    Each place counts from the start of the testbed, or of the process that counts there.
+    """
+    found = {
+        **switch_side(partial(bed.exec, None)),
+        "upcalls of the switches": lost_upcalls(bed.ovs(["ovs-appctl", "dpctl/show"])),
+    }
+    for host in bed.topology.hosts:
+        found |= interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
+        found |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
+        found |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
+    return {place: packets for place, packets in found.items() if packets}
+
+
+def lost_upcalls(text: str) -> int:
+    """Return packets of new flows that the switches had no time for, from `ovs-appctl dpctl/show`."""
+    return sum(int(lost) for lost in _LOST_UPCALLS.findall(text))
+
+
+def host_counters(host: str, text: str) -> dict[str, int]:
+    """Return packets that arrived at a host and were dropped there, from `nstat -j`."""
+    counters = json.loads(text)["kernel"]
+    return {f"{name} at {host}": counters.get(name, 0) for name in _HOST_COUNTERS}
+
 
 log = logging.getLogger(__name__)
 
@@ -282,8 +325,8 @@ class Testbed:
         wait_until(ready, f"{service} is back")
 
     def losses(self) -> dict[str, int]:
-        """Return packets lost so far outside the emulated queues, by place. See topologies.losses."""
-        return losses.count(self)
+        """Return packets lost so far outside the emulated queues, by place."""
+        return lost_packets(self)
 
     def stop(self) -> None:
         """End the testbed. A second call does nothing."""

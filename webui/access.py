@@ -29,7 +29,7 @@ from sluice.policy.wire.agents import LivingConnection
 from sluice.policy.wire.records import UNKNOWN_TO_A_RECEIVER, FlowRecord
 from sluice.runtime.certificates import Holder, holder_of
 from sluice.runtime.settings.kinds import split_address
-from sluice.store.certificates import find_certificate
+from sluice.store.access import find_certificate
 from sluice.store.flows import Conflict
 from sluice.webui.authority import serial_of
 from sluice.webui.callers import channel_of, is_agents_address, peer_certificate

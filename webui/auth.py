@@ -19,7 +19,7 @@ from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
-from sluice.store import tokens
+from sluice.store import access
 from sluice.store.observed import add_event
 from sluice.webui.bodies import read_json, request_body
 from sluice.webui.errors import ApiError, Error, blueprint
@@ -118,7 +118,7 @@ def _who(given: str, owner_token: str) -> tuple[str, str] | None:
     """Return name and role of a token; None if it is not in force."""
     if hmac.compare_digest(given.encode(), owner_token.encode()):
         return OWNER, OWNER
-    found = tokens.find_token(services().engine, given)
+    found = access.find_token(services().engine, given)
     return (found.name, found.role) if found else None
 
 
@@ -194,8 +194,8 @@ def make_access_token() -> Response:
     asked = read(NewAccessToken, read_json(MAX_BODY_BYTES))
     expires_at = time.time() + asked.valid_s
     try:
-        token = tokens.create_token(services().engine, asked.name, asked.role, expires_at)
-    except tokens.TokenRefused as refused:
+        token = access.create_token(services().engine, asked.name, asked.role, expires_at)
+    except access.TokenRefused as refused:
         raise ApiError(409, "token-refused", str(refused), "name") from None
     add_event(services().engine, "token-made", name=asked.name, role=asked.role, by=caller.name)
     return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
@@ -215,7 +215,7 @@ def list_access_tokens() -> Response:
     """The tokens without their secrets. Needs the role change. An ended one stays in the list for 30 days."""
     require_token(services().token, CHANGE)
     now = time.time()
-    found = tokens.all_tokens(services().engine)
+    found = access.all_tokens(services().engine)
     return jsonify(tokens=[{**asdict(one), "state": one.state(now)} for one in found])
 
 
@@ -227,7 +227,7 @@ def list_access_tokens() -> Response:
 def revoke_access_token(path: TokenPath) -> Response:
     """End a token from the next request on. Needs the token with which the web process starts."""
     caller = require_token(services().token, OWNER)
-    if not tokens.revoke_token(services().engine, path.name):
+    if not access.revoke_token(services().engine, path.name):
         raise ApiError(404, "not-found", f"no token named {path.name} is in force")
     add_event(services().engine, "token-revoked", name=path.name, by=caller.name)
     return jsonify(revoked=path.name)

@@ -42,7 +42,7 @@ from sluice.runtime.certificates import (
     subject,
     write_private,
 )
-from sluice.store.certificates import Certificate
+from sluice.store.access import Certificate
 
 WEB_LIFE_S = 90 * 86_400.0
 AUTHORITY_LIFE_S = 3650 * 86_400.0

@@ -27,7 +27,7 @@ from sluice.policy.wire.records import TRAFFIC, WATCHED
 from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from sluice.store.failures import last_failure
-from sluice.store.flow_columns import FlowColumns
+from sluice.store.flow_queries import FlowColumns
 from sluice.store.flows import newest_flows
 from sluice.store.observed import (
     AgentRow,

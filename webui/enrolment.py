@@ -16,7 +16,7 @@ from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Choice, Text, Whole
 from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Token
 from sluice.runtime.certificates import Holder, pem
-from sluice.store.certificates import (
+from sluice.store.access import (
     Certificate,
     find_enrolment,
     newest_certificates,

@@ -21,7 +21,7 @@ from sqlalchemy import Engine
 
 from sluice.policy.figures.metrics import distribution
 from sluice.policy.wire.records import SIZE_CLASSES
-from sluice.store.flow_columns import (
+from sluice.store.flow_queries import (
     LATEST_RECORD_S,
     MOST_COLUMNS,
     FlowColumns,
@@ -61,7 +61,7 @@ class RecentFlows:
         self._covered_from: float | None = None
 
     def since(self, at: float, until: float = math.inf) -> FlowColumns:
-        """Return the scheduled and watched flows that finished after `at`, as store.flow_columns.flow_columns does."""
+        """Return the scheduled and watched flows that finished after `at`, as store.flow_queries.flow_columns does."""
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from

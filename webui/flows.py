@@ -31,8 +31,7 @@ from sluice.policy.wire.records import (
     FlowRecord,
 )
 from sluice.store import ages
-from sluice.store.flow_columns import MOST_COLUMNS, FlowColumns
-from sluice.store.flow_list import FILTERS, class_sizes, find_flows
+from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
 from sluice.store.observed import all_agents
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui import figures

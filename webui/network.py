@@ -17,8 +17,7 @@ from sluice.policy.schema.entries import schema
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.access import READ
 from sluice.store.desired import current_topology
-from sluice.store.networks import current_network, current_sightings, put_network
-from sluice.store.observed import add_event
+from sluice.store.observed import add_event, current_network, current_sightings, put_network
 from sluice.webui.auth import require_token
 from sluice.webui.bodies import read_json, request_body
 from sluice.webui.callers import PLACE, STREAM

@@ -17,7 +17,7 @@ from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import HostHeartbeat, LinkCounters
 from sluice.store import ages
 from sluice.store.desired import current_topology
-from sluice.store.flow_list import SentFlows, find_flows, sent_flows
+from sluice.store.flow_queries import SentFlows, find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
 from sluice.webui.bodies import AgentPath, model_of

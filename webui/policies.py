@@ -34,19 +34,20 @@ from sluice.policy.schema.kinds import ListOf, Size
 from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
 from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, SOLVERS, measured_traffic
 from sluice.policy.wire.access import READ
-from sluice.store.audit import Author, policy_changes
 from sluice.store.desired import (
+    Author,
     PolicyVersion,
     Superseded,
     current_topology,
     current_version,
+    policy_changes,
     policy_history,
     policy_in_force,
     policy_version,
     progress,
     put_policy,
 )
-from sluice.store.flow_list import newest_traffic
+from sluice.store.flow_queries import newest_traffic
 from sluice.store.observed import add_event
 from sluice.webui.auth import Caller, require_token
 from sluice.webui.bodies import PortPath, check_port, model_of, read_json, request_body

@@ -26,8 +26,16 @@ from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHea
 from sluice.store import ages
 from sluice.store.desired import current_policy, current_version, policy_in_force
 from sluice.store.failures import last_failure
-from sluice.store.networks import current_network, current_sightings, network_version, sighted_at
-from sluice.store.observed import AgentRow, add_event, all_agents, events_of
+from sluice.store.observed import (
+    AgentRow,
+    add_event,
+    all_agents,
+    current_network,
+    current_sightings,
+    events_of,
+    network_version,
+    sighted_at,
+)
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
 from sluice.policy.wire.records import TRAFFIC
+from sluice.store.flow_queries import LATE_S, applied_versions, scored_flows
 from sluice.store.observed import simulation
-from sluice.store.scored import LATE_S, applied_versions, scored_flows
 from sluice.webui.errors import blueprint
 from sluice.webui.services import services
 

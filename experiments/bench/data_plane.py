@@ -408,10 +408,10 @@ def _send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
 
 
 def forwarding_results() -> Iterator[Result]:
-    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies.turns."""
+    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies/turns.c."""
     for cost in measure_forwarding().values():
         name = f"ovs-vswitchd, a packet-hop at {cost.hops_per_s:,.0f} a second"
-        yield Result(name, cost.us, "us", cost.us_without, "without topologies.turns", cost.ratio)
+        yield Result(name, cost.us, "us", cost.us_without, "without topologies/turns.c", cost.ratio)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from sluice.policy.wire.records import FlowRecord
 from sluice.runtime.postgres import PostgresServer
 from sluice.store.connections import one_after_another
 from sluice.store.engine import open_store
-from sluice.store.flow_list import find_flows, sent_flows
+from sluice.store.flow_queries import find_flows, sent_flows
 from sluice.store.flows import add_batch, add_flows, count_records
 from sluice.store.partitions import PARTITION_RECORDS, forget_flows
 from sluice.store.retention import STEP_ROWS_POSTGRESQL

@@ -19,8 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-from experiments.kit.paired import Difference
-from experiments.kit.runs import Results, Runs
+from experiments.kit.runs import Difference, Results, Runs
 from sluice.policy.schemes import SCHEMES
 
 BROAD, NARROW = 4.0, 1.5

@@ -12,8 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.kit.draw import save
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.verdict import conclude
+from experiments.kit.experiment import Experiment, Given, conclude
 from sluice.commands.arguments import at_least_one, folder, load_share, seed
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
@@ -24,12 +23,12 @@ README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- begin: python -m experiments --table -->", "<!-- end -->"
 
 Catalogue = Mapping[str, Sequence[Experiment[Any]]]
-"""Folder below experiments/ → its experiments."""
+"""Folder below experiments/, or module there without its ending → its experiments."""
 
 
 def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]) -> Catalogue:
     """Group the experiments by folder. `modules`: name of an experiment → its module below `experiments`."""
-    folders = {e.name: "/".join(modules[e.name].split(".")[:2]) for e in experiments}
+    folders = {e.name: place_of(modules[e.name]) for e in experiments}
     return {folder: list(some) for folder, some in groupby(experiments, key=lambda e: folders[e.name])}
 
 
@@ -41,9 +40,20 @@ def table(found: Catalogue) -> Iterator[str]:
         for one in experiments:
             root = "yes" if one.needs_root else "no"
             yield (
-                f"| [`{one.name}`]({place}/README.md) | {one.claim} | {one.figure or '–'} "
+                f"| [`{one.name}`]({page(place)}) | {one.claim} | {one.figure or '–'} "
                 f"| `{_command(one)}` | {one.minutes:g} | {root} |"
             )
+
+
+def place_of(module: str) -> str:
+    """Return the second-level folder of a module below experiments/, or the path of the module without its ending."""
+    return "/".join(module.partition(":")[0].split(".")[:2])
+
+
+def page(place: str) -> str:
+    """Return the path below experiments/ of the page about the experiments of a place."""
+    beside = f"{place}.md"
+    return beside if (README.parent / beside).exists() else f"{place}/README.md"
 
 
 def _command(experiment: Experiment[Any]) -> str:

@@ -1,21 +1,226 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three ways to make planned runs. Each makes the missing runs and reads all of them."""
+"""How an experiment gets its runs: the points that it plans, and the three ways to make and read them.
+
+Short runs share one pool of processes, because a sweep (sluice/sweep) starts a process for each point, and that takes
+two seconds, more than such a run. A sweep can give points to a cluster. Points, folders and bundles are the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from experiments.kit.attempts import run_each
+from rich.progress import track
+
 from experiments.kit.experiment import Given, Option, option
-from experiments.kit.points import Plan, Planned
-from experiments.kit.pool import run_all
-from experiments.kit.runs import Columns, Results, no_columns, read_results
+from experiments.kit.runs import ATTEMPTS_FILE, Columns, Results, Runs, attempts, no_columns, read_run
 from sluice.commands.arguments import at_least_one
 from sluice.policy.errors import SluiceError
+from sluice.policy.fabrics import SIMULATOR
+from sluice.runs.fabrics import runner
+from sluice.runs.files import read_document, resolve, scenario_with, setting
+from sluice.runs.simulator_run import run_on_simulator
+from sluice.runtime.process import die_with_parent
+from sluice.simulator import build
 from sluice.sweep import run_points
+from sluice.sweep.points import Point, is_finished, points
 from sluice.sweep.table import print_outcome, rows, sweep_display
+from sluice.terminal import console, progress_bar
+
+SIMULATOR_SETTINGS: Mapping[str, Any] = {
+    "links": "emulated",
+    "uplink": "kernel",
+    "tick": "4ms",
+    "undo": "late",
+    "packets_per_ack": 2,
+    "ack_delay": "40ms",
+}
+"""Links are HTB's token buckets. A host's own port has the scheme's queues, and TCP small queues keep them short.
+A kernel acknowledges every second packet, or after 40 ms. Its clock has 250 Hz."""
+
+LINK_DELAY_US = 106.0
+"""Software's time for a link of an idle testbed, in microseconds: `agreement` measured 80, 96 and 106."""
+
+
+def as_emulated(document: Mapping[str, Any], delay_us: float = LINK_DELAY_US) -> dict[str, Any]:
+    """Return a testbed's scenario for the simulator. The document's own settings have precedence."""
+    return {
+        **document,
+        "fabric": {"link_delay": f"{round(delay_us * 1000)}ns", **document["fabric"]},
+        "simulator": {**SIMULATOR_SETTINGS, **document.get("simulator", {})},
+    }
+
+
+SET = option(
+    "--set",
+    type=setting,
+    action="append",
+    default=[],
+    metavar="TABLE.KEY=VALUE",
+    help="a key of the scenario for all runs, for example --set fabric.buffer=240KB; may be repeated",
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Runs whose bundles are in one folder."""
+
+    folder: Path
+    points: Sequence[Point]
+
+
+Plan = Callable[[Given], Mapping[str, Planned]]
+"""Returns the runs by the name of their group. Most experiments have one group."""
+
+
+@dataclass(frozen=True)
+class NamedPoint(Point):
+    """A run with a folder name of its own, instead of one made of scheme, load and seed."""
+
+    folder: str
+
+    @property
+    def name(self) -> str:
+        return self.folder
+
+
+def one_group(given: Given, found: Sequence[Point], folder: Path | None = None) -> Mapping[str, Planned]:
+    """Return a plan with one group of runs. Their bundles are in `folder`, by default in `--out`."""
+    return {"": Planned(folder or given.out, found)}
+
+
+def axes(
+    given: Given,
+    scenario: Path | Mapping[str, Any],
+    *,
+    schemes: Sequence[str] | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Point]:
+    """Return every combination of schemes, loads and seeds, as `sluice sweep` makes them.
+
+    `variants`: name → its difference from the scenario, as in a [sweep.scheme] table. With
+    variants, these are the schemes. `settings`: values for all points by key ("workload.flows").
+    """
+    document = read_document(scenario) if isinstance(scenario, Path) else scenario
+    if variants is not None:
+        document = {**document, "sweep": {"scheme": variants, "schemes": list(variants)}}
+    flows = {"workload.flows": given.flows} if given.flows else {}
+    return points(
+        document,
+        schemes=schemes,
+        loads=given.loads or None,
+        seeds=given.seeds or None,
+        settings={**flows, **(settings or {}), **dict(given.options.get("set", ()))},
+    )
+
+
+def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -> NamedPoint:
+    """Return a run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
+    folder = f"{variant}-seed{seed}".replace(" ", "-")
+    _, resolved, _ = scenario_with(document, name=folder, seed=seed, **tables)
+    return NamedPoint(variant, None, seed, resolved, folder)
+
+
+def as_on_testbed(given: Given, found: Sequence[Point]) -> list[Point]:
+    """Return the points of a testbed's scenario. On the simulator they have links like the
+    testbed's emulated ones."""
+    if given.on != SIMULATOR:
+        return list(found)
+    return [replace(point, document=as_emulated(point.document)) for point in found]
+
+
+def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None:
+    """Make every run that has no bundle in `out`, `jobs` at a time; None means one for each core.
+
+    After Ctrl-C, the active runs end and are kept. SluiceError names the failed runs, after all
+    have been tried.
+    """
+    waiting = [point for point in points if not is_finished(out, point)]
+    if not waiting:
+        return
+    build.build()
+    with _workers(jobs) as pool:
+        running = {pool.submit(_simulate, point.document, out / point.name): point for point in waiting}
+        try:
+            failed = _reasons(running)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
+
+
+def _reasons(running: dict[Future[str | None], Point]) -> dict[str, str]:
+    """Wait for all runs. Returns name of a failed run → why it failed."""
+    ended = track(as_completed(running), "runs", total=len(running), console=console)
+    return {running[future].name: reason for future in ended if (reason := future.result())}
+
+
+def _workers(jobs: int | None) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        jobs or len(os.sched_getaffinity(0)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin_worker,
+    )
+
+
+def _begin_worker() -> None:
+    """Let the worker ignore Ctrl-C, which its parent handles, and end with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+
+
+def _simulate(document: dict[str, Any], out: Path) -> str | None:
+    """Run one scenario. Returns why it failed, as text; None if it did not.
+
+    It returns text because an exception with several arguments cannot be passed to another
+    process.
+    """
+    try:
+        run_on_simulator(resolve(document), out)
+    except SluiceError as error:
+        return str(error)
+    except Exception:
+        return traceback.format_exc()
+    return None
+
+
+def run_each(points: Sequence[Point], out: Path, on: str, most: int) -> None:
+    """Make every run that is missing, or that is not valid and was made less than `most` times."""
+    for point in points:
+        while not _is_enough(out, point, most):
+            _attempt(point, out, on)
+
+
+def _is_enough(out: Path, point: Point, most: int) -> bool:
+    if not is_finished(out, point):
+        return False
+    summary = json.loads((out / point.name / "summary.json").read_text())
+    return summary["valid"]["ok"] or attempts(out / point.name) >= most
+
+
+def _attempt(point: Point, out: Path, on: str) -> None:
+    bundle = out / point.name
+    attempt = attempts(bundle) + 1 if is_finished(out, point) else 1
+    resolved = resolve(point.document)
+    with progress_bar(point.name) as report:
+        summary = runner(on)(resolved, bundle, report)
+    (bundle / ATTEMPTS_FILE).write_text(str(attempt))
+    if not summary["valid"]["ok"]:
+        reasons = "; ".join(summary["valid"]["reasons"])
+        print(f"{point.name}: attempt {attempt} is not valid: {reasons}", file=sys.stderr)
+
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
 ATTEMPTS = option(
@@ -25,6 +230,17 @@ ATTEMPTS = option(
     help="attempts for a run that is not valid (default: %(default)s)",
 )
 ONE_ATTEMPT = {"attempts": 1}
+
+
+def read_results(given: Given, planned: Mapping[str, Planned], columns: Columns = no_columns) -> Results:
+    """Read the bundles of a plan. FileNotFoundError: a run is missing."""
+    return Results(
+        given,
+        {
+            name: Runs([read_run(point, group.folder, columns) for point in group.points])
+            for name, group in planned.items()
+        },
+    )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished runs: their bundles and figures by variant, load and seed."""
+"""Finished runs: their bundles and figures by variant, load and seed, differences of variants, claims and a table."""
 
 from __future__ import annotations
 
@@ -7,20 +7,102 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.kit.experiment import Given
-from experiments.kit.flows import Flows, read_flows
-from experiments.kit.listed import ListedFlows, read_listed
-from experiments.kit.paired import Changes, Difference, difference
-from experiments.kit.points import Planned
+import numpy as np
+from scipy.stats import t
+
+from experiments.kit.experiment import Claim, Given, over_loads
+from experiments.kit.flows import Flows, ListedFlows, read_flow_columns, read_listed
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.schemes import SCHEMES
+from sluice.report.tables import Scale, estimate
 from sluice.runs.bundle import read_ports
 from sluice.sweep.points import Point
-from sluice.sweep.table import Row, figures
+from sluice.sweep.table import COLUMNS, Row, figures
 
-ATTEMPTS = "attempts"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The relative difference of one scheme to another, with its 95 % interval. -0.1 means 10 % less."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    single: float
+    """Standard deviation of single seeds: how far one run may be from the true value."""
+
+    @property
+    def lower(self) -> bool:
+        """Whether the whole interval is below zero: lower, and not by chance."""
+        return self.high < 0
+
+    def __str__(self) -> str:
+        return signed(f"{self.mean:+.1%} ({self.low:+.1%} … {self.high:+.1%})")
+
+    def to_document(self) -> dict[str, float | int]:
+        return dict(vars(self))
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
+    """Return the mean of ours over the mean of theirs, less 1. Both are in the order of the seeds.
+
+    The interval is that of a ratio estimator (Cochran, Sampling Techniques, 6.4). A mean of ratios
+    would depend most on the seeds with small values of theirs. A seed without a value on either
+    side is left out.
+    """
+    pairs = np.asarray([ours, theirs], float)
+    x, y = pairs[:, ~np.isnan(pairs).any(axis=0)]
+    seeds, ratio = len(x), float(x.sum() / y.sum())
+    if seeds < 2:
+        return Difference(ratio - 1, -np.inf, np.inf, seeds, np.nan)
+    deviation = float((x - ratio * y).std(ddof=1) / (np.sqrt(seeds) * y.mean()))
+    half = float(t.ppf((1 + CONFIDENCE) / 2, seeds - 1)) * deviation
+    return Difference(ratio - 1, ratio - 1 - half, ratio - 1 + half, seeds, float((x / y).std(ddof=1)))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The differences of one scheme to another, at every load."""
+
+    by_load: Mapping[float, Difference]
+
+    @property
+    def lower(self) -> bool:
+        """Whether the figure is lower at every load, and not by chance."""
+        return all(change.lower for change in self.by_load.values())
+
+    @property
+    def grows(self) -> bool:
+        """Whether the gain at the highest load exceeds the gain at the lowest, not by chance."""
+        changes = list(self.by_load.values())
+        return changes[-1].high < changes[0].low
+
+    def within(self, limit: float) -> bool:
+        return all(abs(change.mean) <= limit for change in self.by_load.values())
+
+    def __str__(self) -> str:
+        """Return the differences at the first and at the last load."""
+        ends = sorted({0, len(self.by_load) - 1})
+        shown = [list(self.by_load.items())[place] for place in ends]
+        return signed(" … ".join(f"{change.mean:+.1%} at {load:.0%}" for load, change in shown))
+
+    def to_document(self) -> dict[str, Any]:
+        return {f"{load:g}": change.to_document() for load, change in self.by_load.items()}
+
+
+def signed(text: str) -> str:
+    """Return percentages in print form: a true minus, a space before the percent sign."""
+    return text.replace("-", "−").replace("%", " %")
+
+
+ATTEMPTS_FILE = "attempts"
 """File in a bundle's folder with the number of attempts."""
 
 Columns = Callable[[Path], Mapping[str, float]]
@@ -51,7 +133,7 @@ class Run:
 
     def flows(self) -> Flows:
         """Read the flows from the file at every call, because many runs' flows would not fit into memory."""
-        return read_flows(self.bundle)
+        return read_flow_columns(self.bundle)
 
     @cached_property
     def listed(self) -> ListedFlows:
@@ -69,7 +151,7 @@ def read_run(point: Point, folder: Path, columns: Columns = no_columns) -> Run:
     bundle = folder / point.name
     summary, meta = (json.loads((bundle / name).read_text()) for name in ("summary.json", "meta.json"))
     row = {**figures(summary), **traffic(meta), "reasons": summary["valid"]["reasons"]}
-    row |= {ATTEMPTS: attempts(bundle), **columns(bundle)}
+    row |= {ATTEMPTS_FILE: attempts(bundle), **columns(bundle)}
     return Run(point.scheme, point.load, point.seed, bundle, row)
 
 
@@ -84,7 +166,7 @@ def traffic(meta: Mapping[str, Any]) -> Row:
 
 def attempts(bundle: Path) -> int:
     """Return how many attempts the existing run took."""
-    path = bundle / ATTEMPTS
+    path = bundle / ATTEMPTS_FILE
     return int(path.read_text()) if path.exists() else 1
 
 
@@ -168,12 +250,96 @@ class Results:
         return next(iter(self.groups.values()))
 
 
-def read_results(given: Given, planned: Mapping[str, Planned], columns: Columns = no_columns) -> Results:
-    """Read the bundles of a plan. FileNotFoundError: a run is missing."""
-    return Results(
-        given,
-        {
-            name: Runs([read_run(point, group.folder, columns) for point in group.points])
-            for name, group in planned.items()
-        },
-    )
+ByLoad = Mapping[float, float]
+
+
+def at_most(
+    what: str, paper: str, ratios: ByLoad, limit: float, *, once: float = inf, explanation: str = ""
+) -> Claim:
+    """Claim that no ratio exceeds `limit`, and that at least one is at most `once`."""
+    holds = max(ratios.values()) <= limit and min(ratios.values()) <= once
+    return Claim(what, paper, over_loads(ratios), holds, explanation)
+
+
+def below_one(what: str, ratios: ByLoad, explanation: str = "") -> Claim:
+    """Claim that every ratio is below 1."""
+    return Claim(what, "lower", over_loads(ratios), max(ratios.values()) < 1, explanation)
+
+
+def lower(what: str, paper: str, change: Difference | Changes, explanation: str = "") -> Claim:
+    """Claim that the figure is lower than the other's, not by chance; with loads, at every load."""
+    return Claim(what, paper, str(change), change.lower, explanation)
+
+
+def within(what: str, paper: str, change: Difference, limit: float, explanation: str = "") -> Claim:
+    """Claim that the mean differs by at most `limit`, a relative difference, either way."""
+    return Claim(what, paper, str(change), abs(change.mean) <= limit, explanation)
+
+
+def noted(what: str, measured: str) -> Claim:
+    """Return a figure that is worth knowing, without a value of the paper."""
+    return Claim(what, "–", measured, True)
+
+
+def all_finished(runs: Runs, what: str = "unfinished flows") -> Claim:
+    return Claim(what, "0", str(runs.unfinished), runs.unfinished == 0)
+
+
+def all_valid(runs: Runs) -> list[Claim]:
+    """Claim that all runs are valid and all flows finished: an invalid run proves nothing."""
+    valid = sum(run.valid for run in runs.runs)
+    total = len(runs.runs)
+    return [Claim("runs that are valid", "all", f"{valid} of {total}", valid == total), all_finished(runs)]
+
+
+BOTH_FABRICS = (TESTBED, SIMULATOR)
+SCHEME_COLUMNS = (*COLUMNS, ("retransmissions", "retransmissions", 1.0))
+VERDICT_COLUMNS = (
+    *(column for _, column, _ in SCHEME_COLUMNS),
+    "fct_us_medium_p99",
+    "fct_us_large_p99",
+    "timeouts",
+    "unfinished",
+    "valid",
+    "attempts",
+    "reasons",
+)
+"""Columns of a verdict's numbers."""
+
+
+def schemes_of_testbed() -> tuple[str, ...]:
+    """Return the schemes that the testbed's switches can carry out."""
+    return tuple(name for name, scheme in SCHEMES.items() if not scheme.needs)
+
+
+def by_scheme(runs: Runs) -> dict[str, Any]:
+    """Return every figure of every scheme, one value for each seed."""
+    return {
+        variant: {
+            "seeds": [run.seed for run in runs.at(variant)],
+            **{column: runs.raw(column, variant) for column in VERDICT_COLUMNS},
+        }
+        for variant in runs.variants
+    }
+
+
+def scheme_table(results: Results) -> str:
+    """Return a Markdown table, one line for each scheme: means over the seeds ± standard
+    deviation, FCT in ms."""
+    headings = [heading for heading, *_ in SCHEME_COLUMNS]
+    lines = [f"| scheme | {' | '.join(headings)} | valid |", "|---" * (len(headings) + 2) + "|"]
+    for variant in results.runs.variants:
+        found = results.runs.at(variant)
+        lines.append(f"| {variant} | {' | '.join(_cells(found))} | {_valid(found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(runs: Sequence[Run]) -> list[str]:
+    return [
+        Scale("", factor).show(estimate(run.row[column] for run in runs))
+        for _, column, factor in SCHEME_COLUMNS
+    ]
+
+
+def _valid(runs: Sequence[Run]) -> str:
+    return f"{sum(run.valid for run in runs)}/{len(runs)}"

@@ -278,8 +278,8 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
 def host_queue_map(policy: Policy) -> QueueMap:
     """The queue of each tag at a host's own link.
 
-    Its thresholds are fixed, because no controller counts what leaves a host: those of the policy, unless it has others for
-    hosts. Without `host_queues`, all tags share one queue.
+    Its thresholds are fixed, because no controller counts what leaves a host: those of the policy, unless it has others
+    for hosts. Without `host_queues`, all tags share one queue.
     """
     if not policy.host_queues:
         return (0,) * tags.TAG_COUNT

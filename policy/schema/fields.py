@@ -368,6 +368,20 @@ def demotions_of(document: Mapping[str, Any]) -> int:
     return scheme.queue_rule.demotions(queues.read(document, Draft(scheme)))
 
 
+ABSENT = "–"
+"""The text of a value that is not there."""
+
+
+def field_text(scheme: str, name: str, value: Any) -> str:
+    """Return a value of a policy's document. `value` is as in JSON."""
+    if value is None or value == []:
+        return ABSENT
+    field = next(field for field in POLICY_FIELDS if field.name == name)
+    if name == "overrides":
+        value = [Override.of_document(one) for one in value]
+    return field.kind_of(Draft(scheme_named(scheme))).show(value)
+
+
 def scheme_fields(scheme: Scheme) -> list[Entry]:
     """The fields that policies of this scheme use, without the field `scheme` itself."""
     candidates = [field.entry(scheme) for field in POLICY_FIELDS if field.name != "scheme"]

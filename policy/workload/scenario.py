@@ -105,7 +105,7 @@ class TcpVariant:
     """The [simulator.tcp] table: where implementations of TCP differ. The defaults are Linux's.
 
     Each other value is ns-2's: FullTcp with the patch of pFabric's authors, which PIAS's authors use, too. The check
-    experiments/checks/ns2 shows what each changes.
+    experiments/checks/ns2.py shows what each changes.
     """
 
     first_alpha: float = entry(

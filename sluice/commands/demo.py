@@ -31,7 +31,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.units import format_rate, rate_bps
 from sluice.policy.wire.records import SCHEDULED, WATCHED
 from sluice.policy.workload.scenario import Scenario
-from sluice.runs import fit
+from sluice.runs import validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import Resolved, scenario_from_file, scenario_with
@@ -165,7 +165,7 @@ def execute(arguments: argparse.Namespace) -> int:
     rate = None
     if on == TESTBED and arguments.scenario is None:
         rate = arguments.rate or fitting_rate()
-        resolved = scenario_with(resolved.document, **fit.at_rate(resolved.document, rate))
+        resolved = scenario_with(resolved.document, **validity.at_rate(resolved.document, rate))
     elif arguments.rate is not None:
         raise FieldError(
             "--rate", "is for the default demonstration on the testbed: set host_rate in the scenario"
@@ -198,7 +198,7 @@ def demo_rate(text: str) -> int:
         found = rate_bps("--rate", text)
     except FieldError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not fit.RATES_BPS[0] <= found <= fit.RATES_BPS[-1]:
+    if not validity.RATES_BPS[0] <= found <= validity.RATES_BPS[-1]:
         raise argparse.ArgumentTypeError(f"must be from 1Mbit to 10Mbit, not {text}")
     return found
 
@@ -206,7 +206,7 @@ def demo_rate(text: str) -> int:
 def fitting_rate() -> int:
     """Measure what this machine forwards, and say which rate fits."""
     console.print("measuring what this machine forwards …")
-    found = fit.measure()
+    found = validity.measure()
     console.print(f"links of {format_rate(found.rate_bps())}: {found}", highlight=False, soft_wrap=True)
     return found.rate_bps()
 

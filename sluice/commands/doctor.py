@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from sluice.commands.arguments import command_parser
 from sluice.doctor import active_tiers, checks
-from sluice.doctor.check import Check
+from sluice.doctor.installed import Check
 from sluice.terminal import print_checks, print_tiers
 
 

@@ -14,7 +14,7 @@ from sluice.completion import completed, hosts
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runs.fabrics import need_root
 from sluice.testbeds import add_testbed, the_testbed
-from sluice.topologies.entering import NAMES, default_signals, enter_host
+from sluice.topologies.settings import NAMES, default_signals, enter_host
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes of a program that cannot start, as in a shell."""

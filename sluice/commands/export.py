@@ -14,15 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
-from sluice.export.running import ANY, Following, Planned, Traffic, planned
-from sluice.export.sonic import (
-    SonicPort,
-    Tables,
-    adapted_tables,
-    check_interface,
-    config_tables,
-    differences,
-)
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES
@@ -31,6 +22,19 @@ from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.scenario import Scenario
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
+from sluice.sonic import (
+    ANY,
+    Following,
+    Planned,
+    SonicPort,
+    Tables,
+    Traffic,
+    adapted_tables,
+    check_interface,
+    config_tables,
+    differences,
+    planned,
+)
 
 _EPILOG = """examples:
   sluice export sonic my.toml --interfaces Ethernet0,Ethernet4 --out qos.json

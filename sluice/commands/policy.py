@@ -17,12 +17,28 @@ from sluice.commands.arguments import add_plugin, command_parser
 from sluice.completion import completed, policy_keys
 from sluice.policy.errors import SluiceError, shortened
 from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.fields import field_text
 from sluice.policy.schema.fitting import DEFAULT, changed, frozen, is_list, unfrozen
-from sluice.policy_preview import print_preview
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import setting, toml_value
 from sluice.runtime.toml import NotToml, read_toml
 from sluice.terminal import console
+
+
+def print_preview(preview: Mapping[str, Any]) -> None:
+    """Print the answer of `POST /policy/preview`."""
+    against = preview["against"]
+    if not preview["changes"]:
+        console.print(f"nothing changes against version {against}")
+        return
+    title = "there is no policy yet" if against is None else f"changes against version {against}"
+    table = Table("field", "now", "then", "because", title=title, title_justify="left")
+    scheme = preview["policy"]["scheme"]
+    for change in preview["changes"]:
+        before, after = (field_text(scheme, change["field"], change[key]) for key in ("before", "after"))
+        table.add_row(change["field"], before, after, change["because"])
+    console.print(table)
+
 
 _EPILOG = """examples:
   sluice policy show                        the policy in force, and the ones before

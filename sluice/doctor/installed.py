@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sluice.dataplane import congestion, sockopt
 from sluice.dataplane.build import KERNEL_BTF
@@ -17,13 +18,51 @@ from sluice.dataplane.congestion import available, register_congestion_control
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.sockopt import attach_socket_hook
 from sluice.dataplane.watch import Watch
-from sluice.doctor import check
-from sluice.doctor.check import Check, tried
 from sluice.doctor.kernel import Kernel
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
 from sluice.topologies import ovs
 from sluice.topologies.qdiscs import try_qdisc
+
+REFUSALS = (SluiceError, CommandFailed, OSError, subprocess.SubprocessError)
+"""What a machine that lacks something makes our code and its tools raise."""
+
+DATAPATHS = "Open vSwitch datapaths"
+HOOK = "setsockopt hook (cgroup BPF)"
+PORT_PROGRAM = "BPF programs"
+WATCH = "flow watch"
+
+
+def struct_ops(control: str) -> str:
+    """Return the name of the finding about a congestion control."""
+    return f"{control} (struct_ops)"
+
+
+class Check(NamedTuple):
+    """One finding. `remedy` says what to do if it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str
+
+
+def tried(name: str, attempt: Callable[[], str], remedy: str) -> Check:
+    """Return a check that is ok if the attempt raises none of REFUSALS."""
+    try:
+        return Check(name, True, attempt(), remedy)
+    except REFUSALS as error:
+        return Check(name, False, str(error), remedy)
+
+
+def guarded(name: str, make: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """Yield the checks that `make` yields. Any error becomes a finding, because the doctor must reach its end."""
+    try:
+        yield from make()
+    except Exception as error:
+        what = f"the check stopped: {type(error).__name__}: {error}"
+        yield Check(name, False, what, "see the findings above; if none explains it, report this line")
+
 
 TOOLS: dict[str, tuple[list[str], str]] = {
     "ovs-vswitchd": (["--version"], "openvswitch-switch"),
@@ -120,7 +159,7 @@ def check_port_program(kernel: Kernel) -> Check:
             program.follow_departures()
             return "the port program loads and counts departures"
 
-    return tried(check.PORT_PROGRAM, attempt, kernel.programs_remedy())
+    return tried(PORT_PROGRAM, attempt, kernel.programs_remedy())
 
 
 def check_watch(kernel: Kernel) -> Check:
@@ -128,7 +167,7 @@ def check_watch(kernel: Kernel) -> Check:
         with Watch() as watch:
             return f"attaches, and sees {len(watch.live())} connections in this network namespace"
 
-    return tried(check.WATCH, attempt, kernel.programs_remedy())
+    return tried(WATCH, attempt, kernel.programs_remedy())
 
 
 def check_struct_ops(kernel: Kernel) -> Iterator[Check]:
@@ -142,7 +181,7 @@ def _check_control(name: str, kernel: Kernel) -> Check:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    return tried(check.struct_ops(name), attempt, kernel.struct_ops_remedy())
+    return tried(struct_ops(name), attempt, kernel.struct_ops_remedy())
 
 
 def check_socket_hook(kernel: Kernel) -> Check:
@@ -154,7 +193,7 @@ def check_socket_hook(kernel: Kernel) -> Check:
                 raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
             return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
 
-    return tried(check.HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
+    return tried(HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
 
 
 def _cgroup2_is_mounted() -> bool:
@@ -171,4 +210,4 @@ def check_datapaths() -> Check:
         if ovs.kernel_datapath()
         else "userspace only: the kernel has no openvswitch module"
     )
-    return Check(check.DATAPATHS, True, kinds, "")
+    return Check(DATAPATHS, True, kinds, "")

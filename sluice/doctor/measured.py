@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice import topologies
-from sluice.doctor.check import Check, tried
+from sluice.doctor.installed import Check, tried
 from sluice.hostagent.port.queues import QUEUES
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import PortBehaviour

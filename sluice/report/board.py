@@ -17,8 +17,8 @@ from urllib.parse import quote
 import numpy as np
 
 from sluice.policy.figures.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
-from sluice.report.numbers import NOTHING, PERCENT, PLAIN, Estimate, Scale, count, time_scale
 from sluice.report.runs import Variant
+from sluice.report.tables import NOTHING, PERCENT, PLAIN, Estimate, Scale, count, time_scale
 
 SIGNS = {BETTER: "▼ ", WORSE: "▲ "}
 BETWEEN_RUNS_S = 1.0

@@ -24,10 +24,18 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report.board import Board, board
-from sluice.report.charts import DASHES, HIGH_PERCENT, LOW_PERCENT, threshold_panels
-from sluice.report.numbers import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
-from sluice.report.panel import ID_PREFIX, Panel, colour_variable, file_stem
+from sluice.report.charts import (
+    DASHES,
+    HIGH_PERCENT,
+    ID_PREFIX,
+    LOW_PERCENT,
+    Panel,
+    colour_variable,
+    file_stem,
+    threshold_panels,
+)
 from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, variants
+from sluice.report.tables import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
 from sluice.runs.bundle import COMMAND
 
 # ── Notices ──────────────────────────────────────────────────────────────────────────────────────────

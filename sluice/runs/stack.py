@@ -37,8 +37,10 @@ from sluice.policy.fabrics import TESTBED, check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
 from sluice.policy.workload.scenario import Scenario
-from sluice.runs.background import FIRST_PORT, BackgroundLoad, Load
 from sluice.runs.services import (
+    FIRST_PORT,
+    BackgroundLoad,
+    Load,
     Process,
     Services,
     WebSettings,

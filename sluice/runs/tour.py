@@ -36,8 +36,8 @@ from sluice.policy.units import US_PER_S, format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
 from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
-from sluice.report.numbers import time_text
 from sluice.report.runs import bundle_scoreboard
+from sluice.report.tables import time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
 from sluice.runs.live.stack import NETWORK, SimulatedStack
 from sluice.runs.stack import READY_TIMEOUT_S, Stack

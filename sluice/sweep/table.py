@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.policy.wire.records import SIZE_CLASSES
-from sluice.report.numbers import Scale, estimate
+from sluice.report.tables import Scale, estimate
 from sluice.sweep.points import Point
 from sluice.sweep.progress import Report, SweepProgress
 from sluice.sweep.run import Outcome

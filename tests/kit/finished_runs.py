@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.flows import Flows
-from experiments.kit.listed import ListedFlow, ListedFlows
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.flows import Flows, ListedFlow, ListedFlows
 from experiments.kit.main import read_command
 from experiments.kit.runs import Run, Runs
-from experiments.kit.verdict import Claim
 from sluice.policy.wire.records import FlowRecord
 
 NOWHERE = Path("nowhere")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from experiments.checks.hostile import flood
+from experiments.checks.hostile import attacker
 from sluice.controller.policing.urgency import ALL_URGENT
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
@@ -197,7 +197,7 @@ def test_what_no_counter_can_name_does_not_stay_in_the_first_queue(network: Netw
     """Tagged packets without ports, by far more than a network needs."""
     places = [f"{network.topology.host_by_name[host].mac},{network.address(host)}" for host in ("h6", "h1")]
     first, last = network.queue_packets("s1", 1)[:2]
-    argv = [sys.executable, flood.__file__, kind, "h6-eth0", *places, "500"]
+    argv = [sys.executable, attacker.__file__, kind, "h6-eth0", *places, "500"]
     sender = network.bed.spawn("h6", argv)
     network.streams.append(sender)
     wait_until(lambda: network.queue_packets("s1", 1)[1] - last > 300, "the flood arrives")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from experiments.checks.hostile import false_ends
+from experiments.checks.hostile import attacker
 from sluice.controller.tables import Table, cookie, cookie_table
 from sluice.policy import tags
 from sluice.policy.network.graph import Topology
@@ -223,7 +223,7 @@ def test_forged_fins_move_no_threshold_unless_every_fin_counts(network: Controll
     hosts = [network.topology.host_by_name[name] for name in ("h1", "h2")]
     places = [f"{host.mac},{host.ipv4}" for host in hosts]
     before = network.rules("s1", Table.ENDS)[rule].packets
-    argv = [sys.executable, false_ends.__file__, "large-fins", "h1-eth0", *places, "500"]
+    argv = [sys.executable, attacker.__file__, "large-fins", "h1-eth0", *places, "500"]
     sender = network.bed.spawn("h1", argv)
     try:
         wait_until(

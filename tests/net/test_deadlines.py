@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.kit.listed import read_listed
+from experiments.kit.flows import read_listed
 from sluice.runs.bundle import read_flows, read_samples
 from sluice.runs.files import scenario_with
 from sluice.runs.testbed_run import run_on_testbed

@@ -19,7 +19,7 @@ from sluice.hostagent.wire import PORT
 from sluice.policy.tags import attained_tag
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.wire.records import FINISHED, UNFINISHED, ScheduledFlow
-from sluice.runs.background import BackgroundLoad, Load
+from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES

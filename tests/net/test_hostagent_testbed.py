@@ -22,7 +22,7 @@ from sluice.policy.schema.entries import write
 from sluice.policy.tags import attained_tag
 from sluice.policy.wire.agents import AgentSettings
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
-from sluice.runs.background import BackgroundLoad, Load
+from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.topologies.commands import LINK_CLASS

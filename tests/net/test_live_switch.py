@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
+from experiments.checks.live_switch import EXPERIMENT, TAKES_S, run_seed
 from experiments.kit.main import read_command
 from sluice.policy.wire.records import FINISHED
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from experiments.kit.port_gaps import sent_packets
+from experiments.kit.live import sent_packets
 from sluice.hostagent.port.queues import min_rates_bps
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.checks.hostile import flood
+from experiments.checks.hostile import attacker
 from sluice.policy import tags
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
@@ -55,7 +55,7 @@ def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_no
         wait_until(lambda: urgent_bytes(HONEST) > URGENT_BYTES, "the deadline flow is urgent")
         ends = [topology.host_by_name[name] for name in (FORGER, SINK)]
         places = [f"{host.mac},{host.ipv4}" for host in ends]
-        argv = [sys.executable, flood.__file__, "urgent", f"{FORGER}-eth0", *places, str(FRAMES_PER_S)]
+        argv = [sys.executable, attacker.__file__, "urgent", f"{FORGER}-eth0", *places, str(FRAMES_PER_S)]
         began = time.time()
         stack.testbed.spawn(FORGER, argv)
         wait_until(lambda: all_sanctions(stack.engine), "a host is named")

@@ -16,9 +16,9 @@ from sqlalchemy import Engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from sluice.store import migration, partitions
+from sluice.store import partitions
 from sluice.store.engine import engine_of, open_store
-from sluice.store.flow_list import find_flows
+from sluice.store.flow_queries import find_flows
 from sluice.store.flows import (
     Conflict,
     add_batch,
@@ -238,7 +238,7 @@ def test_migration__an_empty_table(engine: Engine, database: str) -> None:
 
 
 def test_migration__is_needed_once(engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
-    monkeypatch.setattr(migration, "adopt_table", fail)
+    monkeypatch.setattr("sluice.store.engine.adopt_table", fail)
     add_flows(engine, batch(3))
     open_store(database).dispose()
     assert kept(engine) == [0, 1, 2]

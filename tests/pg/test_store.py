@@ -18,7 +18,7 @@ from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.runtime.postgres import PostgresServer
 from sluice.runtime.wait import wait_until
 from sluice.store.engine import engine_of, open_store
-from sluice.store.flow_columns import flow_columns_after
+from sluice.store.flow_queries import flow_columns_after
 from sluice.store.flows import add_flows, all_flows, count_flows
 from sluice.store.observed import add_event, events_after
 from sluice.store.totals import FLOWS, all_totals

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.kit.flows import read_flows
-from experiments.kit.pool import run_all
+from experiments.kit.flows import read_flow_columns
+from experiments.kit.runners import run_all
 from sluice.policy.errors import SluiceError
 from sluice.sweep.points import Point, points
 
@@ -34,7 +34,7 @@ def test_run_all__resumes(tmp_path: Path) -> None:
     assert written == {
         point.name: (tmp_path / point.name / "summary.json").stat().st_mtime_ns for point in planned
     }
-    flows = [read_flows(tmp_path / point.name) for point in [*planned, *points(DOCUMENT, seeds=[3])]]
+    flows = [read_flow_columns(tmp_path / point.name) for point in [*planned, *points(DOCUMENT, seeds=[3])]]
     assert [len(of.fct_us) for of in flows] == [50, 50, 50]
     assert len({of.fct_us.sum() for of in flows}) == 3
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.checks.ns2 import reference as scripts
-from experiments.checks.ns2 import run
+from experiments.checks import ns2
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf
 from sluice.simulator import _fabric as core
@@ -437,7 +436,7 @@ def test_change_port__leaves_what_a_port_tells_its_host() -> None:
         net.fabric.change_port(0, Link(100 * MBIT, 50 * US).settings(), core.Discipline())
 
 
-# Single flows as in ns-2: the first ones of the run that experiments/checks/ns2 compares by flow size.
+# Single flows as in ns-2: the first ones of the run that experiments/checks/ns2.py compares by flow size.
 
 
 STARTED = 400
@@ -447,18 +446,18 @@ CLOSE_US = 0.1
 
 def test_ns2__of_the_first_hundred_flows_three_of_four_take_the_same_time() -> None:
     """A flow differs once it meets a long one: the queues of both simulators drift apart by a packet."""
-    document = run._point(run.AS_NS2, run.NS2, given(run.EXPERIMENT, "--flows", str(STARTED))).document
+    document = ns2._point(ns2.AS_NS2, ns2.NS2, given(ns2.EXPERIMENT, "--flows", str(STARTED))).document
     scenario = scenario_from_document(document, load_cdf)
     took_us: dict[tuple[int, int, int], float] = {}
 
     def note(columns: dict[str, Any]) -> None:
         names = ("start_s", "src", "dst", "bytes", "fct_ps")
         for start_s, source, sink, size_bytes, fct_ps in zip(*(columns[n] for n in names), strict=True):
-            if start_s >= scripts.FLOWS_AT_S:
-                took_us[int(source), int(sink), int(size_bytes) // scripts.PACKET_BYTES] = fct_ps / 1e6
+            if start_s >= ns2.FLOWS_AT_S:
+                took_us[int(source), int(sink), int(size_bytes) // ns2.PACKET_BYTES] = fct_ps / 1e6
 
     Simulation(scenario, build_topology(scenario), Taps(flows=note)).run()
-    with (run.HERE / "first_flows.csv").open() as file:
+    with ns2.FIRST_FLOWS.open() as file:
         theirs = {
             (int(row["source"]), int(row["sink"]), int(row["packets"])): float(row["fct_us"])
             for row in csv.DictReader(file)

@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import Page
 
-from sluice.store.tokens import create_token
+from sluice.store.access import create_token
 from tests.web.conftest import Server
 from tests.web.dashboard import open_dashboard
 from tests.web.synthetic import Network

@@ -8,37 +8,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tools.reference import (
-    api_page,
-    commands_page,
-    metrics_page,
-    policy_page,
-    results_page,
-    rooms,
-    scale_page,
-    scenario_page,
-    schemes_page,
-    settings_page,
-    socket_options_page,
-    tags_page,
-)
+from tools.reference import api_page, operation_pages, policy_pages, run_pages, sections
 
 ROOT = Path(__file__).parents[2]
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "docs/reference/scenario.md": scenario_page.text,
-    "docs/reference/policy.md": policy_page.text,
-    "docs/reference/schemes.md": schemes_page.text,
-    "docs/reference/results.md": results_page.text,
-    "docs/reference/metrics.md": metrics_page.text,
-    "docs/reference/commands.md": commands_page.text,
-    "docs/reference/settings.md": settings_page.text,
+    "docs/reference/scenario.md": run_pages.scenario_page,
+    "docs/reference/policy.md": policy_pages.policy_page,
+    "docs/reference/schemes.md": policy_pages.schemes_page,
+    "docs/reference/results.md": run_pages.results_page,
+    "docs/reference/metrics.md": operation_pages.metrics_page,
+    "docs/reference/commands.md": operation_pages.commands_page,
+    "docs/reference/settings.md": operation_pages.settings_page,
     "docs/reference/api.md": api_page.text,
-    "docs/reference/socket-options.md": socket_options_page.text,
-    "docs/reference/tags-and-pipeline.md": tags_page.text,
-    "docs/explanation/architecture.md": rooms.text,
-    "docs/deploying/ten-thousand-switches.md": scale_page.text,
-    **settings_page.examples(),
+    "docs/reference/socket-options.md": operation_pages.socket_options_page,
+    "docs/reference/tags-and-pipeline.md": policy_pages.tags_page,
+    "docs/explanation/architecture.md": sections.architecture_page,
+    "docs/deploying/ten-thousand-switches.md": sections.scale_page,
+    **operation_pages.examples(),
 }
 """Page → its text. The last pages have generated sections only."""
 

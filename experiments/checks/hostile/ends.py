@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.hostile import false_ends
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.checks.hostile import attacker
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED
@@ -157,7 +156,7 @@ def _run_phase(stack: Stack, phase: Phase, start_at: float, rate_per_s: float) -
 
 
 def _program(*words: str) -> list[str]:
-    return [sys.executable, str(Path(false_ends.__file__)), *words]
+    return [sys.executable, str(Path(attacker.__file__)), *words]
 
 
 def moves(phase: Phase, history: Iterable[observed.ThresholdChange], start_at: float) -> Moves:
@@ -229,8 +228,8 @@ EXPERIMENT = Experiment(
         option(
             "--kinds",
             nargs="+",
-            choices=false_ends.KINDS,
-            default=false_ends.KINDS,
+            choices=attacker.FALSE_ENDS,
+            default=attacker.FALSE_ENDS,
             help="attacks (default: all)",
         ),
         option("--phase", type=seconds, default=6.0, help="seconds of each attack (default: %(default)s)"),

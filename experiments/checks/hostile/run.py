@@ -12,18 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.checks.hostile import flood
-from experiments.checks.hostile.attacks import ATTACKS, attack_of
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.checks.hostile import attacker
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
-from experiments.kit.verdict import Claim
 from sluice.commands.arguments import seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
@@ -35,6 +33,46 @@ from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import flows as flow_store
 from sluice.store.observed import all_sanctions
+
+_THRESHOLDS = {"thresholds": ["50KB", "100KB", "300KB"], "mark_at": "20pkt"}
+PIAS = {"scheme": "pias", "queues": 4, **_THRESHOLDS}
+AEMON = {"scheme": "aemon", "queues": 8, **_THRESHOLDS}
+SLUICE = {"scheme": "sluice", "queues": 4, **_THRESHOLDS}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A flood, and the policy that it meets."""
+
+    frames: str
+    """Kind of attacker.py; empty: no flood."""
+    policy: Mapping[str, Any]
+    protection: Mapping[str, Any] = field(default_factory=dict)
+    """Settings with what protects from the flood …"""
+    without: Mapping[str, Any] = field(default_factory=dict)
+    """… and without it."""
+    waits_for_name: bool = False
+    """The flows begin when the controller has had the time to demote the sender."""
+
+
+_ORDER: Any = {"protection": {"urgent_first": True}, "without": {"urgent_first": False}}
+_CHECKED: Any = {"without": {"tag_burst": 0}, "waits_for_name": True}
+ATTACKS: Mapping[str, Attack] = {
+    **{kind: Attack(kind, PIAS, **_ORDER) for kind in (*attacker.FLOODS, *attacker.FRAMES)},
+    "urgent-aemon": Attack("urgent", AEMON, **_CHECKED),
+    "urgent-sluice": Attack("urgent", SLUICE, **_CHECKED),
+    "after-demotion": Attack("first-tag", PIAS, without={"demoted_share": 1}, waits_for_name=True),
+    "last-tag-sluice": Attack("last-tag", SLUICE, without={"urgent_first": False}),
+    "background-sluice": Attack("background", SLUICE, without={"urgent_first": False}),
+}
+"""By name. A kind of attacker.py meets PIAS, and the order of drops protects from it."""
+_SCHEMES = {str(policy["scheme"]): policy for policy in (PIAS, AEMON, SLUICE)}
+
+
+def attack_of(name: str) -> Attack:
+    """Return an attack by its name, or the policy of a scheme without a flood."""
+    return ATTACKS[name] if name in ATTACKS else Attack("", _SCHEMES[name])
+
 
 SINK, ATTACKER = "h1", "h5"
 HONEST = ("h2", "h3", "h4")
@@ -187,7 +225,7 @@ def _flood(stack: Stack, phase: Phase) -> subprocess.Popen[bytes]:
     ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
     places = [f"{host.mac},{host.ipv4}" for host in ends]
     frames = attack_of(phase.attack).frames
-    argv = [sys.executable, str(Path(flood.__file__)), frames, f"{ATTACKER}-eth0", *places]
+    argv = [sys.executable, str(Path(attacker.__file__)), frames, f"{ATTACKER}-eth0", *places]
     return stack.testbed.spawn(ATTACKER, [*argv, str(FRAMES_PER_S)])
 
 

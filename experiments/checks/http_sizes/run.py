@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.http_sizes import client, server
-from experiments.checks.scheme_tour.run import SCENARIO
-from experiments.kit.experiment import Experiment, Given, Script
-from experiments.kit.paired import difference
-from experiments.kit.points import axes
-from experiments.kit.verdict import Claim
+from experiments.checks.http_sizes import web
+from experiments.checks.scheme_tour import SCENARIO
+from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.runners import axes
+from experiments.kit.runs import difference
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import SIZE_CLASSES, ScheduledFlow
 from sluice.policy.workload.scenario import scheduled_flows
@@ -90,9 +89,9 @@ def _run(point: Point, mode: str, out: Path) -> Run:
 
 def _serve(stack: Stack, host: str, mode: str, out: Path) -> subprocess.Popen[bytes]:
     address = stack.topology.host_by_name[host].ipv4
-    argv = [sys.executable, "-m", server.__name__, address, str(client.PORT), mode]
+    argv = [sys.executable, "-m", web.__name__, "serve", address, str(web.PORT), mode]
     process = stack.testbed.spawn(host, argv, log_file=out / f"{host}.log")
-    listens = f":{client.PORT}"
+    listens = f":{web.PORT}"
     wait_until(lambda: listens in stack.testbed.exec(host, ["ss", "-Hltn"]), f"the server on {host} listens")
     return process
 
@@ -103,7 +102,7 @@ def _fetch(stack: Stack, flows: Sequence[ScheduledFlow]) -> list[float]:
     requests = [(LEAST_S + flow.start_s, address[flow.src], flow.bytes) for flow in flows]
     answer = stack.testbed.exec(
         CLIENT,
-        [sys.executable, "-m", client.__name__],
+        [sys.executable, "-m", web.__name__, "fetch"],
         stdin=json.dumps(requests),
         timeout_s=flows[-1].start_s + GRACE_S,
     )

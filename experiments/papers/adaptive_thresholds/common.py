@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.kit.experiment import Given, option
-from experiments.kit.flows import Flows, means, percentile, read_flows
-from experiments.kit.points import Planned, axes, one_group
+from experiments.kit.flows import Flows, means, percentile, read_flow_columns
+from experiments.kit.runners import Planned, axes, one_group
 from experiments.kit.runs import Series
 from sluice.commands.arguments import folder
 from sluice.policy.schemes import SCHEMES
@@ -66,7 +66,7 @@ def settled(figure: str) -> str:
 
 def columns(bundle: Path) -> dict[str, float]:
     """Return each of FIGURES, of all flows and of those after the first adjustment."""
-    flows = read_flows(bundle)
+    flows = read_flow_columns(bundle)
     after = figures_of(flows.of(flows.started_s >= SETTLED_S))
     return figures_of(flows) | {settled(name): value for name, value in after.items()}
 

@@ -12,11 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import Planned, named, one_group
-from experiments.kit.runners import RunAfterRun
+from experiments.kit.experiment import Claim, Experiment, Given, spread
+from experiments.kit.runners import Planned, RunAfterRun, named, one_group
 from experiments.kit.runs import Results, Run, Runs
-from experiments.kit.verdict import Claim, spread
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import SCENARIOS, read_document

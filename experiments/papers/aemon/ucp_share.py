@@ -21,12 +21,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.listed import ListedFlows
-from experiments.kit.points import NamedPoint, Planned, named, one_group
-from experiments.kit.runners import RunAfterRun
+from experiments.kit.experiment import Claim, Experiment, Given, spread
+from experiments.kit.flows import ListedFlows
+from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, named, one_group
 from experiments.kit.runs import Results, Run, Runs
-from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import BACKGROUND, DEADLINE, OTHER, SMALL, Case, document, endless
 from sluice.policy.fabrics import TESTBED
 

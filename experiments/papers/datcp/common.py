@@ -21,12 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import Plan, Planned, named, one_group
-from experiments.kit.runners import RunAfterRun
-from experiments.kit.runs import Results, Run, Runs
-from experiments.kit.schemes import BOTH_FABRICS
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.runners import Plan, Planned, RunAfterRun, named, one_group
+from experiments.kit.runs import BOTH_FABRICS, Results, Run, Runs
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.units import WIRE_PER_PAYLOAD, format_bytes
 

@@ -11,21 +11,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
 from experiments.kit.main import read_command, run
-from experiments.kit.verdict import Claim, read_verdict
-from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
+from experiments.papers.datcp import deadlines, services, shares
 from sluice.commands.arguments import seed
 from sluice.policy.fabrics import SIMULATOR
 
 FIGURES: Mapping[int, Experiment[Any]] = {
-    8: fig08.EXPERIMENT,
-    9: fig09.EXPERIMENT,
-    10: fig10.EXPERIMENT,
-    11: fig11.EXPERIMENT,
-    12: fig12.EXPERIMENT,
-    13: fig13.EXPERIMENT,
-    14: fig14.EXPERIMENT,
+    8: deadlines.FIG08,
+    9: shares.FIG09,
+    10: shares.FIG10,
+    11: deadlines.FIG11,
+    12: deadlines.FIG12,
+    13: services.FIG13,
+    14: services.FIG14,
 }
 Verdicts = Mapping[str, Mapping[str, Any]]
 """Name of a figure → its verdict."""

@@ -7,14 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.claims import all_valid, lower, within
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.paired import Difference, signed
-from experiments.kit.points import SET, Planned, as_on_testbed, axes, one_group
-from experiments.kit.runners import RunAfterRun
-from experiments.kit.runs import Results, Runs
-from experiments.kit.schemes import BOTH_FABRICS, by_scheme, scheme_table
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.runners import SET, Planned, RunAfterRun, as_on_testbed, axes, one_group
+from experiments.kit.runs import (
+    BOTH_FABRICS,
+    Difference,
+    Results,
+    Runs,
+    all_valid,
+    by_scheme,
+    lower,
+    scheme_table,
+    signed,
+    within,
+)
 
 SCENARIO = Path(__file__).with_name("burst.toml")
 GAPS = ("125ms", "12.5ms", "1.25ms")

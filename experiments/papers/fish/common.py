@@ -17,10 +17,9 @@ from matplotlib.figure import Figure
 
 from experiments.kit.draw import Grid, grid
 from experiments.kit.experiment import Given
-from experiments.kit.flows import means, percentile, read_flows
-from experiments.kit.paired import Difference
-from experiments.kit.points import axes
-from experiments.kit.runs import Runs
+from experiments.kit.flows import means, percentile, read_flow_columns
+from experiments.kit.runners import axes
+from experiments.kit.runs import Difference, Runs
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.records import SIZE_CLASSES
 from sluice.runs.files import read_document
@@ -113,7 +112,7 @@ def points(
 
 def columns(bundle: Path) -> dict[str, float]:
     """Return FIGURES of a run; nan if it has no such flow. ValueError: a flow did not finish."""
-    flows = read_flows(bundle).need_finished()
+    flows = read_flow_columns(bundle).need_finished()
     by_class = {name: flows.fct_us[flows.size_class == name] / 1000 for name in SIZE_CLASSES}
     return {**means(by_class), "small_p99": percentile(by_class["small"], 99)}
 

@@ -13,14 +13,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import lower, within
 from experiments.kit.draw import Line, intervals, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.paired import signed
-from experiments.kit.points import Planned, one_group
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.runners import Planned, ShortRuns, one_group
+from experiments.kit.runs import Results, Runs, lower, signed, within
 from experiments.papers.fish.common import (
     FIGURES,
     GAPS,

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one link allows (M/G/1): mean FCT and slowdown under the best orders of service, with and without sizes."""
+"""What one link allows (M/G/1): mean FCT and slowdown under the best orders of service, with and without sizes.
+
+Formulas cover flows that only ever drop. A model with perfect senders, event by event, also covers flows that rise:
+queues have strict priority, and the flows of a queue share it equally. Its times are in bytes of the link.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.kit.claims import noted
-from experiments.kit.experiment import Experiment, Given, Script, option
-from experiments.kit.verdict import Claim
-from experiments.papers.sluice import fluid
+from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.runs import noted
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import load_share
 from sluice.policy.schemes import SCHEMES
@@ -25,6 +28,73 @@ from sluice.policy.workload.sizes import Sizes
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
+Parts = Sequence[tuple[float, int]]
+"""(where the part ends, in bytes of the flow; the queue that serves it), in the order of the bytes."""
+
+
+@dataclass
+class _Queue:
+    """Flows that share a queue equally."""
+
+    served: float = 0.0
+    """Bytes that a flow which was always here has got."""
+    waiting: list[tuple[float, int]] = field(default_factory=list)
+    """(value of `served` at which the flow has got its part, flow), a heap."""
+
+    def join(self, flow: int, need: float) -> None:
+        heappush(self.waiting, (self.served + need, flow))
+
+    @property
+    def time_left(self) -> float:
+        """Time until the first flow has its part, if only this queue is served."""
+        return (self.waiting[0][0] - self.served) * len(self.waiting)
+
+
+class _Flows:
+    """The flows of a run, with the part that each is in."""
+
+    def __init__(self, sizes: Floats, parts: Parts) -> None:
+        self.sizes, self._parts = sizes, parts
+        self._part = [0] * len(sizes)
+        self._sent = [0.0] * len(sizes)
+        self.queues = [_Queue() for _ in range(1 + max(queue for _, queue in parts))]
+
+    def begin(self, flow: int) -> None:
+        """The flow waits for its next part."""
+        end, queue = self._parts[self._part[flow]]
+        self.queues[queue].join(flow, min(end, self.sizes[flow]) - self._sent[flow])
+
+    def finish_part(self, flow: int) -> bool:
+        """The flow has its part. Return whether it ends."""
+        end, _ = self._parts[self._part[flow]]
+        if self.sizes[flow] <= end:
+            return True
+        self._sent[flow], self._part[flow] = end, self._part[flow] + 1
+        self.begin(flow)
+        return False
+
+
+def fluid_times(sizes: Floats, arrivals: Floats, parts: Parts) -> Floats:
+    """Return how long each flow takes from its arrival. The link carries one byte in a unit of time."""
+    flows, took = _Flows(sizes, parts), np.empty(len(sizes))
+    now, coming = 0.0, 0
+    while True:
+        queue = next((one for one in flows.queues if one.waiting), None)
+        arrives = arrivals[coming] if coming < len(sizes) else inf
+        if queue is None and arrives == inf:
+            return took
+        if queue is None or now + queue.time_left > arrives:
+            if queue is not None:
+                queue.served += (arrives - now) / len(queue.waiting)
+            now = arrives
+            flows.begin(coming)
+            coming += 1
+            continue
+        now += queue.time_left
+        queue.served, flow = heappop(queue.waiting)
+        if flows.finish_part(flow):
+            took[flow] = now - arrivals[flow]
+
 
 RATE_BPS, ROUND_TRIP_S = 10e9, 70e-6
 POINTS = 4000
@@ -121,20 +191,20 @@ def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
     return tuple(int(edge) for edge in EDGES[best[0]])
 
 
-def simulated(parts: fluid.Parts) -> Callable[[Link], Floats]:
+def simulated(parts: Parts) -> Callable[[Link], Floats]:
     """Any queue for each part of a flow, event by event: mean time of each flow."""
 
     def times(link: Link) -> Floats:
         rng = np.random.default_rng(1)
         flow = rng.permutation(np.tile(np.arange(len(link.flow)), REPEATS))
         arrivals = np.cumsum(rng.exponential(1 / link.rate, len(flow)))
-        took = fluid.times(link.flow[flow], arrivals, parts)
+        took = fluid_times(link.flow[flow], arrivals, parts)
         return np.bincount(flow, weights=took) / REPEATS
 
     return times
 
 
-def feedback(thresholds_bytes: Sequence[int], finish_after_bytes: int | None = None) -> fluid.Parts:
+def feedback(thresholds_bytes: Sequence[int], finish_after_bytes: int | None = None) -> Parts:
     """Feedback queues. Flows that have sent more than `finish_after_bytes` have a queue before the last one."""
     last = len(thresholds_bytes)
     parts = [(float(end), queue) for queue, end in enumerate(thresholds_bytes)]

@@ -21,14 +21,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import all_finished
 from experiments.kit.draw import grid, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.flows import percentile, read_flows
-from experiments.kit.points import Planned, named
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.flows import percentile, read_flow_columns
+from experiments.kit.runners import Planned, ShortRuns, named
+from experiments.kit.runs import Results, Runs, all_finished
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, pias_thresholds, write_table
 from sluice.policy.schemes import SLUICE
 from sluice.policy.thresholds.static import optimal_thresholds
@@ -158,7 +155,7 @@ def _planned(given: Given, name: str, condition: Condition) -> Planned:
 
 def columns(bundle: Path) -> dict[str, float]:
     """Mean and p99 time from a request to its last answer; nan without requests. The answers start together."""
-    flows = read_flows(bundle)
+    flows = read_flow_columns(bundle)
     _, request, answers = np.unique(flows.started_s, return_inverse=True, return_counts=True)
     last_us = np.zeros(len(answers))
     np.maximum.at(last_us, request, flows.fct_us)

@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import all_finished, noted
 from experiments.kit.draw import grid, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.flows import read_flows
-from experiments.kit.points import Planned, axes, one_group
-from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.flows import read_flow_columns
+from experiments.kit.runners import Planned, Sweep, axes, one_group
+from experiments.kit.runs import Results, all_finished, noted
 from experiments.papers.sluice.fct import ALL, GROUPS, MISSES, SLOWDOWN, SMALL, document_of
 from sluice.runtime import plugins
 
@@ -65,7 +62,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 def columns(bundle: Path) -> dict[str, float]:
     """Mean FCT of the flows with and without a deadline, and the share of deadlines that an idle network misses."""
-    flows = read_flows(bundle)
+    flows = read_flow_columns(bundle)
     timed = ~np.isnan(flows.deadline_us)
     return {
         PLAIN: float(np.nanmean(flows.fct_us[~timed])),

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import all_finished
 from experiments.kit.draw import grid, legend_below, line_of, log_scale
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.flows import read_flows
-from experiments.kit.points import Planned, axes
-from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.flows import read_flow_columns
+from experiments.kit.runners import Planned, Sweep, axes
+from experiments.kit.runs import Results, Runs, all_finished
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
@@ -101,7 +98,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 def columns(bundle: Path) -> dict[str, float]:
     """Mean slowdown around each size, and in each interval of the curve; nan without flows."""
-    flows = read_flows(bundle)
+    flows = read_flow_columns(bundle)
     near = {name: np.abs(flows.bytes / size - 1) <= WIDTH for name, size in AROUND.items()}
     found = {name: _mean(flows.slowdown[chosen]) for name, chosen in near.items()}
     place = np.digitize(flows.bytes, EDGES)

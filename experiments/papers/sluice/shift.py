@@ -19,13 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from experiments.kit.claims import all_finished, noted
 from experiments.kit.draw import Line, grid, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given, option
-from experiments.kit.points import Planned, axes, one_group
-from experiments.kit.runners import Sweep
-from experiments.kit.runs import Results, Run
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.runners import Planned, Sweep, axes, one_group
+from experiments.kit.runs import Results, Run, all_finished, noted
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import seconds
 from sluice.policy.schema.desired import Policy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.policy.schemes import Scheme
+from sluice.policy.schemes import Scheme, table
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.simulator.build import build
 from tests.kit.pages import DOCS, ROOT, Block, of_order, outputs, save_files
@@ -71,9 +71,10 @@ def test_statements_in_c_compile(page: Path, tmp_path: Path) -> None:
 
 def test_add_a_scheme__the_example_is_a_scheme() -> None:
     [block] = of_order(DOCS / "how-to" / "add-a-scheme.md", "save")
-    names: dict[str, object] = {}
+    names: dict[str, object] = dict(vars(table))
     exec(block.text, names)
-    [scheme] = [value for value in names.values() if isinstance(value, Scheme)]
+    scheme = names["MY_PIAS"]
+    assert isinstance(scheme, Scheme)
     assert scheme.queue_rule.demotions(scheme.queues) == len(scheme.thresholds_bytes)
 
 

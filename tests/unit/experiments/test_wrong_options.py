@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import EXPERIMENTS, load, main
-from experiments.kit.experiment import Experiment
+from experiments.kit.experiment import Experiment, read_verdict
 from experiments.kit.main import parser, read_command
-from experiments.kit.verdict import read_verdict
 from sluice.policy.errors import SluiceError
 
 VALUES = ("", " ", "x", "-1", "nan", "-inf", "1e400", "0x10", "TEXT", "TEXT/x")

@@ -17,7 +17,7 @@ from typing import cast
 
 import pytest
 
-from experiments.checks.soak.run import read_process
+from experiments.checks.soak import read_process
 from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, QUEUES, Qdisc, qdisc_at
 from sluice.dataplane.tagger import TagCounters, Tagger, TagSettings
 from sluice.hostagent.link import HostLink, LinkMeter, mac_address, with_rates

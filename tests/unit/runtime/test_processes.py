@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from sluice.runtime.lifecycle import Notifier
-from sluice.runtime.priority import HOST_NICE, Priority, allowed, raised
-from sluice.runtime.process import keep_short, spawn, stop
+from sluice.runtime.process import HOST_NICE, Priority, allowed_priority, keep_short, raised, spawn, stop
 from sluice.runtime.wait import wait_until
 
 
@@ -39,7 +38,10 @@ def test_spawn__a_child_of_a_background_job_ends_at_an_interrupt(tmp_path: Path)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a process")
 _SHOW = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
-_TAKE = "from sluice.runtime.priority import allowed, take; print(allowed().name, take(-15).name);" + _SHOW
+_TAKE = (
+    "from sluice.runtime.process import allowed_priority as p, take_priority as t; print(p().name, t(-15).name);"
+    + _SHOW
+)
 _NO_REALTIME = """
 import os
 def refuse(*_): raise PermissionError
@@ -73,7 +75,7 @@ def test_take__the_best_that_this_place_allows(prefix: list[str], before: str, e
 @needs_root
 def test_allowed__leaves_this_process_as_it_is() -> None:
     before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
-    assert allowed() is Priority.REALTIME
+    assert allowed_priority() is Priority.REALTIME
     assert (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)) == before
 
 

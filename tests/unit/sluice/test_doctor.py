@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane.link_queues import FQ, HTB, QdiscKind
-from sluice.doctor import check, installed, kernel
-from sluice.doctor.check import Check, guarded, tried
+from sluice.doctor import installed, kernel, tiers_of
+from sluice.doctor.installed import Check, guarded, tried
 from sluice.doctor.kernel import Kernel, missing_capabilities, running
-from sluice.doctor.tiers import active_tiers
 from sluice.policy.controls import ours
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed
@@ -80,8 +79,8 @@ def test_without_the_tun_device_the_remedy_fits_the_machine(
     assert remedy in check.remedy
 
 
-CONTROLS = [check.struct_ops(control.kernel_name) for control in ours()]
-ALL = [*CONTROLS, check.HOOK, check.PORT_PROGRAM, check.WATCH]
+CONTROLS = [installed.struct_ops(control.kernel_name) for control in ours()]
+ALL = [*CONTROLS, installed.HOOK, installed.PORT_PROGRAM, installed.WATCH]
 DEBIAN_WITH_DCTCP = Kernel("6.1.0-56-amd64", frozenset({"tcp_dctcp"}))
 NEW = Kernel("6.18.44")
 
@@ -94,8 +93,10 @@ def tiers(
     datapaths: str = "",
     link: QdiscKind | None = None,
 ) -> dict[str, str]:
-    found = [Check(name, name in ok, "", "") for name in ALL] + [Check(check.DATAPATHS, True, datapaths, "")]
-    return dict(active_tiers(found, kernel, netem, ["reno", "cubic"], link))
+    found = [Check(name, name in ok, "", "") for name in ALL] + [
+        Check(installed.DATAPATHS, True, datapaths, "")
+    ]
+    return dict(tiers_of(found, kernel, netem, ["reno", "cubic"], link))
 
 
 def test_everything_works() -> None:
@@ -119,7 +120,7 @@ def test_before_6_4_a_control_outlives_a_killed_process() -> None:
 
 
 def test_without_struct_ops_the_kernels_own_controls_are_named() -> None:
-    found = tiers([check.HOOK, check.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
+    found = tiers([installed.HOOK, installed.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
     assert found.startswith("the kernel's own ")
     assert "dctcp" in found.partition(" for ")[0]
     assert "reno" in found.partition(" for ")[0]

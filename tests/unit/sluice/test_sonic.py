@@ -10,7 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sluice.export.sonic import (
+from sluice.policy import tags
+from sluice.policy.errors import SluiceError
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schemes.classes import ClassPlan, class_plan, coarse_map
+from sluice.policy.thresholds.static import known_delays
+from sluice.runs.files import load_cdf
+from sluice.sonic import (
     ADAPTED_TABLE,
     SonicPort,
     Tables,
@@ -19,12 +25,6 @@ from sluice.export.sonic import (
     config_tables,
     differences,
 )
-from sluice.policy import tags
-from sluice.policy.errors import SluiceError
-from sluice.policy.schema.desired import Policy
-from sluice.policy.schemes.classes import ClassPlan, class_plan, coarse_map
-from sluice.policy.thresholds.static import known_delays
-from sluice.runs.files import load_cdf
 
 SCHEMA = json.loads(Path(__file__).with_name("sonic.schema.json").read_text())
 SCHEMES = ("sluice", "mlfq-adaptive", "pias", "aemon", "dctcp", "karuna", "datcp")

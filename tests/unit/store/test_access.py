@@ -10,19 +10,23 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from sluice.policy.schema.desired import Policy
-from sluice.store import audit, tokens
-from sluice.store.audit import Author, policy_changes
-from sluice.store.certificates import (
+from sluice.store import access, desired
+from sluice.store.access import (
     Certificate,
+    TokenRefused,
+    all_tokens,
+    create_token,
     find_certificate,
     find_enrolment,
+    find_token,
     newest_certificates,
     put_certificate,
     put_enrolment,
     revoke,
+    revoke_token,
     use_enrolment,
 )
-from sluice.store.desired import put_policy
+from sluice.store.desired import Author, policy_changes, put_policy
 from sluice.store.engine import open_store
 from sluice.store.observed import (
     Sanction,
@@ -34,7 +38,6 @@ from sluice.store.observed import (
     put_sanction,
 )
 from sluice.store.schema import enrolments
-from sluice.store.tokens import TokenRefused, all_tokens, create_token, find_token, revoke_token
 
 
 def test_a_token_is_found_until_it_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +46,7 @@ def test_a_token_is_found_until_it_ends(engine: Engine, monkeypatch: pytest.Monk
     found = find_token(engine, made)
     assert found is not None
     assert (found.name, found.role, found.expires_at) == ("alice", "read", ends)
-    monkeypatch.setattr(tokens.time, "time", lambda: ends + 1)  # type: ignore[attr-defined]
+    monkeypatch.setattr(access.time, "time", lambda: ends + 1)  # type: ignore[attr-defined]
     assert find_token(engine, made) is None
     assert [one.state(ends + 1) for one in all_tokens(engine)] == ["ended"]
 
@@ -79,7 +82,7 @@ def test_another_text_is_no_token(engine: Engine, change: str) -> None:
 
 
 def test_the_number_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MOST_TOKENS", 2)
+    monkeypatch.setattr(access, "MOST_TOKENS", 2)
     for name in ("a", "b"):
         create_token(engine, name, "read", time.time() + 60)
     with pytest.raises(TokenRefused, match="revoke one"):
@@ -100,7 +103,7 @@ ALICE = Author("alice", "192.0.2.7")
 
 
 def test_the_log_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MOST_ROWS", 2)
+    monkeypatch.setattr(desired, "MOST_ROWS", 2)
     for scheme in ("tcp", "dctcp", "tcp"):
         put_policy(engine, Policy.from_document({"scheme": scheme}), ALICE)
     assert [(row.version, row.before) for row in policy_changes(engine)] == [(3, 2), (2, 1)]

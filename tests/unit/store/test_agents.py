@@ -15,8 +15,8 @@ from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
 from sluice.store import ages, heartbeats
+from sluice.store.access import Certificate, put_certificate
 from sluice.store.ages import age_s
-from sluice.store.certificates import Certificate, put_certificate
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows

@@ -14,9 +14,8 @@ from sqlalchemy import Engine, delete
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
-from sluice.store import flow_list
-from sluice.store.flow_columns import OTHER_SCHEME, flow_columns, flow_columns_after
-from sluice.store.flow_list import FlowPage, find_flows
+from sluice.store import flow_queries
+from sluice.store.flow_queries import OTHER_SCHEME, FlowPage, find_flows, flow_columns, flow_columns_after
 from sluice.store.flows import (
     Added,
     Conflict,
@@ -211,7 +210,7 @@ def test_find_flows__a_host_is_either_end(engine: Engine, matching: dict[str, st
 def test_find_flows__a_page_looks_at_so_many_records_only(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow_list, "MOST_SEARCHED", 10)
+    monkeypatch.setattr(flow_queries, "MOST_SEARCHED", 10)
     add_flows(engine, [flow("rare", src="h7"), *(flow(f"f{i}") for i in range(25))])
     pages, before = [], None
     while True:

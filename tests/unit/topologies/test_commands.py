@@ -21,8 +21,7 @@ from sluice.policy.network.graph import host
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import commands, processes
-from sluice.topologies.entering import names_of
-from sluice.topologies.settings import Settings, load_start
+from sluice.topologies.settings import Settings, load_start, names_of
 
 
 def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None:

@@ -14,7 +14,7 @@ from sluice import topologies
 from sluice.hostagent.port import machine_watch
 from sluice.policy.network.graph import Port
 from sluice.policy.tags import TAG_COUNT
-from sluice.topologies import commands, losses, ovs, probe
+from sluice.topologies import commands, ovs, probe, testbed
 from sluice.topologies.probe import Received
 from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
 
@@ -89,11 +89,11 @@ def test_socket_drops__by_interface() -> None:
 
 def test_lost_upcalls__summed_over_datapaths() -> None:
     text = "netdev@ovs-netdev:\n  lookups: hit:7 missed:8 lost:2\n  flows: 0\nx@y:\n  lookups: hit:0 missed:0 lost:1\n"
-    assert losses.lost_upcalls(text) == 3
+    assert testbed.lost_upcalls(text) == 3
 
 
 def test_host_counters__missing_ones_are_zero() -> None:
-    found = losses.host_counters("h1", '{"kernel":{"TcpExtTCPBacklogDrop":4,"IpInReceives":9}}')
+    found = testbed.host_counters("h1", '{"kernel":{"TcpExtTCPBacklogDrop":4,"IpInReceives":9}}')
     assert found["TcpExtTCPBacklogDrop at h1"] == 4
     assert found["TcpInCsumErrors at h1"] == 0
     assert "IpInReceives at h1" not in found

@@ -9,7 +9,7 @@ import sys
 from textwrap import dedent
 
 from sluice import topologies
-from sluice.topologies import turns
+from sluice.topologies import supervisor
 
 PRELUDE = """
 import ctypes, os, select, socket, threading, time
@@ -41,14 +41,14 @@ def in_thread(work):
 def run(script: str, pause_ns: int = 0) -> list[str]:
     """Run a script with the library. Returns the words that it prints."""
     network = topologies.build("single", hosts=2)
-    env = {**os.environ, **turns.environment(network), "SLUICE_PAUSE_NS": str(pause_ns)}
+    env = {**os.environ, **supervisor.cheap_turns(network), "SLUICE_PAUSE_NS": str(pause_ns)}
     argv = [sys.executable, "-c", PRELUDE + dedent(script)]
     return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
 def test_environment__the_pause_is_a_tenth_of_a_packet_on_the_fastest_link() -> None:
     rates = {"host_rate_bps": 5_000_000, "core_rate_bps": 10_000_000}
-    assert turns.environment(topologies.build("leaf-spine", **rates))["SLUICE_PAUSE_NS"] == "121120"
+    assert supervisor.cheap_turns(topologies.build("leaf-spine", **rates))["SLUICE_PAUSE_NS"] == "121120"
 
 
 def test_a_connection_is_accepted_after_the_poll_that_reports_it() -> None:

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.errors import EnvironmentLacking
+from sluice.store.access import create_token, revoke_token
 from sluice.store.observed import events_after
-from sluice.store.tokens import create_token, revoke_token
 from sluice.webui.auth import default_token_path, find_token
 from tests.unit.webui.conftest import Client
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
-from sluice.store.flow_columns import OTHER_SCHEME
+from sluice.store.flow_queries import OTHER_SCHEME
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from sluice.policy.wire.records import SIZE_CLASSES, FlowRecord
-from sluice.store.flow_columns import FlowColumns, flow_columns
+from sluice.store.flow_queries import FlowColumns, flow_columns
 from sluice.store.flows import add_flows
 from sluice.store.observed import PortSample, ThresholdChange
 from sluice.webui import figures

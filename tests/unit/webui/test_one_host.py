@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
-from sluice.store import flow_list
+from sluice.store import flow_queries
 from sluice.store.observed import Sanction, put_agent, put_sanction
 from sluice.webui import problems
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
@@ -104,8 +104,8 @@ def test_figures_are_of_the_flows_that_the_host_sent_lately(client: Client) -> N
 def test_figures_cover_as_many_records_as_a_page_looks_at(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow_list, "MOST_SEARCHED", 3)
-    monkeypatch.setattr(flow_list, "MOST_SEARCHED", 3)
+    monkeypatch.setattr(flow_queries, "MOST_SEARCHED", 3)
+    monkeypatch.setattr(flow_queries, "MOST_SEARCHED", 3)
     client.post("/api/v1/agents/h1", json=document(host_heartbeat()))
     client.post("/api/v1/flows", json=[record(f"f{i}") for i in range(9)])
     found = client.get("/api/v1/hosts/h1").json

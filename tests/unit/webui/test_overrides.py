@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
-from sluice.store.audit import policy_changes
-from sluice.store.desired import current_policy, current_version, put_policy, put_topology
+from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
 from sluice.webui import policies
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client

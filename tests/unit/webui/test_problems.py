@@ -17,8 +17,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology
-from sluice.store.networks import put_network, put_sightings
-from sluice.store.observed import add_event, newest_events, put_agent, put_switch
+from sluice.store.observed import add_event, newest_events, put_agent, put_network, put_sightings, put_switch
 from sluice.store.schema import agents, policies
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client

@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from sluice.policy.wire.access import READ
 from sluice.runtime.local_calls import Listener
+from sluice.store.access import create_token
 from sluice.store.observed import newest_events
-from sluice.store.tokens import create_token
 from sluice.webui.app import create_app
 from tests.unit.webui.conftest import TOKEN, Client
 

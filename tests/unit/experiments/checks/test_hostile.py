@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from experiments.checks.hostile import ends, false_ends, flood
-from experiments.checks.hostile.attacks import ATTACKS
+from experiments.checks.hostile import attacker, ends
 from experiments.checks.hostile.run import (
+    ATTACKS,
     NAMED_WITHIN_S,
     SETTLE_S,
     Figures,
@@ -24,8 +24,8 @@ from experiments.checks.hostile.run import (
     scenario_of,
     table,
 )
-from experiments.checks.http_sizes import client, server
 from experiments.checks.http_sizes import run as http_run
+from experiments.checks.http_sizes import web
 from sluice.hostagent.sockets import http
 from sluice.policy import tags
 from sluice.policy.schema.desired import Policy
@@ -63,13 +63,13 @@ def test_attack__both_policies_are_valid_and_differ(name: str) -> None:
     assert plain != protected
 
 
-@pytest.mark.parametrize("kind", [*flood.KINDS, *flood.FRAMES])
+@pytest.mark.parametrize("kind", [*attacker.FLOODS, *attacker.FRAMES])
 def test_flood__every_frame_is_full_and_goes_to_the_sink(kind: str) -> None:
-    frame = flood.packet(kind, *PLACES)
-    assert len(frame) == flood.FRAME_BYTES
+    frame = attacker.packet(kind, *PLACES)
+    assert len(frame) == attacker.FRAME_BYTES
     assert frame[:6] == (b"\xff" * 6 if kind == "broadcast" else bytes.fromhex("020000000001"))
-    if kind in flood.KINDS:
-        dscp, protocol, _ = flood.KINDS[kind]
+    if kind in attacker.FLOODS:
+        dscp, protocol, _ = attacker.FLOODS[kind]
         assert (frame[15] >> 2, frame[23]) == (dscp, protocol)
         words = struct.unpack("!10H", frame[14:34])
         assert sum(words) % 0xFFFF == 0, "the checksum of the header is right"
@@ -111,16 +111,16 @@ def test_phases__each_attack_comes_without_and_with_robust_ends() -> None:
     assert build_topology(scenario).port_by_id[ends.PORT].peer == "h1"
 
 
-@pytest.mark.parametrize(("kind", "dscp"), false_ends.FINS.items())
+@pytest.mark.parametrize(("kind", "dscp"), attacker.FINS.items())
 def test_fin__is_a_frame_without_payload_and_with_the_tag(kind: str, dscp: int) -> None:
-    frame = false_ends.fin(dscp, *PLACES, 20_000)
+    frame = attacker.fin(dscp, *PLACES, 20_000)
     assert len(frame) == 54
-    assert (frame[15] >> 2, frame[23], frame[47]) == (dscp, false_ends.TCP, false_ends.FIN_ACK)
+    assert (frame[15] >> 2, frame[23], frame[47]) == (dscp, attacker.TCP, attacker.FIN_ACK)
     words = struct.unpack("!10H", frame[14:34])
     assert sum(words) % 0xFFFF == 0, "the checksum of the header is right"
-    pseudo = frame[26:34] + struct.pack("!HH", false_ends.TCP, 20)
+    pseudo = frame[26:34] + struct.pack("!HH", attacker.TCP, 20)
     assert sum(struct.unpack("!16H", pseudo + frame[34:])) % 0xFFFF == 0, "so is that of the segment"
-    assert kind in false_ends.KINDS
+    assert kind in attacker.FALSE_ENDS
 
 
 def threshold_change(at: float, size_bytes: int) -> ThresholdChange:
@@ -181,9 +181,9 @@ def test_claims__a_run_of_the_machine_does_not_hold() -> None:
 def test_client__takes_the_whole_of_each_response(declares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch() -> list[float]:
         start = http.start_server if declares else asyncio.start_server
-        async with await start(server.serve, "127.0.0.1", 0) as made:
-            monkeypatch.setattr(client, "PORT", made.sockets[0].getsockname()[1])
-            return await client.fetch_all(
+        async with await start(web.serve, "127.0.0.1", 0) as made:
+            monkeypatch.setattr(web, "PORT", made.sockets[0].getsockname()[1])
+            return await web.fetch_all(
                 [(0.05 * n, "127.0.0.1", size) for n, size in enumerate((1, 70_000, 0))]
             )
 

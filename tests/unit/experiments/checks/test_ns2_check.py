@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.checks.ns2 import run
-from experiments.checks.ns2.reference import (
+from experiments.checks import ns2
+from experiments.checks.ns2 import (
     FLOWS_AT_S,
     FULL,
     SMALL,
@@ -28,7 +28,7 @@ from tests.kit.finished_runs import given
 
 
 def scenario_of(name: str) -> Scenario:
-    point = run._point(name, run.variants()[name], given(run.EXPERIMENT, "--flows", "10"))
+    point = ns2._point(name, ns2.variants()[name], given(ns2.EXPERIMENT, "--flows", "10"))
     return scenario_from_document(point.document, load_cdf)
 
 
@@ -67,21 +67,21 @@ def test_flows__each_connection_has_sent_five_packets_before() -> None:
 
 
 def test_runs__have_the_same_flows_but_one() -> None:
-    workloads = {name: scenario_of(name).workload for name in run.variants()}
-    other = workloads.pop(run.POISSON)
+    workloads = {name: scenario_of(name).workload for name in ns2.variants()}
+    other = workloads.pop(ns2.POISSON)
     assert set(workloads.values()) == {workloads["ns-2"]}
     assert other != workloads["ns-2"]
 
 
 def test_also__another_scheme_at_another_load() -> None:
-    asked = given(run.EXPERIMENT, "--flows", "10", "--also", "pias:0.6")
+    asked = given(ns2.EXPERIMENT, "--flows", "10", "--also", "pias:0.6")
     (scheme, load), *_ = asked["also"]
-    scenario = scenario_from_document(run._as_ns2(scheme, load, asked).document, load_cdf)
+    scenario = scenario_from_document(ns2._as_ns2(scheme, load, asked).document, load_cdf)
     assert scenario.policy.scheme == "pias"
     assert scenario.policy.thresholds[0] == 956 * 1460
     assert scenario.simulator.tcp == tcp_of("ns-2")
     with pytest.raises(SystemExit):
-        given(run.EXPERIMENT, "--also", "pias")
+        given(ns2.EXPERIMENT, "--also", "pias")
 
 
 def test_runs__ns2_differs_from_linux_in_every_key() -> None:
@@ -90,7 +90,7 @@ def test_runs__ns2_differs_from_linux_in_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [f"ns-2 without {key}" for key in run.NS2 if key not in ("probe_after", "headers")]
+    "name", [f"ns-2 without {key}" for key in ns2.NS2 if key not in ("probe_after", "headers")]
 )
 def test_runs__without_a_key_it_is_linuxs(name: str) -> None:
     without, linux, ns2 = vars(tcp_of(name)), vars(tcp_of("Linux")), vars(tcp_of("ns-2"))
@@ -100,8 +100,8 @@ def test_runs__without_a_key_it_is_linuxs(name: str) -> None:
 
 
 def test_side__a_row_for_each_range_of_sizes_without_the_warm_up(tmp_path: Path) -> None:
-    asked = given(run.EXPERIMENT, "--flows", "10", "--out", str(tmp_path))
-    point = run._point("ns-2", run.NS2, asked)
+    asked = given(ns2.EXPERIMENT, "--flows", "10", "--out", str(tmp_path))
+    point = ns2._point("ns-2", ns2.NS2, asked)
     flows: dict[str, Any] = {
         "started_at": [0.1, *[FLOWS_AT_S] * 4],
         "bytes": [1460 * 5, 1460 * 3, 1460 * 7, 1460 * 7 + 1, 1460],
@@ -109,9 +109,9 @@ def test_side__a_row_for_each_range_of_sizes_without_the_warm_up(tmp_path: Path)
     }
     (tmp_path / point.name).mkdir()
     pq.write_table(pa.table(flows), tmp_path / point.name / "flows.parquet")
-    found = run.side(asked, [point])
+    found = ns2.side(asked, [point])
     assert found.rows[0][:5] == (3, 7, 2, 2.0, 2.0)
     assert (found.rows[1].flows, found.rows[1].mean_us) == (1, 50.0)
     assert found.rows[2].flows == 0
     assert found.all_mean_us == pytest.approx(63 / 4)
-    assert run.side(asked, [point, point]).rows[0].flows == 4
+    assert ns2.side(asked, [point, point]).rows[0].flows == 4

@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from experiments.checks.live_switch import run as live
-from experiments.checks.live_switch import run as live_scenario
-from experiments.checks.random_faults import run as fault_traffic
-from experiments.checks.random_faults import run as faulty
-from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
-from experiments.checks.soak.run import (
+from experiments.checks import live_switch as live
+from experiments.checks import live_switch as live_scenario
+from experiments.checks import random_faults as fault_traffic
+from experiments.checks import random_faults as faulty
+from experiments.checks.random_faults import KINDS, SECONDS, Fault
+from experiments.checks.soak import (
     SEGMENT_S,
     Outcome,
     Reading,
@@ -26,8 +26,8 @@ from experiments.checks.soak.run import (
     growing,
     read_process,
 )
-from experiments.kit.port_gaps import Gap
-from experiments.kit.schemes import schemes_of_testbed
+from experiments.kit.live import Gap
+from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FINISHED, FlowRecord
 from sluice.policy.workload.listed_flows import ExplicitWorkload

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.kit.claims import all_finished, below_one
 from experiments.kit.draw import Panel, against_load, line_of
-from experiments.kit.experiment import Experiment, Given
-from experiments.kit.points import SET, Planned, axes, one_group
-from experiments.kit.runners import ShortRuns
-from experiments.kit.runs import Results
-from experiments.kit.verdict import Claim
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.runners import SET, Planned, ShortRuns, axes, one_group
+from experiments.kit.runs import Results, all_finished, below_one
 
 SCENARIO = {
     "name": "marks",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.kit import port_gaps
+from experiments.kit import live
 from experiments.kit.experiment import Given
-from experiments.kit.flows import jain_index, means, percentile, read_flows, says_source
-from experiments.kit.points import as_on_testbed, axes, named
+from experiments.kit.flows import jain_index, means, percentile, read_flow_columns, says_source
+from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
 from tests.kit.finished_runs import flow, flows, sampled, written
@@ -40,7 +40,7 @@ def test_means_and_percentile__where_there_is_nothing_there_is_no_value() -> Non
 
 def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
     bundle = written(tmp_path, source=["scheduled", "background"])
-    found = read_flows(bundle)
+    found = read_flow_columns(bundle)
     assert says_source(bundle)
     assert (list(found.bytes), list(found.started_s)) == ([1], [1.0])
 
@@ -48,7 +48,7 @@ def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
 def test_read_flows__a_bundle_of_an_old_version_has_scheduled_flows_only(tmp_path: Path) -> None:
     bundle = written(tmp_path)
     assert not says_source(bundle)
-    found = read_flows(bundle)
+    found = read_flow_columns(bundle)
     assert len(found) == 2
     assert np.isnan(found.fct_us[1])
     assert np.isnan(found.retransmissions[0])
@@ -94,13 +94,13 @@ s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {pack
 
 
 def test_sent_packets__of_the_interface() -> None:
-    assert port_gaps.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
+    assert live.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
 
 
 def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "dev"
     file.write_text(DEV.format(bytes=0, packets=0))
-    watch = port_gaps.PortGaps(1, "s1-eth1")
+    watch = live.PortGaps(1, "s1-eth1")
     monkeypatch.setattr(watch, "_file", file)
     fresh = tmp_path / "fresh"
 
@@ -121,7 +121,7 @@ def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:
-    looks = port_gaps.Looks()
+    looks = live.Looks()
     found = [
         looks.take(packets, at_s)
         for packets, at_s in [(5, 0.0), (5, 9.0), (6, 9.1), (6, 9.2), (6, 9.6), (7, 9.7)]
@@ -131,7 +131,7 @@ def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:
 
 
 def test_looks__a_look_that_comes_late_makes_no_gap_but_is_told() -> None:
-    looks = port_gaps.Looks()
+    looks = live.Looks()
     for packets, at_s in [(1, 0.0), (2, 0.1), (900, 1.1), (901, 1.2)]:
         looks.take(packets, at_s)
     assert looks.longest_gap_s == 0

@@ -13,10 +13,10 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, load, load_all
 from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
-from experiments.kit.main import README, listing, main, read_command, with_table
+from experiments.kit.main import README, listing, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
-from experiments.kit.schemes import schemes_of_testbed
-from sluice.policy.errors import SluiceError
+from experiments.kit.runs import schemes_of_testbed
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import scenario_with
@@ -152,9 +152,8 @@ def test_every_name__has_a_quick_mode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name__has_its_folders_readme_which_names_it(name: str) -> None:
-    folder = "/".join(EXPERIMENTS[name].split(".")[:2])
-    text = (README.parent / folder / "README.md").read_text()
+def test_every_name__has_a_page_which_names_it(name: str) -> None:
+    text = (README.parent / page(place_of(EXPERIMENTS[name]))).read_text()
     assert name in text or re.sub(r"\d+$", "", name) in text
 
 
@@ -188,6 +187,14 @@ def test_listing__has_every_name() -> None:
 def test_main__without_a_name_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert experiments_main([]) == 0
     assert "python -m experiments NAME --quick" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "scipy"])
+def test_main__without_a_library_names_the_extra(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.runtime.extras.find_spec", lambda name: name != library or None)
+    message = rf"^python -m experiments needs {library}, .*\[experiments\]'$"
+    with pytest.raises(EnvironmentLacking, match=message):
+        experiments_main([])
 
 
 def test_main__an_unknown_name_is_told_the_known_ones() -> None:

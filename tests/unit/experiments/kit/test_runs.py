@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.kit import attempts
-from experiments.kit.attempts import run_each
-from experiments.kit.claims import all_valid
+from experiments.kit import runners
 from experiments.kit.experiment import Given
-from experiments.kit.points import NamedPoint, one_group
-from experiments.kit.runs import Results, Run, Runs, read_results, read_run
-from experiments.kit.schemes import by_scheme, scheme_table
+from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
+from experiments.kit.runs import Results, Run, Runs, all_valid, by_scheme, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
 from sluice.runs.bundle import write_bundle
 from sluice.runs.files import Resolved
@@ -157,7 +154,7 @@ class FakeFabric:
 
 
 def run_all(fabric: FakeFabric, found: list[Point], out: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
-    monkeypatch.setattr(attempts, "runner", fabric)
+    monkeypatch.setattr(runners, "runner", fabric)
     run_each(found, out, "testbed", 3)
     given = Given(out)
     return read_results(given, one_group(given, found))

@@ -9,12 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.kit.claims import all_finished, all_valid, at_most, below_one, lower, noted, within
 from experiments.kit.draw import Line, Panel, against_load, distribution, grid, intervals, line_of, save
-from experiments.kit.experiment import Given
-from experiments.kit.paired import Changes, Difference, difference
-from experiments.kit.runs import Results, Runs
-from experiments.kit.verdict import Claim, conclude, markdown, over_loads, read_verdict, spread
+from experiments.kit.experiment import Claim, Given, conclude, markdown, over_loads, read_verdict, spread
+from experiments.kit.runs import (
+    Changes,
+    Difference,
+    Results,
+    Runs,
+    all_finished,
+    all_valid,
+    at_most,
+    below_one,
+    difference,
+    lower,
+    noted,
+    within,
+)
 from sluice.policy.errors import SluiceError
 from tests.kit.finished_runs import RUNS, run_of
 

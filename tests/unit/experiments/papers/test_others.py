@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 
 from experiments.kit.experiment import Experiment, Given
-from experiments.kit.listed import places
+from experiments.kit.flows import places
 from experiments.kit.main import read_command
 from experiments.kit.runs import Results, Runs
-from experiments.papers.adaptive_thresholds import causes, fig5, mismatch_fct, threshold_convergence
+from experiments.papers import pias
 from experiments.papers.adaptive_thresholds import common as dyna
+from experiments.papers.adaptive_thresholds import completion_times, convergence, mismatch_fct
 from experiments.papers.adaptive_thresholds.common import (
     CAUSES,
     cause_points,
     figures_of,
     settles,
 )
-from experiments.papers.aemon import common, fct, misses, ucp_share
-from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
+from experiments.papers.aemon import schemes as aemon
+from experiments.papers.aemon import ucp_share
+from experiments.papers.datcp import deadlines, services, shares
 from experiments.papers.datcp.common import SMALL, plan
 from experiments.papers.fish.common import GAPS, Setup
 from experiments.papers.fish.common import columns as fish_columns
@@ -31,7 +33,6 @@ from experiments.papers.fish.common import points as fish_points
 from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
 from experiments.papers.fish.fig6 import SETUPS
-from experiments.papers.pias import pias_144
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import time_ns
 from sluice.policy.wire.records import ScheduledFlow
@@ -48,14 +49,14 @@ from tests.kit.finished_runs import NOWHERE, flows, given, run_of, written
 
 @pytest.mark.parametrize("name", ["aemon", "aemon-data-mining"])
 def test_scenarios__every_scheme_marks_at_the_slides_thresholds(name: str) -> None:
-    schemes = fct.SCHEMES if name == "aemon" else misses.SCHEMES
-    for point in points(read_document(SCENARIOS / f"{name}.toml"), schemes=schemes, loads=common.LOADS):
+    chosen = aemon.FCT_SCHEMES if name == "aemon" else aemon.MISSES_SCHEMES
+    for point in points(read_document(SCENARIOS / f"{name}.toml"), schemes=chosen, loads=aemon.LOADS):
         policy = scenario_from_document(point.document, load_cdf).policy
         if point.scheme != "pfabric":
             assert (policy.mark_at, policy.mark_at_core) == (97_500, 375_000)
 
 
-@pytest.mark.parametrize("settings", common.VARIED.values(), ids=list(common.VARIED))
+@pytest.mark.parametrize("settings", aemon.VARIED.values(), ids=list(aemon.VARIED))
 def test_varied__is_a_scenario_and_another_one(settings: Mapping[str, Any]) -> None:
     document = read_document(SCENARIOS / "aemon.toml")
     (plain,), (varied,) = (
@@ -77,7 +78,7 @@ def test_columns__tell_flows_with_a_deadline_from_those_without(tmp_path: Path) 
         started_at=[100.0] * 4,
         retransmissions=[0] * 4,
     )
-    found = common.columns(bundle)
+    found = aemon.columns(bundle)
     assert found["fct_us_plain_mean"] == 10.0
     assert found["fct_us_timed_mean"] == 30.0
     assert found["impossible"] == pytest.approx(1 / 3)
@@ -93,13 +94,13 @@ def test_ucp_share__the_law() -> None:
 
 
 FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
-    "fig08": (fig08.EXPERIMENT, fig08.cases),
-    "fig09": (fig09.EXPERIMENT, fig09.cases),
-    "fig10": (fig10.EXPERIMENT, fig10.cases),
-    "fig11": (fig11.EXPERIMENT, fig11.cases),
-    "fig12": (fig12.EXPERIMENT, fig12.cases),
-    "fig13": (fig13.EXPERIMENT, fig13.cases),
-    "fig14": (fig14.EXPERIMENT, fig14.cases),
+    "fig08": (deadlines.FIG08, deadlines.fig08_cases),
+    "fig09": (shares.FIG09, shares.fig09_cases),
+    "fig10": (shares.FIG10, shares.fig10_cases),
+    "fig11": (deadlines.FIG11, deadlines.fig11_cases),
+    "fig12": (deadlines.FIG12, deadlines.fig12_cases),
+    "fig13": (services.FIG13, services.fig13_cases),
+    "fig14": (services.FIG14, services.fig14_cases),
 }
 
 
@@ -157,25 +158,25 @@ def test_fig08__three_with_the_deadline_three_endless() -> None:
 def test_fig11__more_than_the_link_carries_in_time_three_of_them_not() -> None:
     _, _, flows = flows_of(points_of("fig11")["kill-seed1"])
     alone_s = max(flow.ideal_us for flow in flows) / 1e6
-    assert len(flows) * alone_s > fig11.DEADLINE_S > 3 * alone_s
+    assert len(flows) * alone_s > deadlines.DEADLINE_S > 3 * alone_s
     assert {flow.quench for flow in flows} == {"kill"}
 
 
 def test_fig13__the_same_flows_for_every_variant_and_sizes_in_bounds() -> None:
-    assert fig13.draw_flows(1, 6, SMALL) == fig13.draw_flows(1, 6, SMALL)
-    assert fig13.draw_flows(1, 6, SMALL) != fig13.draw_flows(2, 6, SMALL)
-    drawn = fig13.draw_flows(3, 6, SMALL)
+    assert services.draw_flows(1, 6, SMALL) == services.draw_flows(1, 6, SMALL)
+    assert services.draw_flows(1, 6, SMALL) != services.draw_flows(2, 6, SMALL)
+    drawn = services.draw_flows(3, 6, SMALL)
     assert [flow.kind for flow in drawn[::3]] == ["lax", "moderate", "tight"] * 2
     for flow in drawn:
-        low, high = fig13.FACTORS[flow.kind]
+        low, high = services.FACTORS[flow.kind]
         assert 1_000_000 <= flow.bytes <= 10_000_000
         assert low <= flow.deadline_s / (flow.bytes * 8e-6 / (SMALL.goodput_mbps / 6)) <= high + 1e-6
 
 
 def test_fig13__a_deadline_counts_even_where_the_kernel_was_not_told_it() -> None:
-    timed = [fig13.Timed("lax", 1000, 1.0, 0.5), fig13.Timed("tight", 1000, 1.0, 0.4)]
-    assert fig13.met([0.5], timed, "lax") == [True]
-    assert fig13.met([None], timed, "tight") == [False]
+    timed = [services.Timed("lax", 1000, 1.0, 0.5), services.Timed("tight", 1000, 1.0, 0.4)]
+    assert services.met([0.5], timed, "lax") == [True]
+    assert services.met([None], timed, "tight") == [False]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -248,13 +249,13 @@ def test_columns__no_large_flow_is_no_value(tmp_path: Path) -> None:
 # ── pias_144: its scenarios agree with the authors' scripts ──────────────────────────────────────
 
 
-LOADS = pias_144.EXPERIMENT.loads
+LOADS = pias.EXPERIMENT.loads
 
 
-@pytest.mark.parametrize("name", pias_144.WORKLOADS.values())
+@pytest.mark.parametrize("name", pias.WORKLOADS.values())
 def test_every_point_is_the_authors_set_up(name: str) -> None:
     document = read_document(SCENARIOS / f"{name}.toml")
-    for point in points(document, schemes=pias_144.SCHEMES, loads=LOADS):
+    for point in points(document, schemes=pias.SCHEMES, loads=LOADS):
         scenario = scenario_from_document(point.document, load_cdf)
         small = point.scheme == "pfabric"
         assert scenario.policy.buffer == (210_000 if small else 360_000)
@@ -276,7 +277,7 @@ def test_thresholds_are_those_of_the_load() -> None:
 # ── The experiments on adaptive thresholds: the paper's runs, and when a threshold has settled ────
 
 
-GIVEN = given(fig5.EXPERIMENT, "--seeds", "1", "2")
+GIVEN = given(convergence.FIG5, "--seeds", "1", "2")
 
 
 def scenario_of(point: Point) -> Scenario:
@@ -313,7 +314,7 @@ def test_plan__static_and_dynamic_start_alike() -> None:
 
 
 def test_cause_points__change_what_they_say_and_nothing_else() -> None:
-    asked = given(causes.EXPERIMENT, "--seeds", "1", "--loads", "0.5")
+    asked = given(completion_times.DYNA_CAUSES, "--seeds", "1", "--loads", "0.5")
     [plain] = cause_points(asked, ["as-is"], ["static-1KB"])
     assert plain.document == planned()[0].document
     for cause, tables in CAUSES.items():
@@ -355,7 +356,7 @@ def test_mismatch_fct__a_run_that_is_not_valid_proves_nothing(valid: bool, holds
 
 def test_threshold_convergence__a_threshold_that_leaves_again_does_not_converge() -> None:
     there, back = [(0.5, 10_000), (9.0, 10_000)], [(0.5, 10_000), (1.0, 5000), (9.0, 10_000)]
-    converges = threshold_convergence._converges
+    converges = convergence._converges
     assert converges("1KB", [(0.0, 1000), *there], True).holds
     assert not converges("1KB", [(0.0, 1000), *there], False).holds
     assert not converges("1KB", [(0.0, 1000), *back], True).holds

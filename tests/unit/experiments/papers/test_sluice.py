@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from experiments.papers.sluice import bounds, conditions, deadlines, fct, fluid, shift
+from experiments.papers.sluice import bounds, conditions, deadlines, fct, shift
 from experiments.papers.sluice.bounds import Floats, Link
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
 from sluice.policy import tags
@@ -128,8 +128,8 @@ def test_feedback__flows_leave_the_last_queue_for_the_one_before() -> None:
 # ── The fluid link of the scheme's bounds: cases that a reader can work out by hand ────────────
 
 
-def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: fluid.Parts) -> list[float]:
-    return list(fluid.times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
+def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: bounds.Parts) -> list[float]:
+    return list(bounds.fluid_times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
 
 
 def test_one_queue_is_shared_equally() -> None:
@@ -154,11 +154,11 @@ def test_the_link_always_works() -> None:
     rng = np.random.default_rng(1)
     sizes, arrivals = rng.exponential(5, 200), np.cumsum(rng.exponential(1, 200))
     for parts in ([(inf, 0)], [(3, 0), (inf, 1)], [(3, 0), (6, 2), (inf, 1)]):
-        ends = arrivals + fluid.times(sizes, arrivals, parts)
+        ends = arrivals + bounds.fluid_times(sizes, arrivals, parts)
         assert ends.max() == pytest.approx(_work_ends(sizes, arrivals))
 
 
-def _work_ends(sizes: fluid.Floats, arrivals: fluid.Floats) -> float:
+def _work_ends(sizes: bounds.Floats, arrivals: bounds.Floats) -> float:
     now = 0.0
     for size, arrival in zip(sizes, arrivals, strict=True):
         now = max(now, arrival) + size
@@ -290,7 +290,7 @@ def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.Monkey
     class Three:
         started_s, fct_us = np.asarray([0.1, 0.2, 0.2, 0.2]), np.asarray([900.0, 5.0, 30.0, 7.0])
 
-    monkeypatch.setattr(conditions, "read_flows", lambda bundle: Three)
+    monkeypatch.setattr(conditions, "read_flow_columns", lambda bundle: Three)
     assert conditions.columns(Path()) == {"request_mean": 30.0, "request_p99": 30.0}
     Three.started_s = np.asarray([0.1, 0.2, 0.3, 0.4])
     assert all(np.isnan(value) for value in conditions.columns(Path()).values())

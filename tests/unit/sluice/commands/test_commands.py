@@ -24,9 +24,9 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import Override
 from sluice.runs.files import read_document, setting
 from sluice.runtime.settings.service import from_file
+from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
-from sluice.store.networks import current_network, put_sightings
-from sluice.store.tokens import find_token
+from sluice.store.observed import current_network, put_sightings
 from sluice.webui.options import WebOptions
 
 Command = Callable[..., int]

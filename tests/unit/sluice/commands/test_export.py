@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice import cli
-from sluice.export.running import Following
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FlowRecord
 from sluice.remote import Remote
 from sluice.runtime.wait import wait_until
+from sluice.sonic import Following
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.flows import add_flows
 from sluice.store.observed import ThresholdChange, add_thresholds

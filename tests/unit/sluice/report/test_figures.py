@@ -19,7 +19,8 @@ import pytest
 from sluice.policy.errors import SluiceError
 from sluice.report.board import Board, board
 from sluice.report.charts import TIMES, Moves, threshold_moves
-from sluice.report.numbers import (
+from sluice.report.runs import Flows, Run, Variant, find_runs, variants
+from sluice.report.tables import (
     MIN_FOR_MEAN,
     MIN_FOR_P99,
     PLAIN,
@@ -36,7 +37,6 @@ from sluice.report.numbers import (
     time_scale,
     time_text,
 )
-from sluice.report.runs import Flows, Run, Variant, find_runs, variants
 from sluice.runs.bundle import BundleWriter
 from tests.kit.bundles import bundle, document, flow, random_flows
 from tests.kit.known import known

@@ -14,9 +14,8 @@ import pytest
 
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.runs import obstacle
-from sluice.runs.background import Interval, Load, client_argv, parse_report, server_argv
 from sluice.runs.files import scenario_from_file
-from sluice.runs.services import Services
+from sluice.runs.services import Interval, Load, Services, client_argv, parse_report, server_argv
 from sluice.runs.testbed_run import run_on_testbed
 from sluice.runtime.lifecycle import Watchdog
 from sluice.runtime.process import spawn

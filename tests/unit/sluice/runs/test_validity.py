@@ -15,11 +15,16 @@ from sluice.policy.figures.validity import NO_DELAYS, delay_class
 from sluice.policy.wire.records import UNFINISHED, ScheduledFlow
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_from_file, scenario_with
-from sluice.runs.fit import CPU_GOAL, RATES_BPS, Forwarding, at_rate, cores, free_cores
 from sluice.runs.testbed_run import complete, difference
 from sluice.runs.validity import (
+    CPU_GOAL,
+    RATES_BPS,
+    Forwarding,
     HostDelays,
     Reading,
+    at_rate,
+    cores,
+    free_cores,
     lateness,
     loss_reasons,
     reasons_between,

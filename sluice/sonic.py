@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SONiC's configuration (config_db.json) of a policy: the tables that classify, queue, mark and schedule.
+
+SONiC maps the DSCP of a packet to one of eight traffic classes, and the class to a queue of the egress port:
+
+    DSCP_TO_TC_MAP      one map for the switch, from the class plan (policy/schemes/classes.py)
+    TC_TO_QUEUE_MAP     one map for each port: the only table that a change of thresholds changes
+    PORT_QOS_MAP        binds both maps to a port
+    SCHEDULER, QUEUE    strict priorities; SONiC serves the queue with the highest index first
+    WRED_PROFILE        ECN by the queue's own backlog: marks above K, all packets or none
+
+Names and limits of the tables are those of SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models:
+sonic-dscp-tc-map, sonic-tc-queue-map, sonic-port-qos-map, sonic-scheduler, sonic-queue, sonic-wred-profile). All values
+are texts, as in config_db.json.
+
+A running network is the source of an export: its policy, and the thresholds for ports of another switch. A switch that
+is no Open vSwitch counts nothing for Sluice. So the operator says what the port stands for:
+
+    s1:1    a port of the network with counters: it gets the thresholds that are in force there
+    h3      a host: the port leads to it, and its thresholds follow from the flows that agents have reported to it
+    any     an uplink: its thresholds follow from all flows that agents have reported
+
+An export that follows the network has all rows at first, and then those that changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sluice.policy.controls import Need
+from sluice.policy.errors import SluiceError, guess
+from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schemes import Marking
+from sluice.policy.schemes.classes import ClassPlan, best_of_plan, class_plan, coarse_map
+from sluice.policy.schemes.ports import MarkBy, PortMarking, last_mark_bytes
+from sluice.policy.thresholds.online import DelayModel, threshold_limits
+from sluice.policy.thresholds.static import known_delays
+from sluice.policy.workload.sizes import SizeCdf, Sizes
+from sluice.remote import Remote
+
+Tables = dict[str, dict[str, dict[str, str]]]
+"""Table → row → field → value, as in config_db.json."""
+
+MAP = "SLUICE"
+"""Name of the rows that all ports share. Rows of one port have the port's name behind it."""
+ADAPTED_TABLE = "TC_TO_QUEUE_MAP"
+DSCPS = 64
+_INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,23}")
+_COLOURS = ("green", "yellow", "red")
+_IMPOSSIBLE: Mapping[Need, str] = {
+    Need.FLOW_QUEUES: "scheme.flow_queues = true: a SONiC switch has no queue for each flow",
+    Need.EXPLICIT_RATES: "a SONiC switch writes no rates into packets",
+    Need.SHORTEST_FIRST: "a SONiC switch cannot serve the flow with the fewest remaining bytes first",
+}
+
+
+@dataclass(frozen=True)
+class SonicPort:
+    """One egress port."""
+
+    interface: str
+    """SONiC's name, for example Ethernet0."""
+    thresholds_bytes: tuple[int, ...]
+    """Thresholds of the port, which are edges of the plan."""
+
+
+def check_interface(name: str) -> str:
+    """Return the name. Raises SluiceError if SONiC could not have such a port."""
+    if not _INTERFACE.fullmatch(name):
+        raise SluiceError(
+            f"{name!r} is no name of a SONiC port: give letters and digits, for example Ethernet0 (at most 24)"
+        )
+    return name
+
+
+def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
+    """Return the whole configuration of these ports. Raises SluiceError for a policy that SONiC cannot carry out."""
+    _check(plan)
+    return {
+        "DSCP_TO_TC_MAP": {MAP: _classes(plan)},
+        **adapted_tables(plan, ports),
+        "SCHEDULER": {MAP: {"type": "STRICT"}},
+        "WRED_PROFILE": _profiles(plan),
+        "QUEUE": {f"{port.interface}|{q}": row for port in ports for q, row in _queues(plan).items()},
+        "PORT_QOS_MAP": {
+            port.interface: {"dscp_to_tc_map": MAP, "tc_to_queue_map": _map_of(port)} for port in ports
+        },
+    }
+
+
+def adapted_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
+    """Return the table that depends on the thresholds of the ports."""
+    top = plan.policy.queues - 1
+    return {
+        ADAPTED_TABLE: {
+            _map_of(port): {
+                str(one): str(top - queue)
+                for one, queue in enumerate(plan.queue_of_class(port.thresholds_bytes))
+            }
+            for port in ports
+        }
+    }
+
+
+def differences(plan: ClassPlan) -> list[str]:
+    """Return what the switch does otherwise than the policy says, a sentence each."""
+    policy, found = plan.policy, []
+    if policy.definition.marking is Marking.PORT and policy.mark_by != MarkBy.QUEUE:
+        found.append("Each queue marks by its own backlog, because WRED cannot count a whole port.")
+    if policy.urgent_first:
+        found.append("A full port drops what arrives, not what is least urgent.")
+    if policy.shares is not None:
+        found.append("The queues have strict priorities without guaranteed shares.")
+    if policy.mark_at_core is not None:
+        found.append("Ports between switches mark above mark_at, too.")
+    if coarse_map(policy, policy.thresholds) != queue_map(policy, policy.thresholds):
+        found.append("Urgency has two steps instead of sixteen.")
+    found.append("Packets without ECN are dropped above K, because WRED does not mark them.")
+    found.append(f"The buffer is that of the switch. The policy asks for {policy.buffer} bytes a port.")
+    return found
+
+
+def _check(plan: ClassPlan) -> None:
+    needs = plan.policy.needs
+    impossible = [why for need, why in _IMPOSSIBLE.items() if need in needs]
+    if plan.policy.definition.marking is Marking.PHANTOM:
+        impossible.append("a SONiC switch has no phantom queue that marks")
+    if impossible:
+        raise SluiceError(f"{plan.policy.scheme}: {impossible[0]}; choose another scheme, for example sluice")
+
+
+def _map_of(port: SonicPort) -> str:
+    return f"{MAP}_{port.interface}"
+
+
+def _classes(plan: ClassPlan) -> dict[str, str]:
+    """The class of each DSCP. The two DSCPs above all tags count as untagged."""
+    of_tag = plan.class_of_tag
+    return {str(dscp): str(of_tag[dscp] if dscp < len(of_tag) else of_tag[0]) for dscp in range(DSCPS)}
+
+
+def _profiles(plan: ClassPlan) -> dict[str, dict[str, str]]:
+    marking = plan.policy.port_marking
+    if marking.mark_bytes is None:
+        return {}
+    found = {MAP: _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)}
+    last = _last_mark(marking)
+    if last:
+        found[f"{MAP}_LAST"] = _profile(last, last)
+    return found
+
+
+def _last_mark(marking: PortMarking) -> int:
+    return last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)
+
+
+def _profile(least_bytes: int, most_bytes: int) -> dict[str, str]:
+    row = {"ecn": "ecn_all"}
+    for colour in _COLOURS:
+        row[f"wred_{colour}_enable"] = "true"
+        row[f"{colour}_min_threshold"] = str(least_bytes)
+        row[f"{colour}_max_threshold"] = str(most_bytes)
+        row[f"{colour}_drop_probability"] = "100"
+    return row
+
+
+def _queues(plan: ClassPlan) -> dict[str, dict[str, str]]:
+    """The row of each queue, by SONiC's index. Index 0 is the last queue of the policy."""
+    marking, rows = plan.policy.port_marking, {}
+    for index in range(plan.policy.queues):
+        row = {"scheduler": MAP}
+        if marking.mark_bytes is not None:
+            row["wred_profile"] = f"{MAP}_LAST" if index == 0 and _last_mark(marking) else MAP
+        rows[str(index)] = row
+    return rows
+
+
+LEAST_FLOWS = 100
+"""A plan from fewer reported flows would follow chance."""
+_PAGE = 1000
+_MOST_PAGES = 20
+_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One kind of traffic at one load of a port."""
+
+    name: str
+    sizes: Sizes
+    load: float
+    scale: float = 1.0
+
+    def model(self, policy: Policy) -> DelayModel:
+        """The delay model of a port with this traffic under the policy."""
+        levels = len(policy.thresholds) + 1
+        return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The newest flows that host agents have reported."""
+
+    flows: Sequence[tuple[str, int]]
+    """Receiver and size in bytes."""
+
+    def traffic(self, load: float, to: str | None = None) -> Traffic | None:
+        """Return the sizes of the flows to a host, or of all flows. None if they are too few."""
+        sizes = [size for host, size in self.flows if to in (None, host)]
+        if len(sizes) < LEAST_FLOWS:
+            return None
+        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", _distribution(sizes), load)
+
+
+def reported_flows(remote: Remote) -> Reported:
+    """Return the newest 20,000 flows that host agents have reported."""
+    flows: list[tuple[str, int]] = []
+    path = f"flows?limit={_PAGE}"
+    for _ in range(_MOST_PAGES):
+        page: dict[str, Any] = remote.get(path)
+        flows += [(flow["dst"], flow["bytes"]) for flow in page["flows"]]
+        if page["next"] is None:
+            break
+        path = f"flows?limit={_PAGE}&before={page['next']}"
+    return Reported(flows)
+
+
+def _distribution(sizes_bytes: Sequence[int]) -> SizeCdf:
+    """The distribution through quantiles of these sizes."""
+    ranks = np.linspace(0, 1, min(_POINTS, len(sizes_bytes)))
+    points = np.quantile(np.asarray(sizes_bytes, float), ranks)
+    return SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
+
+
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a network reports at one moment."""
+
+    version: int
+    """Of the policy."""
+    policy: Policy
+    in_force: Mapping[str, Sequence[int]]
+    """Port with counters → its thresholds in bytes."""
+    hosts: frozenset[str]
+    reported: Reported
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The classes of a policy, and the traffic that they were chosen for."""
+
+    plan: ClassPlan
+    traffic: Sequence[Traffic]
+    thresholds_bytes: tuple[int, ...]
+    """Of ports of which nothing is known."""
+
+
+def look(remote: Remote) -> Running:
+    """Ask a web process. Raises SluiceError without a policy."""
+    current: dict[str, Any] | None = remote.get("policy?limit=1")["current"]
+    if current is None:
+        raise SluiceError("there is no policy yet: put one in force with `sluice policy set FILE`")
+    policy = Policy.from_document(current["policy"])
+    thresholds: dict[str, Any] = remote.get("thresholds")["now"]
+    topology = remote.get("topology")["topology"] or {"hosts": []}
+    return Running(
+        current["version"],
+        policy,
+        {port: row["thresholds_bytes"] for port, row in thresholds.items()},
+        frozenset(host["name"] for host in topology["hosts"]),
+        reported_flows(remote) if policy.definition.threshold_rule.adapts else Reported(()),
+    )
+
+
+def check_places(running: Running, places: Iterable[str]) -> None:
+    """Raise SluiceError for the first place that the network does not have."""
+    known = {*running.in_force, *running.hosts, ANY}
+    for place in places:
+        if place not in known:
+            shown = ", ".join([*sorted(running.in_force), *sorted(running.hosts), ANY])
+            raise SluiceError(
+                f"--interfaces: the network has no port or host {place}{guess(place, known)}; it has {shown}"
+            )
+
+
+def planned(policy: Policy, traffic: Sequence[Traffic]) -> Planned:
+    """Choose the classes for these kinds of traffic. Raises SluiceError if adaptive thresholds have none."""
+    adapts = policy.definition.threshold_rule.adapts
+    if adapts and not traffic:
+        raise SluiceError("the scenario names no distribution with a load: add --traffic web-search:0.8")
+    models = [one.model(policy) for one in traffic]
+    plan = class_plan(policy, models)
+    return Planned(
+        plan, traffic, best_of_plan(plan, models[0]) if adapts else plan.snapped(policy.thresholds)
+    )
+
+
+def reported_traffic(running: Running, load: float) -> list[Traffic]:
+    """Return the sizes of all flows that agents have reported, or nothing for fixed thresholds. Raises SluiceError for
+    too few flows.
+    """
+    if not running.policy.definition.threshold_rule.adapts:
+        return []
+    found = running.reported.traffic(load)
+    if found is None:
+        raise SluiceError(
+            f"hosts have reported {len(running.reported.flows)} flows, and a plan needs {LEAST_FLOWS}: wait, or name "
+            "the traffic with --traffic web-search:0.8"
+        )
+    return [found]
+
+
+def ports_of(made: Planned, running: Running, interfaces: Mapping[str, str], load: float) -> list[SonicPort]:
+    """Return the ports with their thresholds. `interfaces`: SONiC's name of a port → the place that it stands for."""
+    of_place = {place: _thresholds(made, running, place, load) for place in interfaces.values()}
+    return [SonicPort(interface, of_place[place]) for interface, place in interfaces.items()]
+
+
+def _thresholds(made: Planned, running: Running, place: str, load: float) -> tuple[int, ...]:
+    if place in running.in_force:
+        return made.plan.snapped(running.in_force[place])
+    if not running.policy.definition.threshold_rule.adapts:
+        return made.thresholds_bytes
+    found = running.reported.traffic(load, None if place == ANY else place)
+    return made.thresholds_bytes if found is None else best_of_plan(made.plan, found.model(running.policy))
+
+
+# ── Following ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Following:
+    """Knows which rows the switch has taken."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        interfaces: Mapping[str, str],
+        load: float,
+        traffic: Sequence[Traffic] | None = None,
+        *,
+        only_maps: bool = False,
+    ) -> None:
+        """`interfaces`: see `ports_of`. `traffic`: choose classes for it instead of for the reported flows."""
+        self._remote, self._interfaces, self._load, self._traffic = remote, interfaces, load, traffic
+        self._tables = adapted_tables if only_maps else config_tables
+        self._version = 0
+        self._taken: Tables = {}
+        self.made: Planned | None = None
+        """The classes of the newest policy. They stay until there is another policy, because all ports share them."""
+        self.tables: Tables = {}
+        """All rows as of the newest look."""
+
+    def look(self) -> Tables:
+        """Look at the network. Return the rows that the switch does not have. Raises SluiceError."""
+        running = look(self._remote)
+        check_places(running, self._interfaces.values())
+        if self.made is None or running.version != self._version:
+            traffic = self._traffic or reported_traffic(running, self._load)
+            self.made, self._version = planned(running.policy, traffic), running.version
+        self.tables = self._tables(self.made.plan, ports_of(self.made, running, self._interfaces, self._load))
+        return _difference(self._taken, self.tables)
+
+    def taken(self) -> None:
+        """The switch has taken all rows of the newest look."""
+        self._taken = self.tables
+
+
+def _difference(before: Tables, after: Tables) -> Tables:
+    changed = {
+        table: {row: fields for row, fields in rows.items() if before.get(table, {}).get(row) != fields}
+        for table, rows in after.items()
+    }
+    return {table: rows for table, rows in changed.items() if rows}

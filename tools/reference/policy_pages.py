@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of docs/reference about a policy: its fields, the schemes, and the tags that packets carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from sluice.controller.tables import PIPELINE
+from sluice.policy import controls, tags
+from sluice.policy.controls import CONTROLS
+from sluice.policy.fabrics import SIMULATOR, TESTBED
+from sluice.policy.schema.field_kinds import MAX_QUEUES, Draft, PolicyEntry
+from sluice.policy.schema.fields import POLICY_FIELDS
+from sluice.policy.schema.kinds import Kind, ListOf
+from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from sluice.policy.schemes.queues import QUEUE_RULES, QueueRule
+from sluice.policy.units import format_bytes
+from tools.reference import markdown
+from tools.reference.markdown import code, page, sentence, table
+
+_POLICY = """\
+A policy says what every port and every host must do. Two documents hold one: the body of `PUT /api/v1/policy`, and the
+`[scheme]` table of a scenario. In a scenario the field `scheme` has the key `name`.
+
+Only the scheme is required. Every other field has a default, and many defaults depend on the scheme. A field that the
+scheme does not have must be left out. JSON's `null` means the default, except for `shares`. The defaults below are for
+10 Gb/s. Marks and buffer are fitted to the links, and a change keeps what belongs to the network
+([what a document leaves out](../how-to/change-the-policy.md#what-a-document-leaves-out)).
+
+A size is text with a unit (`"10KB"`, `"65pkt"`) or a number of bytes. A packet (`pkt`) counts 1500 bytes, and 1 KB is
+1000 bytes. A duration is text with a unit (`"1ms"`) or a number of nanoseconds, except in fields that end in `_ms`."""
+
+_DEMOTIONS = """\
+The number of thresholds follows from the number of queues and from the scheme's queue rule. Thresholds increase, and a
+port rounds each one down to an edge of the tag's buckets ([the tag](../explanation/tag.md)). `–` means that the rule
+does not work with so many queues. [Schemes](schemes.md) lists the queue rule of each scheme."""
+
+_OVERRIDES = """\
+An override is a table with `ports` and one of two things: `thresholds` that are fixed by hand, or `freeze = true`,
+which keeps the thresholds that are in force. A port is `"s1:2"`; `"s1:*"` is every port of a switch, and `"*"` every
+port. If several overrides name a port, the last one decides. Only schemes that adapt can freeze."""
+
+
+_FEW = 5
+"""A longer list of schemes is written as the schemes that it lacks."""
+
+_ALLOWED = {"untagged_queue": "from 0 to the last queue"}
+_DEFAULTS = {"untagged_queue": "the last queue"}
+"""In words, where the values differ with the number of queues alone."""
+
+
+def policy_page() -> str:
+    """Return docs/reference/policy.md: every field of a policy."""
+    return page(
+        "Policy",
+        "For people who write a `[scheme]` table or change the policy of a running network.",
+        _POLICY,
+        "## All fields",
+        _overview(),
+        "## Number of thresholds",
+        _DEMOTIONS,
+        _demotions(),
+        "## Overrides",
+        _OVERRIDES,
+        "## Field by field",
+        *(_section(field) for field in POLICY_FIELDS if field.name != "scheme"),
+    )
+
+
+def _overview() -> str:
+    rows = [
+        (f"[`{field.name}`](#{field.name})" if field.name != "scheme" else "`scheme`", sentence(field.help))
+        for field in POLICY_FIELDS
+    ]
+    return table(("field", "meaning"), rows)
+
+
+def _demotions() -> str:
+    counts = range(1, MAX_QUEUES + 1)
+    rules = [rule for rule in QUEUE_RULES if any(rule.allows(n) and rule.demotions(n) for n in counts)]
+    rows = [
+        [code(rule.label), *(str(rule.demotions(n)) if rule.allows(n) else "–" for n in counts)]
+        for rule in rules
+    ]
+    return table(("queue rule", *(f"{n} queues" if n > 1 else "1 queue" for n in counts)), rows)
+
+
+def _section(field: PolicyEntry) -> str:
+    users = [scheme for scheme in SCHEMES.values() if field.applies.test(Draft(scheme))]
+    facts = [
+        ("kind", markdown.kind_name(field.kind_of(_at_default(users[0])))),
+        ("schemes", _who(field, users)),
+        ("allowed", _ALLOWED.get(field.name) or _by_scheme(users, lambda scheme: _allowed(field, scheme))),
+        ("default", _DEFAULTS.get(field.name) or _by_scheme(users, lambda scheme: _default(field, scheme))),
+    ]
+    parts = [
+        f"### `{field.name}`",
+        sentence(field.help),
+        table(("property", "value"), facts),
+    ]
+    return "\n\n".join(parts)
+
+
+def _who(field: PolicyEntry, users: list[Scheme]) -> str:
+    if len(users) == len(SCHEMES):
+        return field.applies.to
+    without = [name for name in SCHEMES if SCHEMES[name] not in users]
+    few = f"all but {_names(without)}" if len(without) <= _FEW else _names(scheme.name for scheme in users)
+    unused = "" if field.applies.refusal else ". Other schemes may hold it, without effect"
+    return f"{field.applies.to}: {few}{unused}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(code, names))
+
+
+def _at_default(scheme: Scheme) -> Draft:
+    return Draft(scheme, {"queues": scheme.queues, "flow_queues": scheme.flow_queues})
+
+
+def _allowed(field: PolicyEntry, scheme: Scheme) -> str:
+    """Bounds of the values; the length of a list has a section of its own."""
+    kind: Kind = field.kind_of(_at_default(scheme))
+    if not isinstance(kind, ListOf):
+        return markdown.allowed(kind)
+    if field.name == "overrides":
+        return f"up to {kind.longest} overrides"
+    count = "one value for each queue" if field.name == "shares" else "one value for each threshold"
+    return f"{count}, each {kind.item.allowed}"
+
+
+def _default(field: PolicyEntry, scheme: Scheme) -> str:
+    value = field.default_of(_at_default(scheme))
+    if value is None or value == ():
+        return "–"
+    return code(field.kind_of(_at_default(scheme)).show(value))
+
+
+def _by_scheme(users: list[Scheme], of: Callable[[Scheme], str]) -> str:
+    """One value if all schemes agree, otherwise each value with its schemes. The most frequent value comes last."""
+    groups: dict[str, list[str]] = {}
+    for scheme in users:
+        groups.setdefault(of(scheme), []).append(scheme.name)
+    if len(groups) == 1:
+        return next(iter(groups))
+    *fewer, (usual, rest) = sorted(groups.items(), key=lambda group: len(group[1]))
+    lines = [f"{value}: {_names(names)}" for value, names in fewer]
+    last = _names(rest) if len(rest) <= _FEW else "the others"
+    return "<br>".join([*lines, f"{usual}: {last}"])
+
+
+_SCHEMES = """\
+A scheme is a composition: a congestion control for the hosts, and thresholds, queues and marking for the ports. Each
+one is a record in `policy/schemes/table.py`. [How to add a scheme](../how-to/add-a-scheme.md) shows the steps."""
+
+_TAGS_WRITTEN = """\
+Hosts write only what the scheme's queues read. With **urgency**, the packets of a deadline flow carry its urgency
+instead of the bytes sent, from `urgent_after` on. With **size class**, the packets of a flow of known size carry its
+class. [The tag](../explanation/tag.md) has the numbers."""
+
+_THRESHOLD_RULES: dict[ThresholdRule, str] = {
+    ThresholdRule.NONE: "The scheme has no demotion thresholds.",
+    ThresholdRule.STATIC: "The policy gives the thresholds. They are the same at every port.",
+    ThresholdRule.PERCENTILE: "Each port takes percentiles of the flow sizes that completed there in a sliding window.",
+    ThresholdRule.ONLINE: "Each port finds the thresholds of least mean slowdown for the flows that it has seen.",
+}
+
+_QUEUES: dict[QueueRule, str] = {
+    QueueRule.SINGLE: "One queue for all packets.",
+    QueueRule.SHORTEST_FIRST: "The flow with the fewest bytes left is served first.",
+    QueueRule.BY_SIZE: "One queue for each class of known sizes. Flows of unknown size share the last queue.",
+    QueueRule.MLFQ: "Multi-level feedback: a flow moves one queue down with each threshold that it passes.",
+    QueueRule.SIEVE: "Deadline flows have queue 0. Below it, known sizes go by size, other flows by bytes sent.",
+    QueueRule.TWO_LEVEL: "2LPS: pairs of queues. The first of a pair is by bytes sent, the second by urgency.",
+    QueueRule.MERGED: "As MLFQ. Deadline flows and flows of known size are among the same levels.",
+}
+
+_MARKS: dict[Marking, str] = {
+    Marking.NONE: "The port marks nothing.",
+    Marking.PORT: "The port marks when its backlog exceeds K (`mark_at`).",
+    Marking.RED: "The port marks by chance. The probability is 0 up to `mark_min`, grows linearly, and is 1 above"
+    " `mark_max`.",
+    Marking.PHANTOM: "The port marks when its phantom queue exceeds `mark_at`.",
+}
+
+_CONTROLS = """\
+An agent selects the control by its kernel name. Where the kernel cannot load BPF congestion controls (struct_ops), the
+agent selects the fallback, and the run is marked as not valid."""
+
+
+def schemes_page() -> str:
+    """Return docs/reference/schemes.md: what each scheme is made of."""
+    return page(
+        "Schemes",
+        "For people who choose a scheme, and for developers who want to know what one is made of.",
+        _SCHEMES,
+        table(
+            ("scheme", "from", "congestion control", "thresholds", "queues", "marking", "tags", "runs on"),
+            map(_row, SCHEMES.values()),
+        ),
+        _TAGS_WRITTEN,
+        "## Threshold rules",
+        _words("rule", _THRESHOLD_RULES),
+        "## Queue rules",
+        _words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
+        "`policy/schemes/queues.py` has the whole table from tags to queues.",
+        "## Marking",
+        _words("marking", _MARKS),
+        "## Defaults that differ",
+        _defaults(),
+        "## Congestion controls",
+        _CONTROLS,
+        table(("kernel name", "echo of marks", "fallback", "law"), map(_control, CONTROLS)),
+        "## What each scheme is",
+        *(f"**`{scheme.name}`**: {scheme.about}" for scheme in SCHEMES.values()),
+    )
+
+
+def _row(scheme: Scheme) -> list[str]:
+    tags = [*(["urgency"] if scheme.tags_deadlines else []), *(["size class"] if scheme.tags_sizes else [])]
+    return [
+        code(scheme.name),
+        scheme.paper,
+        code(scheme.congestion_control),
+        _rule(scheme),
+        _queues(scheme),
+        scheme.marking.value,
+        " and ".join(tags) or ("bytes sent" if scheme.queue_rule.reads_tags else "–"),
+        SIMULATOR if scheme.simulator_only else f"{TESTBED}, {SIMULATOR}",
+    ]
+
+
+def _rule(scheme: Scheme) -> str:
+    return "–" if scheme.threshold_rule is ThresholdRule.NONE else scheme.threshold_rule.value
+
+
+def _queues(scheme: Scheme) -> str:
+    more = [*(["flow queues"] if scheme.flow_queues else []), *(["shares"] if scheme.least_share else [])]
+    return ", ".join([f"{scheme.queues}, {scheme.queue_rule.label}", *more])
+
+
+def _words(heading: str, meanings: dict[ThresholdRule, str] | dict[Marking, str] | dict[str, str]) -> str:
+    rows = [(code(_label(word)), meaning) for word, meaning in meanings.items()]
+    return table((heading, "meaning"), rows)
+
+
+def _label(word: str | Enum) -> str:
+    return str(word.value) if isinstance(word, Enum) else word
+
+
+def _defaults() -> str:
+    rows = [
+        (
+            code(scheme.name),
+            _sizes(scheme.thresholds_bytes),
+            _sizes(scheme.marks_bytes),
+            f"{scheme.least_share:.0%}" if scheme.least_share else "–",
+            format_bytes(scheme.urgent_after_bytes) if scheme.tags_deadlines else "–",
+        )
+        for scheme in SCHEMES.values()
+    ]
+    headings = ("scheme", "thresholds", "marks at", "least share of each lower queue", "urgent after")
+    return table(headings, rows)
+
+
+def _sizes(values: Iterable[int]) -> str:
+    return ", ".join(format_bytes(value) for value in values) or "–"
+
+
+def _control(control: controls.Control) -> list[str]:
+    law = f"dataplane/laws/{control.name}.h" if control.is_ours else ""
+    fallback = control.fallback if control.is_ours else ""
+    return [code(control.kernel_name), control.echo.value, code(fallback) or "–", code(law) or "–"]
+
+
+_TAG = """\
+A host writes the tag into the six bits of the DSCP. `policy/tags.py` is the one source of these numbers, and `make gen`
+writes the C header of the data plane from it. [The tag](../explanation/tag.md) explains how hosts choose it."""
+
+_ATTAINED = """\
+The tag says how many bytes the flow had sent before the packet. A bucket contains its upper edge. Therefore a flow is
+demoted when it has sent *more than* the threshold. The upper edges are 10^(k/8) KB, and bucket 40 has none."""
+
+_URGENCY = """\
+Urgency is 1 when half of the time to the deadline is over. Larger tags are more urgent. The steps are half octaves."""
+
+_TABLES = """\
+`controller/pipeline.py` holds every rule of a switch as data. The pipeline's metadata carries the egress port (bits 0
+to 15), the tag (bits 16 to 23) and the group of the ingress port (bits 24 to 26) from table to table. A packet enters
+at the first table."""
+
+
+def tags_page() -> str:
+    """Return docs/reference/tags-and-pipeline.md: the values of the tag, and the tables of a switch."""
+    return page(
+        "Tags and pipeline",
+        "For developers who read packets or the rules of a switch.",
+        _TAG,
+        "## Ranges of the tag",
+        _ranges(),
+        "## Attained service",
+        _ATTAINED,
+        _attained(),
+        "## Urgency",
+        _URGENCY,
+        _urgency(),
+        "## Tables of a switch",
+        _TABLES,
+        _pipeline(),
+    )
+
+
+def _ranges() -> str:
+    sizes = ", ".join(f"up to {format_bytes(edge)}" for edge in tags.KNOWN_SIZE_EDGES_BYTES)
+    rows = [
+        (
+            str(tags.UNTAGGED),
+            "untagged: a host without an agent. The policy names the queue (`untagged_queue`)",
+        ),
+        (f"{tags.ATTAINED_FIRST}–{tags.ATTAINED_LAST}", "attained service: bytes sent before this packet"),
+        (f"{tags.URGENCY_FIRST}–{tags.URGENCY_LAST}", "deadline flow: urgency in 16 steps"),
+        (f"{tags.KNOWN_SIZE_FIRST}–{tags.KNOWN_SIZE_LAST}", f"known size: {sizes}, more"),
+        (str(tags.BACKGROUND), "background: a suspended or killed flow, or a demoted host"),
+        (f"{tags.TAG_COUNT}–63", "not used: the port treats them as untagged"),
+    ]
+    return table(("DSCP", "meaning"), rows)
+
+
+def _attained() -> str:
+    edges = [format_bytes(edge) for edge in tags.EDGES_BYTES[:-1]] + ["–"]
+    rows = []
+    for first in range(0, tags.ATTAINED_BUCKETS, 8):
+        part = edges[first : first + 8]
+        label = f"{tags.ATTAINED_FIRST + first}–{tags.ATTAINED_FIRST + first + len(part) - 1}"
+        rows.append((label, *part))
+    return table(("tags", *(f"edge {n}" for n in range(1, 9))), rows)
+
+
+def _urgency() -> str:
+    edges = [edge / tags.URGENCY_ONE for edge in tags.URGENCY_EDGES_Q16]
+    rows = [
+        (str(tags.URGENCY_FIRST + step), f"{edge:.3g}" if edge is not None else "–")
+        for step, edge in enumerate([*edges, None])
+    ]
+    return table(("tag", "urgency up to"), rows)
+
+
+def _pipeline() -> str:
+    rows = [
+        (
+            f"{spec.table.value} {spec.table.name.lower()}",
+            ", ".join(map(code, spec.match)),
+            spec.purpose,
+            spec.miss,
+        )
+        for spec in PIPELINE
+    ]
+    return table(("table", "matches", "purpose", "nothing matches"), rows)
