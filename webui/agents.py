@@ -22,8 +22,9 @@ from sluice.policy.wire.agents import (
 from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.webui.access import check_agent, check_connections
-from sluice.webui.bodies import AgentPath, json_of, model_of, read_body, request_body
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.api import Api, Error, model_of
+from sluice.webui.bodies import AgentPath, json_of, read_body
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of the heartbeats and the answer ──────────────────────────────────────────────────────────────────────────
@@ -52,7 +53,7 @@ def _heartbeat_schema(kind: str, cls: type[Heartbeat]) -> dict[str, Any]:
 MOST_SHOWN = 64
 """The most characters of an unknown version in a message."""
 
-api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports")
+api = Api("agents", __name__, "Heartbeats of the agents on hosts and ports")
 
 
 @api.post(
@@ -67,7 +68,7 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
         413: Error,
         415: Error,
     },
-    openapi_extensions=request_body(heartbeat_schema()),
+    body=heartbeat_schema,
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""

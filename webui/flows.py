@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any, Literal
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from sluice.policy.errors import FieldError
@@ -37,9 +37,10 @@ from sluice.store.observed import all_agents
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui import figures
 from sluice.webui.access import own_records, refuse_conflict
-from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, Since, model_of, read_json, request_body
+from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, Since, read_json
 from sluice.webui.documents import connections_document, living_hosts
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of flows, and of the delivery of their records ────────────────────────────────────────────────────────────
@@ -52,7 +53,7 @@ class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
     received_at: float
 
 
-class FlowsAnswer(BaseModel):
+class FlowsAnswer(Model):
     flows: list[FlowModel]
     next: int | None = Field(description="`before` of the following page; null if there are no older records")
     searched_to: float | None = Field(
@@ -64,7 +65,7 @@ class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
     """An open TCP connection of any program."""
 
 
-class ConnectionsAnswer(BaseModel):
+class ConnectionsAnswer(Model):
     living: list[LivingConnectionModel] = Field(description="open connections, fastest first")
     ended: list[FlowModel] = Field(
         description="connections whose record arrived within the last minute, newest first"
@@ -72,12 +73,12 @@ class ConnectionsAnswer(BaseModel):
     lost: int = Field(description="connections that the hosts' watches missed")
 
 
-class FlowsAccepted(BaseModel):
+class FlowsAccepted(Model):
     accepted: int = Field(ge=0, description="number of new records")
     known: int = Field(ge=0, description="number of records that had been delivered before")
 
 
-class WindowQuery(BaseModel):
+class WindowQuery(Model):
     window_s: float = Field(
         60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
     )
@@ -99,7 +100,7 @@ class FiguresQuery(WindowQuery):
     )
 
 
-class FlowQuery(BaseModel):
+class FlowQuery(Model):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="the value of `next` in the previous page")
     scheme: str | None = Field(None, pattern=f"^{entries.SCHEME.pattern}$")
@@ -125,7 +126,7 @@ class FlowQuery(BaseModel):
     )
 
 
-class ActiveFlowsQuery(BaseModel):
+class ActiveFlowsQuery(Model):
     host: str | None = Field(
         None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
     )
@@ -161,7 +162,7 @@ def flows_schema() -> dict[str, Any]:
 # ── Models of completion times and deadlines ─────────────────────────────────────────────────────────────────────────
 
 
-class DistributionModel(BaseModel):
+class DistributionModel(Model):
     n: int
     mean: float | None
     p50: float | None
@@ -169,7 +170,7 @@ class DistributionModel(BaseModel):
     p99: float | None
 
 
-class SeriesModel(BaseModel):
+class SeriesModel(Model):
     n: list[int]
     mean: list[float | None]
     p50: list[float | None]
@@ -177,7 +178,7 @@ class SeriesModel(BaseModel):
     p99: list[float | None]
 
 
-class FctSeriesModel(BaseModel):
+class FctSeriesModel(Model):
     at: list[float]
     all: SeriesModel
     small: SeriesModel
@@ -193,7 +194,7 @@ _WINDOW = (
 Source = Literal["scheduled", "watched", "all"]
 
 
-class FctAnswer(BaseModel):
+class FctAnswer(Model):
     window_s: float = Field(description=_WINDOW)
     source: Source
     flows_per_s: float
@@ -206,14 +207,14 @@ class FctAnswer(BaseModel):
     series: FctSeriesModel | None
 
 
-class DeadlineSeriesModel(BaseModel):
+class DeadlineSeriesModel(Model):
     at: list[float]
     n: list[int]
     missed: list[int]
     miss_ratio: list[float | None]
 
 
-class DeadlinesAnswer(BaseModel):
+class DeadlinesAnswer(Model):
     window_s: float = Field(description=_WINDOW)
     source: Source
     n: int
@@ -239,7 +240,7 @@ class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
     rate_bps: int | None = Field(description="over about the last second; null for a scheduled flow")
 
 
-class ActiveFlowsAnswer(BaseModel):
+class ActiveFlowsAnswer(Model):
     flows: list[ActiveFlowModel] = Field(description="the newest first")
 
 
@@ -282,7 +283,7 @@ def _connection(connection: LivingConnection) -> dict[str, Any]:
 # ── Records, and what follows from them ──────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("flows", __name__, "Flow records and what follows from them")
+api = Api("flows", __name__, "Flow records and what follows from them")
 
 MAX_BINS = 5000
 
@@ -290,7 +291,7 @@ MAX_BINS = 5000
 @api.post(
     "/flows",
     responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
-    openapi_extensions=request_body(flows_schema()),
+    body=flows_schema,
 )
 def deliver_flows() -> Response:
     """Store a batch of records: all of them, or none if one is invalid.
@@ -412,20 +413,20 @@ def _checked_bin_s(query: WindowQuery) -> float | None:
 # ── Size classes: their limits, and the sizes that the records have ──────────────────────────────────────────────────
 
 
-classes_api = blueprint("classes", __name__, "What small, medium and large mean")
+classes_api = Api("classes", __name__, "What small, medium and large mean")
 
 
-class ClassesQuery(BaseModel):
+class ClassesQuery(Model):
     source: Source = Field("all", description="whose flows `seen` is about")
 
 
-class ClassSeenModel(BaseModel):
+class ClassSeenModel(Model):
     n: int = Field(description="number of flows")
     least_bytes: int
     most_bytes: int
 
 
-class ClassesAnswer(BaseModel):
+class ClassesAnswer(Model):
     limits_bytes: list[int] = Field(
         description="largest small flow and largest medium flow; the `scale` of a workload scales both"
     )

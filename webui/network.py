@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from flask import Response, jsonify, request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
@@ -19,17 +19,18 @@ from sluice.policy.wire.access import READ
 from sluice.store.desired import current_topology
 from sluice.store.networks import current_network, current_sightings, put_network
 from sluice.store.observed import add_event
+from sluice.webui.api import Api, Error, Model
 from sluice.webui.auth import require_token
-from sluice.webui.bodies import read_json, request_body
+from sluice.webui.bodies import read_json
 from sluice.webui.callers import PLACE, STREAM
 from sluice.webui.documents import fabric_of, health_document, scheme_document
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of a network that exists already ──────────────────────────────────────────────────────────────────────────
 
 
-class ProblemModel(BaseModel):
+class ProblemModel(Model):
     """Something that needs an operator."""
 
     kind: str
@@ -37,7 +38,7 @@ class ProblemModel(BaseModel):
     problem: str
 
 
-class FindingModel(BaseModel):
+class FindingModel(Model):
     """A difference between the description of the network and its switches."""
 
     kind: str
@@ -48,11 +49,11 @@ class FindingModel(BaseModel):
     )
 
 
-class FindingsAnswer(BaseModel):
+class FindingsAnswer(Model):
     findings: list[FindingModel]
 
 
-class SeenHostModel(BaseModel):
+class SeenHostModel(Model):
     name: str = Field(description="of its agent; without one, a name that follows from the address")
     mac: str
     port: str
@@ -60,7 +61,7 @@ class SeenHostModel(BaseModel):
     ipv6: str = Field(description="empty if unknown")
 
 
-class NetworkAnswer(BaseModel):
+class NetworkAnswer(Model):
     version: int = Field(description="of the description; 0 before the first")
     described: dict[str, Any] | None = Field(
         description="null if the network is not described, or was withdrawn"
@@ -75,21 +76,21 @@ class NetworkAnswer(BaseModel):
 # ── Models of the health and the topology ────────────────────────────────────────────────────────────────────────────
 
 
-class TopologyAnswer(BaseModel):
+class TopologyAnswer(Model):
     topology: dict[str, Any] | None
 
 
-class StoreModel(BaseModel):
+class StoreModel(Model):
     reachable: bool
     kind: str
 
 
-class VersionsModel(BaseModel):
+class VersionsModel(Model):
     sluice: str
     policy: int
 
 
-class SwitchModel(BaseModel):
+class SwitchModel(Model):
     dpid: int
     name: str
     connected: bool
@@ -97,7 +98,7 @@ class SwitchModel(BaseModel):
     age_s: float
 
 
-class ControllerModel(BaseModel):
+class ControllerModel(Model):
     alive: bool
     age_s: float | None
     connected: int
@@ -105,7 +106,7 @@ class ControllerModel(BaseModel):
     switches: list[SwitchModel]
 
 
-class AgentModel(BaseModel):
+class AgentModel(Model):
     name: str
     kind: str
     alive: bool
@@ -113,7 +114,7 @@ class AgentModel(BaseModel):
     status: dict[str, Any]
 
 
-class HealthAnswer(BaseModel):
+class HealthAnswer(Model):
     status: Literal["ok", "degraded"]
     at: float
     store: StoreModel
@@ -132,7 +133,7 @@ class HealthAnswer(BaseModel):
 # ── Models of the schemes ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class FieldModel(BaseModel):
+class FieldModel(Model):
     """One field of a policy, as one scheme uses it."""
 
     name: str
@@ -148,7 +149,7 @@ class FieldModel(BaseModel):
     help: str
 
 
-class SchemeModel(BaseModel):
+class SchemeModel(Model):
     name: str
     title: str
     paper: str
@@ -166,14 +167,14 @@ class SchemeModel(BaseModel):
     fields: list[FieldModel] = Field(description="the policy fields that the scheme uses")
 
 
-class SchemesAnswer(BaseModel):
+class SchemesAnswer(Model):
     schemes: list[SchemeModel]
 
 
 # ── Health, topology, schemes ────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("network", __name__, "Health, topology, schemes")
+api = Api("network", __name__, "Health, topology, schemes")
 
 
 @api.get("/health", responses={200: HealthAnswer})
@@ -200,7 +201,7 @@ def schemes() -> Response:
 # ── The description of a network that exists already ─────────────────────────────────────────────────────────────────
 
 
-description_api = blueprint("network-description", __name__, "The operator's description of the network")
+description_api = Api("network-description", __name__, "The operator's description of the network")
 
 _DESCRIPTION_ANSWERS: dict[Any, Any] = {
     200: NetworkAnswer,
@@ -222,7 +223,7 @@ def read_description() -> Response:
     "/network",
     responses=_DESCRIPTION_ANSWERS,
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(Network)),
+    body=lambda: schema(Network),
 )
 def change_description() -> Response:
     """Make this document the description of the network. The controller follows within a second."""
@@ -235,7 +236,7 @@ def change_description() -> Response:
 @description_api.post(
     "/network/check",
     responses={200: FindingsAnswer, 400: Error, 413: Error, 415: Error},
-    openapi_extensions=request_body(schema(Network)),
+    body=lambda: schema(Network),
 )
 def check_description() -> Response:
     """Compare a description with what the switches report. Nothing changes."""
@@ -293,7 +294,7 @@ def _place(seen: Sightings, dpid: int, number: int) -> str:
 # ── Server-sent events: the live picture ─────────────────────────────────────────────────────────────────────────────
 
 
-class EventsQuery(BaseModel):
+class EventsQuery(Model):
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="end the stream after this many snapshots"
     )
@@ -302,7 +303,7 @@ class EventsQuery(BaseModel):
     )
 
 
-events_api = blueprint("events", __name__, "The live picture, once a second")
+events_api = Api("events", __name__, "The live picture, once a second")
 
 
 @events_api.get(

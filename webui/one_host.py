@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.figures.metrics import distribution
@@ -20,9 +20,10 @@ from sluice.store.desired import current_topology
 from sluice.store.flow_list import SentFlows, find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.bodies import AgentPath, model_of
+from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.bodies import AgentPath
 from sluice.webui.documents import agent_document, living_hosts, sanctions_now
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.errors import ApiError
 from sluice.webui.flows import ActiveFlowModel, DistributionModel, FlowModel, active_flows
 from sluice.webui.network import AgentModel
 from sluice.webui.ports import SanctionModel
@@ -35,7 +36,7 @@ class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
     """Counters of the host's own link."""
 
 
-class PlaceModel(BaseModel):
+class PlaceModel(Model):
     """Where a host is in the network."""
 
     ipv4: str = Field(description="empty if unknown")
@@ -45,13 +46,13 @@ class PlaceModel(BaseModel):
     rate_bps: int | None = Field(description="of that port")
 
 
-class DeadlineTotalsModel(BaseModel):
+class DeadlineTotalsModel(Model):
     n: int
     missed: int
     miss_ratio: float | None
 
 
-class SentModel(BaseModel):
+class SentModel(Model):
     """The scheduled and watched flows that the host has sent and that have ended."""
 
     window_s: float = Field(
@@ -67,7 +68,7 @@ class SentModel(BaseModel):
     controls: dict[str, int] = Field(description="number of flows by congestion control")
 
 
-class HostAnswer(BaseModel):
+class HostAnswer(Model):
     name: str
     at: float = Field(description="when the server made the answer")
     place: PlaceModel | None = Field(description="null if the network does not name the host")
@@ -79,7 +80,7 @@ class HostAnswer(BaseModel):
     sanctions: list[SanctionModel]
 
 
-class HostQuery(BaseModel):
+class HostQuery(Model):
     window_s: float = Field(
         60,
         ge=1,
@@ -151,7 +152,7 @@ def _sent(sent: SentFlows, now: float) -> dict[str, Any]:
 # ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("hosts", __name__, "One host: its agent, its flows, its link")
+api = Api("hosts", __name__, "One host: its agent, its flows, its link")
 
 
 @api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})

@@ -6,20 +6,20 @@ from __future__ import annotations
 import time
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from sluice.store.desired import current_topology
 from sluice.store.observed import port_history, threshold_history
 from sluice.webui import figures
+from sluice.webui.api import Api, Model
 from sluice.webui.bodies import PortId, Since
 from sluice.webui.documents import ports_now, sanctions_now, threshold_document, thresholds_now
-from sluice.webui.errors import blueprint
 from sluice.webui.services import services
 
 # ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
 
 
-class ThresholdModel(BaseModel):
+class ThresholdModel(Model):
     at: float
     port: str
     policy_version: int
@@ -27,18 +27,18 @@ class ThresholdModel(BaseModel):
     flows: int
 
 
-class ThresholdsAnswer(BaseModel):
+class ThresholdsAnswer(Model):
     now: dict[str, ThresholdModel]
     history: list[ThresholdModel]
 
 
-class RateModel(BaseModel):
+class RateModel(Model):
     at: float
     rate_bps: int
     queue_rates_bps: list[int]
 
 
-class PortModel(BaseModel):
+class PortModel(Model):
     at: float
     capacity_bps: int | None
     rate_bps: int | None
@@ -48,12 +48,12 @@ class PortModel(BaseModel):
     queue_packets: list[int]
 
 
-class PortsAnswer(BaseModel):
+class PortsAnswer(Model):
     now: dict[str, PortModel]
     history: dict[str, list[RateModel]]
 
 
-class SanctionModel(BaseModel):
+class SanctionModel(Model):
     port: str
     host: str
     since: float
@@ -69,11 +69,11 @@ class SanctionModel(BaseModel):
     rate_bps: int | None = Field(description="the most that the host may send; null without a limit")
 
 
-class SanctionsAnswer(BaseModel):
+class SanctionsAnswer(Model):
     sanctions: list[SanctionModel]
 
 
-class PortQuery(BaseModel):
+class PortQuery(Model):
     since: Since | None = Field(
         None, description="also return the history after this time, in seconds since the epoch"
     )
@@ -93,7 +93,7 @@ class ThresholdQuery(PortQuery):
 # ── Thresholds, rates and queues ─────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
+api = Api("ports", __name__, "Thresholds, rates and queues of the switch ports")
 
 
 @api.get("/thresholds", responses={200: ThresholdsAnswer})
@@ -121,7 +121,7 @@ def ports(query: PortQuery) -> Response:
 # ── Demoted hosts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-sanctions_api = blueprint("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
+sanctions_api = Api("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
 
 
 @sanctions_api.get("/sanctions", responses={200: SanctionsAnswer})
