@@ -8,15 +8,19 @@ they would take half of the CPU time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flask_openapi3.blueprint import APIBlueprint
+from flask_openapi3.models.operation import Operation
 from flask_openapi3.models.tag import Tag
+from flask_openapi3.utils import get_responses
 from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from sluice.policy.schema.kinds import Choice
 
 PREFIX = "/api/v1"
 
@@ -45,7 +49,10 @@ def model_of(cls: type, **replaced: Any) -> Any:
     """
     hints = {name: _shown(hint) for name, hint in get_type_hints(cls).items()} | replaced
     fields: dict[str, Any] = {
-        field.name: (hints[field.name], Field(description=field.metadata.get("help") or None))
+        field.name: (
+            _words(hints[field.name], field.metadata.get("kind")),
+            Field(description=field.metadata.get("help") or None),
+        )
         for field in dataclasses.fields(cls)
     }
     model: type[Model] = create_model(cls.__name__, __base__=Model, **fields)
@@ -69,6 +76,14 @@ def _shown(hint: Any) -> Any:
     return _nested(hint) if dataclasses.is_dataclass(hint) else hint  # type: ignore[arg-type]
 
 
+def _words(hint: Any, kind: object) -> Any:
+    """Return the type of an entry of a document. That of a choice is its words."""
+    if not isinstance(kind, Choice):
+        return hint
+    words: Any = Literal[kind.options]
+    return words | None if type(None) in get_args(hint) else words
+
+
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -84,11 +99,15 @@ class Api(APIBlueprint):
     """Endpoints under /api/v1 whose errors have the API's one JSON shape.
 
     The methods take what flask-openapi3's take, and `body`: the function that returns the schema of a request's body.
+    `messages`: the models of server-sent events, which no answer in JSON has.
     """
 
-    def __init__(self, name: str, import_name: str, description: str) -> None:
+    def __init__(
+        self, name: str, import_name: str, description: str, messages: Sequence[type[Model]] = ()
+    ) -> None:
         super().__init__(name, import_name, url_prefix=PREFIX, doc_ui=False)
         self._tag = Tag(name=name, description=description)
+        self._messages = messages
         self._endpoints: list[_Endpoint] = []
 
     def get(self, rule: str, **described: Any) -> Callable[[View], View]:
@@ -125,6 +144,8 @@ class Api(APIBlueprint):
         for method, rule, view, described, body in self._endpoints:
             extensions = {"openapi_extensions": _request_body(body())} if body else {}
             getattr(blueprint, method)(rule, **described, **extensions)(view)
+        for model in self._messages:
+            get_responses({"200": model}, blueprint.components_schemas, Operation())
         return blueprint
 
 

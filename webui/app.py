@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from sluice.webui import (
     __version__,
     agents,
     auth,
+    description,
     enrolment,
     flows,
+    live,
     network,
     one_host,
     policies,
@@ -83,7 +85,7 @@ def modules(entry: str) -> tuple[str, ...]:
 
 APIS = (
     network.api,
-    network.description_api,
+    description.api,
     policies.api,
     policies.overrides_api,
     ports.api,
@@ -96,7 +98,7 @@ APIS = (
     agents.api,
     enrolment.api,
     auth.api,
-    network.events_api,
+    live.api,
 )
 
 
@@ -166,7 +168,7 @@ def create_app(
         engine,
         token,
         recent,
-        Live(engine, recent, stopping),
+        Live(engine, partial(live.snapshot, engine, recent), stopping),
         Ingestion(engine),
         Heartbeats(engine),
         stopping,

@@ -6,27 +6,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import product
 from typing import Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
-from werkzeug.exceptions import RequestEntityTooLarge
 
-from sluice.policy.errors import FieldError
 from sluice.policy.schema import entries
-from sluice.policy.schema.entries import schema, write
+from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
 from sluice.policy.wire.records import (
-    BACKGROUND,
-    FINISHED,
     MAX_LABEL,
     MEDIUM_LIMIT_BYTES,
-    NEEDED_IF_SCHEDULED,
     SCHEDULED,
     SIZE_CLASSES,
     SMALL_LIMIT_BYTES,
-    UNFINISHED,
     WATCHED,
     FlowRecord,
 )
@@ -34,13 +27,10 @@ from sluice.store import ages
 from sluice.store.flow_columns import MOST_COLUMNS, FlowColumns
 from sluice.store.flow_list import FILTERS, class_sizes, find_flows
 from sluice.store.observed import all_agents
-from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui import figures
-from sluice.webui.access import own_records, refuse_conflict
-from sluice.webui.api import Api, Error, Model, model_of
-from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, Since, read_json
+from sluice.webui.api import Api, Model, model_of
+from sluice.webui.bodies import Since
 from sluice.webui.documents import connections_document, living_hosts
-from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of flows, and of the delivery of their records ────────────────────────────────────────────────────────────
@@ -71,11 +61,6 @@ class ConnectionsAnswer(Model):
         description="connections whose record arrived within the last minute, newest first"
     )
     lost: int = Field(description="connections that the hosts' watches missed")
-
-
-class FlowsAccepted(Model):
-    accepted: int = Field(ge=0, description="number of new records")
-    known: int = Field(ge=0, description="number of records that had been delivered before")
 
 
 class WindowQuery(Model):
@@ -132,33 +117,6 @@ class ActiveFlowsQuery(Model):
     )
 
 
-def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
-    """Return the schema of one kind of flow record. Its types express what
-    FlowRecord.from_document checks between fields."""
-    document = schema(FlowRecord)
-    properties, required = document["properties"], set(document["required"])
-    properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
-    properties["source"] = {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]}
-    there = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
-    there |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
-    for name, is_there in there.items():
-        properties[name] = properties[name]["anyOf"][0] if is_there else {"type": "null"}
-        required |= {name} if is_there else set()
-    required |= {"source"} if watched else set()
-    title = f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}"
-    return {
-        **document,
-        "title": f"{title}, {'with' if deadline else 'without'} deadline",
-        "required": sorted(required),
-    }
-
-
-def flows_schema() -> dict[str, Any]:
-    """Return the schema of a batch of flow records."""
-    kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
-    return {"type": "array", "items": {"anyOf": kinds}}
-
-
 # ── Models of completion times and deadlines ─────────────────────────────────────────────────────────────────────────
 
 
@@ -178,8 +136,17 @@ class SeriesModel(Model):
     p99: list[float | None]
 
 
+class DistributionsModel(Model):
+    """Of all flows, and by size class."""
+
+    all: DistributionModel
+    small: DistributionModel
+    medium: DistributionModel
+    large: DistributionModel
+
+
 class FctSeriesModel(Model):
-    at: list[float]
+    at: list[float] = Field(description="starts of the bins")
     all: SeriesModel
     small: SeriesModel
     medium: SeriesModel
@@ -198,28 +165,29 @@ class FctAnswer(Model):
     window_s: float = Field(description=_WINDOW)
     source: Source
     flows_per_s: float
-    classes: dict[str, DistributionModel]
-    slowdown: dict[str, DistributionModel] = Field(
-        description="FCT over ideal FCT, of the flows whose path is known"
-    )
-    schemes: dict[str, dict[str, DistributionModel]]
+    classes: DistributionsModel = Field(description="microseconds")
+    slowdown: DistributionsModel = Field(description="FCT over ideal FCT, of the flows whose path is known")
+    schemes: dict[str, DistributionsModel]
     bin_s: float | None
     series: FctSeriesModel | None
 
 
 class DeadlineSeriesModel(Model):
-    at: list[float]
+    at: list[float] = Field(description="starts of the bins")
     n: list[int]
     missed: list[int]
     miss_ratio: list[float | None]
 
 
-class DeadlinesAnswer(Model):
-    window_s: float = Field(description=_WINDOW)
-    source: Source
+class DeadlineTotalsModel(Model):
     n: int
     missed: int
     miss_ratio: float | None
+
+
+class DeadlinesAnswer(DeadlineTotalsModel):
+    window_s: float = Field(description=_WINDOW)
+    source: Source
     bin_s: float | None
     series: DeadlineSeriesModel | None
 
@@ -286,44 +254,6 @@ def _connection(connection: LivingConnection) -> dict[str, Any]:
 api = Api("flows", __name__, "Flow records and what follows from them")
 
 MAX_BINS = 5000
-
-
-@api.post(
-    "/flows",
-    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
-    body=flows_schema,
-)
-def deliver_flows() -> Response:
-    """Store a batch of records: all of them, or none if one is invalid.
-
-    A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
-    the others of its batch are stored.
-    """
-    began, found = time.monotonic(), services()
-    try:
-        records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
-    except (ApiError, RequestEntityTooLarge) as refused:
-        status = refused.status if isinstance(refused, ApiError) else 413
-        found.tally.count(REQUESTS_REFUSED, status=str(status))
-        raise
-    added = found.ingestion.add(records)
-    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
-    if added.conflicts:
-        found.tally.count(REQUESTS_REFUSED, status="409")
-        raise refuse_conflict(records, added.conflicts)
-    return jsonify(accepted=added.new, known=len(records) - added.new)
-
-
-def _records(body: object) -> list[FlowRecord]:
-    if not isinstance(body, list):
-        raise ApiError(422, "invalid-field", "the body must be a list of flow records")
-    records = []
-    for index, document in enumerate(body):
-        try:
-            records.append(FlowRecord.from_document(document))
-        except FieldError as error:
-            raise ApiError(422, "invalid-field", error.problem, error.field, index) from None
-    return records
 
 
 @api.get("/flows", responses={200: FlowsAnswer})
@@ -426,11 +356,17 @@ class ClassSeenModel(Model):
     most_bytes: int
 
 
+class ClassesSeenModel(Model):
+    small: ClassSeenModel | None
+    medium: ClassSeenModel | None
+    large: ClassSeenModel | None
+
+
 class ClassesAnswer(Model):
     limits_bytes: list[int] = Field(
         description="largest small flow and largest medium flow; the `scale` of a workload scales both"
     )
-    seen: dict[str, ClassSeenModel | None] = Field(
+    seen: ClassesSeenModel = Field(
         description="the sizes of the newest 10,000 flows by class; null if there is none"
     )
 

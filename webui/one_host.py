@@ -24,8 +24,15 @@ from sluice.webui.api import Api, Error, Model, model_of
 from sluice.webui.bodies import AgentPath
 from sluice.webui.documents import agent_document, living_hosts, sanctions_now
 from sluice.webui.errors import ApiError
-from sluice.webui.flows import ActiveFlowModel, DistributionModel, FlowModel, active_flows
-from sluice.webui.network import AgentModel
+from sluice.webui.flows import (
+    ActiveFlowModel,
+    DeadlineTotalsModel,
+    DistributionModel,
+    DistributionsModel,
+    FlowModel,
+    active_flows,
+)
+from sluice.webui.network import HostAgentModel
 from sluice.webui.ports import SanctionModel
 from sluice.webui.services import services
 
@@ -46,12 +53,6 @@ class PlaceModel(Model):
     rate_bps: int | None = Field(description="of that port")
 
 
-class DeadlineTotalsModel(Model):
-    n: int
-    missed: int
-    miss_ratio: float | None
-
-
 class SentModel(Model):
     """The scheduled and watched flows that the host has sent and that have ended."""
 
@@ -61,8 +62,8 @@ class SentModel(Model):
     )
     flows: int
     unfinished: int
-    fct: dict[str, DistributionModel] = Field(description="microseconds, by size class")
-    slowdown: dict[str, DistributionModel]
+    fct: DistributionsModel = Field(description="microseconds")
+    slowdown: DistributionsModel
     srtt_us: DistributionModel = Field(description="smoothed round-trip times at the ends of watched flows")
     deadlines: DeadlineTotalsModel
     controls: dict[str, int] = Field(description="number of flows by congestion control")
@@ -72,7 +73,7 @@ class HostAnswer(Model):
     name: str
     at: float = Field(description="when the server made the answer")
     place: PlaceModel | None = Field(description="null if the network does not name the host")
-    agent: AgentModel | None = Field(description="null if no agent of this host reports")
+    agent: HostAgentModel | None = Field(description="null if no agent of this host reports")
     link: LinkModel | None = Field(description="null if the agent is away or reports no counters")
     active: list[ActiveFlowModel] = Field(description="flows under way from or to the host, the newest first")
     sent: SentModel

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 from flask import Response, jsonify, make_response
 from pydantic import Field
@@ -20,7 +20,7 @@ from sluice.policy.fabrics import check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 from sluice.policy.schema.field_kinds import MAX_QUEUES
-from sluice.policy.schema.fields import PolicyFields, scheme_schema
+from sluice.policy.schema.fields import scheme_schema
 from sluice.policy.schema.fitting import (
     Fitted,
     Surroundings,
@@ -48,33 +48,14 @@ from sluice.store.desired import (
 )
 from sluice.store.flow_list import newest_traffic
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.api import Api, Error, Model
 from sluice.webui.auth import Caller, require_token
 from sluice.webui.bodies import PortPath, check_port, read_json
-from sluice.webui.documents import fabric_of, policy_document
+from sluice.webui.documents import OverrideModel, PolicyModel, PolicyVersionModel, fabric_of, policy_document
 from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
-
-
-class OverrideModel(Model):
-    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
-    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
-    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
-
-
-class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
-    """A policy with all its fields."""
-
-
-class PolicyVersionModel(Model):
-    version: int
-    policy: PolicyModel
-    author: str
-    created_at: float
-    applied_at: float | None
-    state: Literal["applied", "pending", "superseded"]
 
 
 class ChangedPolicyModel(PolicyVersionModel):
@@ -88,13 +69,16 @@ class PolicyAnswer(Model):
     history: list[PolicyVersionModel]
 
 
+Value: TypeAlias = bool | float | str | list[float] | list[str] | list[OverrideModel] | None
+
+
 class PolicyChange(Model):
     """A field whose value a document changes."""
 
     field: str
     title: str = Field(description="label of the field")
-    before: Any = Field(description="the value in force; null also before the first policy")
-    after: Any
+    before: Value = Field(description="the value in force; null also before the first policy")
+    after: Value
     because: str = Field(description="where the new value comes from")
 
 

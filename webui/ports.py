@@ -24,7 +24,7 @@ class ThresholdModel(Model):
     port: str
     policy_version: int
     thresholds_bytes: list[int]
-    flows: int
+    flows: int = Field(description="flows from which the port computed the thresholds")
 
 
 class ThresholdsAnswer(Model):
@@ -38,12 +38,15 @@ class RateModel(Model):
     queue_rates_bps: list[int]
 
 
-class PortModel(Model):
+class PortLoadModel(Model):
     at: float
     capacity_bps: int | None
-    rate_bps: int | None
+    rate_bps: int | None = Field(description="null without recent samples")
     queue_rates_bps: list[int] | None
-    load: float | None
+    load: float | None = Field(description="rate over capacity, 0 to 1")
+
+
+class PortModel(PortLoadModel):
     queue_bytes: list[int]
     queue_packets: list[int]
 
