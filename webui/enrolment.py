@@ -14,8 +14,8 @@ from pydantic import Field
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Choice, Text, Whole
-from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Token
-from sluice.runtime.certificates import Holder, pem
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Holder, Token
+from sluice.runtime.certificates import pem
 from sluice.store.certificates import (
     Certificate,
     find_enrolment,
