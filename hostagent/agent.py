@@ -78,7 +78,7 @@ class Settings:
 def _identity(settings: Settings) -> Identity | None:
     """Return the agent's identity; None for an address without TLS. Raises SluiceError."""
     if not is_tls(settings.web) and not settings.enrol:
-        return None  # importing the library of certificates takes a tenth of a start's CPU time
+        return None  # importing the library of certificates takes a fifth of a start's CPU time
     from sluice.runtime.agent_identity import identity_for
 
     holder = Holder(settings.name, HostHeartbeat.KIND)
