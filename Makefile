@@ -72,8 +72,9 @@ bpf:
 fabric:
 	@tools/setup python core
 
-gen: venv ## write what is made from the code: C headers from policy/, and the reference pages
+gen: venv frontend ## write what is made from the code: C headers from policy/, the page's types, and the reference pages
 	$(PYTHON) -m tools.headers
+	$(PYTHON) -m tools.page_types
 	$(PYTHON) -m tools.reference
 
 fmt: venv frontend ## format Python, C and JavaScript
@@ -95,6 +96,7 @@ check-types: fabric
 check-native: setup tidy
 	@clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
+	$(PYTHON) -m tools.page_types --check
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
 

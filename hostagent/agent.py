@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent.control import HostControl
@@ -30,13 +31,15 @@ from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport, start_i
 from sluice.hostagent.watch import FlowWatch
 from sluice.policy.units import NS_PER_MS, NS_PER_S
 from sluice.policy.version import VERSION
+from sluice.policy.wire.access import Holder
 from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, reason
 from sluice.policy.wire.records import Schedule
-from sluice.runtime.agent_identity import identity_for
-from sluice.runtime.certificates import Holder
-from sluice.runtime.http_client import HttpClient
+from sluice.runtime.http_client import HttpClient, is_tls
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.process import HOST_NICE, Priority, take_priority
+
+if TYPE_CHECKING:
+    from sluice.runtime.agent_identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +75,16 @@ class Settings:
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
 
+def _identity(settings: Settings) -> Identity | None:
+    """Return the agent's identity; None for an address without TLS. Raises SluiceError."""
+    if not is_tls(settings.web) and not settings.enrol:
+        return None  # importing the library of certificates takes a fifth of a start's CPU time
+    from sluice.runtime.agent_identity import identity_for
+
+    holder = Holder(settings.name, HostHeartbeat.KIND)
+    return identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
+
+
 class Agent:
     """`run` serves until a signal asks for the end, then restores the host's settings."""
 
@@ -81,12 +94,7 @@ class Agent:
         self._notifier = notifier or Notifier({})
         self._policy_version = 0
         self._realtime = False
-        identity = identity_for(
-            settings.web,
-            settings.run_dir / "identity",
-            Holder(settings.name, HostHeartbeat.KIND),
-            settings.enrol,
-        )
+        identity = _identity(settings)
         web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
         self._courier = Courier(self._spool, web.post)

@@ -11,14 +11,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sluice.hostagent.records import body_of
 from sluice.hostagent.spool import Spool
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import read
 from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_document
-from sluice.runtime.agent_identity import Identity, code_of, problem_of
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
+
+if TYPE_CHECKING:
+    from sluice.runtime.agent_identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ class Courier:
         if answer.ok:
             return
         if not _is_wrong_record(answer):
-            raise ServerAway(f"it answers {answer.status} to {PATH}: {problem_of(answer)}")
+            raise ServerAway(f"it answers {answer.status} to {PATH}: {answer.problem}")
         if len(lines) == 1:
             self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
             self.refused += 1
@@ -74,7 +77,7 @@ class Courier:
 
 
 def _is_wrong_record(answer: Answer) -> bool:
-    return answer.status in _REFUSED or (answer.status == 403 and code_of(answer) == _NOT_OURS)
+    return answer.status in _REFUSED or (answer.status == 403 and answer.code == _NOT_OURS)
 
 
 def _settings(answer: object) -> AgentSettings:
@@ -177,7 +180,7 @@ class Reporter(threading.Thread):
         body = json.dumps(heartbeat_document(self._status())).encode()
         answer = self._web.post(self._path, body)
         if not answer.ok:
-            raise ServerAway(f"it answers {answer.status} to the heartbeat: {problem_of(answer)}")
+            raise ServerAway(f"it answers {answer.status} to the heartbeat: {answer.problem}")
         settings = _settings(answer.json())
         self._apply(settings)
         if self._identity is not None and self._identity.renewal_due():

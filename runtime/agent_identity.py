@@ -24,9 +24,8 @@ from typing import Any
 from cryptography import x509
 
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
-from sluice.policy.wire.access import Token
+from sluice.policy.wire.access import Holder, Token
 from sluice.runtime.certificates import (
-    Holder,
     client_context,
     fingerprint,
     key_pem,
@@ -92,7 +91,7 @@ class Identity:
         except ServerAway as away:
             raise EnvironmentLacking(f"--enrol: {web} does not enrol this agent: {away}") from None
         if not answer.ok:
-            raise EnvironmentLacking(f"--enrol: {web} refuses the token: {problem_of(answer)}")
+            raise EnvironmentLacking(f"--enrol: {web} refuses the token: {answer.problem}")
         write_private(self._key, key_pem(key))
         self._store(answer.json())
         write_private(self._folder / "token", _mark(token))
@@ -130,7 +129,7 @@ class Identity:
         body = json.dumps({"request": request.decode()}).encode()
         answer = web.post(f"/api/v1/agents/{self.holder.name}/certificate", body)
         if not answer.ok:
-            raise ServerAway(f"it does not renew the certificate: {problem_of(answer)}")
+            raise ServerAway(f"it does not renew the certificate: {answer.problem}")
         try:
             self._store(answer.json())
         except OSError as error:
@@ -192,23 +191,6 @@ def read_token(given: str) -> str:
         return path.read_text()
     except OSError as error:
         raise FieldError("--enrol", f"cannot read the file {path} with the token: {error.strerror}") from None
-
-
-def problem_of(answer: Answer) -> str:
-    """Return the problem that an error of the API names."""
-    return _error(answer, "problem") or answer.body[:200].decode(errors="replace")
-
-
-def code_of(answer: Answer) -> str:
-    """Return the code of an error of the API; empty for any other answer."""
-    return _error(answer, "code")
-
-
-def _error(answer: Answer, key: str) -> str:
-    try:
-        return str(answer.json()["error"][key])
-    except (ServerAway, KeyError, TypeError):
-        return ""
 
 
 def _authority(web: str, token: Token, timeout_s: float) -> bytes:

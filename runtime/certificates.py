@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -17,18 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-SERVER_NAME = "web.sluice.internal"
-"""RFC 9476 and ICANN reserve "internal" for private names."""
+from sluice.policy.wire.access import Holder
 
 Key = ec.EllipticCurvePrivateKey
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Whom a certificate names."""
-
-    name: str
-    kind: str
 
 
 def new_key() -> Key:

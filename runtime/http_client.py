@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sluice.policy.errors import FieldError
-from sluice.runtime.certificates import SERVER_NAME
+from sluice.policy.wire.access import SERVER_NAME
 
 TIMEOUT_S = 5.0
 """Default limit for each step of a request."""
@@ -53,6 +53,22 @@ class Answer:
             return json.loads(self.body)
         except ValueError as error:
             raise ServerAway(f"the answer is not JSON: {error}") from None
+
+    @property
+    def problem(self) -> str:
+        """The problem that an error of the API names."""
+        return self._error("problem") or self.body[:200].decode(errors="replace")
+
+    @property
+    def code(self) -> str:
+        """The code of an error of the API; empty for any other answer."""
+        return self._error("code")
+
+    def _error(self, key: str) -> str:
+        try:
+            return str(self.json()["error"][key])
+        except (ServerAway, KeyError, TypeError):
+            return ""
 
 
 class UnixConnection(http.client.HTTPConnection):

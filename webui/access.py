@@ -24,10 +24,10 @@ from urllib.parse import urlsplit
 
 from flask import request
 
-from sluice.policy.wire.access import KINDS
+from sluice.policy.wire.access import KINDS, Holder
 from sluice.policy.wire.agents import LivingConnection
 from sluice.policy.wire.records import UNKNOWN_TO_A_RECEIVER, FlowRecord
-from sluice.runtime.certificates import Holder, holder_of
+from sluice.runtime.certificates import holder_of
 from sluice.runtime.settings.kinds import split_address
 from sluice.store.access import find_certificate
 from sluice.store.flows import Conflict

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of host agents and port agents. The answer holds the settings to apply."""
+"""What agents send: heartbeats, whose answer holds the settings to apply, and the records of ended flows."""
 
 from __future__ import annotations
 
+import time
+from itertools import product
 from typing import Any
 
 from flask import Response, jsonify
+from pydantic import Field
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from sluice.policy.errors import FieldError, visible
 from sluice.policy.schema.entries import schema
@@ -19,14 +23,26 @@ from sluice.policy.wire.agents import (
     heartbeat_from,
     new_uses,
 )
+from sluice.policy.wire.records import (
+    BACKGROUND,
+    FINISHED,
+    NEEDED_IF_SCHEDULED,
+    SCHEDULED,
+    UNFINISHED,
+    WATCHED,
+    FlowRecord,
+)
 from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
-from sluice.webui.access import check_agent, check_connections
-from sluice.webui.bodies import AgentPath, json_of, model_of, read_body, request_body
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
+from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
+from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, AgentPath, json_of, read_body, read_json
+from sluice.webui.errors import ApiError
+from sluice.webui.flows import api as flows
 from sluice.webui.services import services
 
-# ── Models of the heartbeats and the answer ──────────────────────────────────────────────────────────────────────────
+# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
 
 
 class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
@@ -46,13 +62,45 @@ def _heartbeat_schema(kind: str, cls: type[Heartbeat]) -> dict[str, Any]:
     return {"title": kind, **document}
 
 
-# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
+class FlowsAccepted(Model):
+    accepted: int = Field(ge=0, description="number of new records")
+    known: int = Field(ge=0, description="number of records that had been delivered before")
+
+
+def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
+    """Return the schema of one kind of flow record. Its types express what
+    FlowRecord.from_document checks between fields."""
+    document = schema(FlowRecord)
+    properties, required = document["properties"], set(document["required"])
+    properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
+    properties["source"] = {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]}
+    there = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
+    there |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
+    for name, is_there in there.items():
+        properties[name] = properties[name]["anyOf"][0] if is_there else {"type": "null"}
+        required |= {name} if is_there else set()
+    required |= {"source"} if watched else set()
+    title = f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}"
+    return {
+        **document,
+        "title": f"{title}, {'with' if deadline else 'without'} deadline",
+        "required": sorted(required),
+    }
+
+
+def flows_schema() -> dict[str, Any]:
+    """Return the schema of a batch of flow records."""
+    kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
+    return {"type": "array", "items": {"anyOf": kinds}}
+
+
+# ── Heartbeats ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 MOST_SHOWN = 64
 """The most characters of an unknown version in a message."""
 
-api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports")
+api = Api("agents", __name__, "Heartbeats of the agents on hosts and ports")
 
 
 @api.post(
@@ -67,7 +115,7 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
         413: Error,
         415: Error,
     },
-    openapi_extensions=request_body(heartbeat_schema()),
+    body=heartbeat_schema,
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
@@ -116,3 +164,44 @@ def _note_foreign_dscps(name: str, before: Heartbeat | None, beat: HostHeartbeat
     known = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
     if uses := new_uses(known, beat.foreign_dscps):
         add_event(services().engine, "foreign-dscp", host=name, uses=[str(use) for use in uses])
+
+
+# ── Flow records ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@flows.post(
+    "/flows",
+    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
+    body=flows_schema,
+)
+def deliver_flows() -> Response:
+    """Store a batch of records: all of them, or none if one is invalid.
+
+    A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
+    the others of its batch are stored.
+    """
+    began, found = time.monotonic(), services()
+    try:
+        records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
+    except (ApiError, RequestEntityTooLarge) as refused:
+        status = refused.status if isinstance(refused, ApiError) else 413
+        found.tally.count(REQUESTS_REFUSED, status=str(status))
+        raise
+    added = found.ingestion.add(records)
+    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
+    if added.conflicts:
+        found.tally.count(REQUESTS_REFUSED, status="409")
+        raise refuse_conflict(records, added.conflicts)
+    return jsonify(accepted=added.new, known=len(records) - added.new)
+
+
+def _records(body: object) -> list[FlowRecord]:
+    if not isinstance(body, list):
+        raise ApiError(422, "invalid-field", "the body must be a list of flow records")
+    records = []
+    for index, document in enumerate(body):
+        try:
+            records.append(FlowRecord.from_document(document))
+        except FieldError as error:
+            raise ApiError(422, "invalid-field", error.problem, error.field, index) from None
+    return records

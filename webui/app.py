@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import flask_openapi3_swagger
 from flask import Blueprint, Response, render_template
@@ -21,8 +22,10 @@ from sluice.webui import (
     __version__,
     agents,
     auth,
+    description,
     enrolment,
     flows,
+    live,
     network,
     one_host,
     policies,
@@ -31,9 +34,10 @@ from sluice.webui import (
     scoreboard,
 )
 from sluice.webui.access import allowed_hosts, check_channel, check_host
+from sluice.webui.api import Error
 from sluice.webui.authority import Authority
 from sluice.webui.callers import MOST_STREAMS, StreamPlaces
-from sluice.webui.errors import Error, query_error, register_errors
+from sluice.webui.errors import query_error, register_errors
 from sluice.webui.figures import RecentFlows
 from sluice.webui.heartbeats import Heartbeats
 from sluice.webui.ingestion import Ingestion
@@ -79,6 +83,41 @@ def modules(entry: str) -> tuple[str, ...]:
 # ── /openapi/ ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+APIS = (
+    network.api,
+    description.api,
+    policies.api,
+    policies.overrides_api,
+    ports.api,
+    flows.classes_api,
+    ports.sanctions_api,
+    flows.api,
+    one_host.api,
+    scoreboard.api,
+    runs.api,
+    agents.api,
+    enrolment.api,
+    auth.api,
+    live.api,
+)
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document of the API."""
+    app = OpenAPI(
+        __name__,
+        info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),
+        security_schemes={"bearer": {"type": "http", "scheme": "bearer"}},
+        validation_error_model=Error,
+        doc_ui=False,
+    )
+    for api in APIS:
+        app.register_api(api.described())
+    document: dict[str, Any] = app.api_doc
+    return document
+
+
 _SWAGGER_UI = Path(flask_openapi3_swagger.__file__).parent / "templates" / "swagger"
 
 api_page = Blueprint(
@@ -120,10 +159,7 @@ def create_app(
     """
     app = OpenAPI(
         __name__,
-        info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),
-        security_schemes={"bearer": {"type": "http", "scheme": "bearer"}},
         validation_error_callback=query_error,
-        validation_error_model=Error,
         doc_ui=False,
     )
     stopping = stopping or threading.Event()
@@ -132,7 +168,7 @@ def create_app(
         engine,
         token,
         recent,
-        Live(engine, recent, stopping),
+        Live(engine, partial(live.snapshot, engine, recent), stopping),
         Ingestion(engine),
         Heartbeats(engine),
         stopping,
@@ -143,29 +179,13 @@ def create_app(
         run_manager,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    for api in (
-        network.api,
-        network.description_api,
-        policies.api,
-        policies.overrides_api,
-        ports.api,
-        flows.classes_api,
-        ports.sanctions_api,
-        flows.api,
-        one_host.api,
-        scoreboard.api,
-        runs.api,
-        agents.api,
-        enrolment.api,
-        auth.api,
-        network.events_api,
-    ):
+    for api in APIS:
         app.register_api(api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)
     app.register_blueprint(api_page)
     app.add_url_rule("/health", "health", network.health)  # where probes of operators look
-    app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
+    app.add_url_rule("/openapi/openapi.json", "openapi", openapi_document)
     register_errors(app)
     app.before_request(check_host)
     app.before_request(check_channel)

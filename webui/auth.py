@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from flask import Response, jsonify, request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema import entries
@@ -21,8 +21,9 @@ from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
 from sluice.store.observed import add_event
-from sluice.webui.bodies import read_json, request_body
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.api import Api, Error, Model
+from sluice.webui.bodies import read_json
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"
@@ -125,18 +126,18 @@ def _who(given: str, owner_token: str) -> tuple[str, str] | None:
 # ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
 
 
-class AccessAnswer(BaseModel):
+class AccessAnswer(Model):
     role: Literal["read", "change", "owner"] | None
 
 
-class AccessTokenAnswer(BaseModel):
+class AccessTokenAnswer(Model):
     token: str = Field(description="the only copy; the store keeps its hash")
     name: str
     role: Literal["read", "change"]
     expires_at: float = Field(description="epoch seconds")
 
 
-class AccessTokenModel(BaseModel):
+class AccessTokenModel(Model):
     name: str
     role: Literal["read", "change"]
     created_at: float
@@ -145,15 +146,15 @@ class AccessTokenModel(BaseModel):
     state: Literal["valid", "ended", "revoked"]
 
 
-class AccessTokens(BaseModel):
+class AccessTokens(Model):
     tokens: list[AccessTokenModel]
 
 
-class TokenRevoked(BaseModel):
+class TokenRevoked(Model):
     revoked: str = Field(description="the token's name")
 
 
-class TokenPath(BaseModel):
+class TokenPath(Model):
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,64}$")
 
 
@@ -169,7 +170,7 @@ class NewAccessToken:
 # ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("tokens", __name__, "Who may read and change")
+api = Api("tokens", __name__, "Who may read and change")
 
 MAX_BODY_BYTES = 4000
 
@@ -186,7 +187,7 @@ MAX_BODY_BYTES = 4000
         415: Error,
     },
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(NewAccessToken)),
+    body=lambda: schema(NewAccessToken),
 )
 def make_access_token() -> Response:
     """Make a token. Needs the token with which the web process starts. The answer is its only copy."""

@@ -28,10 +28,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
-from sluice.policy.wire.access import AGENT_LIFE_S
+from sluice.policy.wire.access import AGENT_LIFE_S, SERVER_NAME, Holder
 from sluice.runtime.certificates import (
-    SERVER_NAME,
-    Holder,
     Key,
     fingerprint,
     holder_of,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What requests may hold: JSON bodies, whose size is limited before reading and whose syntax is stricter than Python's
-parser, and the parameters that several subjects share. `model_of` makes the models of answers.
+parser, and the parameters that several subjects share.
 
 The policy package itself checks the documents, with the code that checks scenarios. JSON schemas describe to clients
 what it accepts. Rules that JSON Schema cannot express (thresholds must increase) are in the descriptions.
@@ -8,24 +8,20 @@ what it accepts. Rules that JSON Schema cannot express (thresholds must increase
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from functools import cache, reduce
-from operator import or_
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
 from flask import request
-from pydantic import BaseModel, Field, create_model
+from pydantic import Field
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from sluice.policy.errors import guess, shortened
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema import entries
+from sluice.webui.api import Model
 from sluice.webui.errors import ApiError
 
 MAX_BODY_BYTES = 1_000_000
@@ -130,48 +126,12 @@ Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
 PortId = Annotated[str, Field(pattern=f"^{entries.PORT.pattern}$")]
 
 
-class AgentPath(BaseModel):
+class AgentPath(Model):
     name: str = Field(pattern=f"^{entries.AGENT.pattern}$")
 
 
-class PortPath(BaseModel):
+class PortPath(Model):
     port: PortId
-
-
-def request_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an operation's `requestBody` for flask-openapi3."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def model_of(cls: type, **replaced: Any) -> Any:
-    """Return a pydantic model with the fields of a document, their types and their help.
-
-    `replaced` gives types for fields that JSON shows in another form than the dataclass.
-    """
-    hints = {name: _shown(hint) for name, hint in get_type_hints(cls).items()} | replaced
-    fields: dict[str, Any] = {
-        field.name: (hints[field.name], Field(description=field.metadata.get("help") or None))
-        for field in dataclasses.fields(cls)
-    }
-    made: type[BaseModel] = create_model(cls.__name__, **fields)
-    return made
-
-
-@cache
-def _nested(cls: Any) -> Any:
-    return model_of(cls)
-
-
-def _shown(hint: Any) -> Any:
-    """Return the type of a value in JSON: models for dataclasses, lists for tuples, objects for mappings."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return reduce(or_, map(_shown, parts))
-    if origin is tuple:
-        return list[_shown(parts[0])]  # type: ignore[misc]
-    if origin is Mapping:
-        return dict[str, _shown(parts[1])]  # type: ignore[misc]
-    return _nested(hint) if dataclasses.is_dataclass(hint) else hint  # type: ignore[arg-type]
 
 
 def check_port(topology: Topology | None, port_id: str) -> None:

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import Entry, write
-from sluice.policy.schema.fields import scheme_fields
+from sluice.policy.schema.fields import PolicyFields, scheme_fields
 from sluice.policy.schemes import Scheme
 from sluice.policy.wire.agents import (
     Heartbeat,
@@ -23,11 +23,10 @@ from sluice.policy.wire.agents import (
     SimulatorHeartbeat,
     programmed_ports,
 )
-from sluice.policy.wire.records import TRAFFIC, WATCHED
+from sluice.policy.wire.records import WATCHED
 from sluice.store import ages
-from sluice.store.desired import PolicyVersion, current_topology, current_version, policy_in_force
+from sluice.store.desired import PolicyVersion, current_version, policy_in_force
 from sluice.store.failures import last_failure
-from sluice.store.flow_queries import FlowColumns
 from sluice.store.flows import newest_flows
 from sluice.store.observed import (
     AgentRow,
@@ -42,8 +41,8 @@ from sluice.store.observed import (
     simulation,
 )
 from sluice.webui import __version__, figures
-from sluice.webui.figures import RecentFlows
-from sluice.webui.problems import is_alive, problems, validity_document
+from sluice.webui.api import Model, model_of
+from sluice.webui.problems import is_alive, problems
 
 CONTROLLER_LATE_S = 5.0
 """A controller that wrote nothing for this long counts as away. It samples the ports about every second."""
@@ -90,6 +89,25 @@ def field_document(field: Entry) -> dict[str, Any]:
         "default": field.default,
         "help": field.help,
     }
+
+
+class OverrideModel(Model):
+    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
+    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
+    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
+
+
+class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
+    """A policy with all its fields."""
+
+
+class PolicyVersionModel(Model):
+    version: int
+    policy: PolicyModel
+    author: str
+    created_at: float
+    applied_at: float | None
+    state: Literal["applied", "pending", "superseded"]
 
 
 def policy_document(version: PolicyVersion, newest_version: int) -> dict[str, Any]:
@@ -258,75 +276,6 @@ def connections_document(engine: Engine, now: float) -> dict[str, Any]:
 def sanctions_now(engine: Engine) -> list[dict[str, Any]]:
     """Return the demoted hosts, the earliest first."""
     return [asdict(sanction) for sanction in all_sanctions(engine)]
-
-
-def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": row["id"], "at": row["at"], "kind": row["kind"], "document": row["document"]}
-
-
-SNAPSHOT_WINDOW_S = 30.0
-SNAPSHOT_BIN_S = 2.0
-SNAPSHOT_TAIL_S = 12.0
-_LEFT_OUT = frozenset(("queue_bytes", "queue_packets"))
-_AGENT_STATUS = frozenset(("spool_depth", "watch"))
-
-
-def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
-    """Return the live picture, which every dashboard gets each second.
-
-    `traffic` has the figures of scheduled flows, of watched flows and of both, over the last
-    SNAPSHOT_WINDOW_S. Their `series` hold the last bins, each SNAPSHOT_BIN_S wide. A page that has
-    fetched the history continues it with these bins. A port comes without its counters, an agent with a part of its
-    status: /ports and /health have the rest.
-    """
-    now = time.time()
-    topology = current_topology(engine)
-    flows = recent.since(now - SNAPSHOT_WINDOW_S)
-    health = health_document(engine, now, topology)
-    ports = ports_now(engine, now, topology)
-    agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
-    return {
-        "at": now,
-        "health": health | {"agents": agents},
-        "policy": current_policy_document(engine),
-        "thresholds": thresholds_now(engine),
-        "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
-        "connections": connections_document(engine, now),
-        "sanctions": sanctions_now(engine),
-        "traffic": _traffic_by_choice(flows, now),
-        "validity": validity_document(engine),
-    }
-
-
-def _only(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key in keys}
-
-
-def _traffic_by_choice(flows: FlowColumns, now: float) -> dict[str, dict[str, Any]]:
-    """Return the live figures of each choice in TRAFFIC. Those of equal flows are computed once."""
-    everything = _traffic(flows, now)
-    chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
-    return {choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()}
-
-
-def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
-    """Return the live figures of these flows."""
-    tail = now - SNAPSHOT_TAIL_S
-    return {
-        "fct": {
-            "window_s": SNAPSHOT_WINDOW_S,
-            "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
-            "classes": figures.fct_by_class(flows),
-            "slowdown": figures.slowdown_by_class(flows),
-            "bin_s": SNAPSHOT_BIN_S,
-            "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
-        },
-        "deadlines": {
-            **figures.deadline_totals(flows),
-            "bin_s": SNAPSHOT_BIN_S,
-            "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
-        },
-    }
 
 
 # ── Other programs' TCP connections, as the agents' flow watch reports them ──────────────────────────────────────────

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read, schema
 from sluice.policy.schema.kinds import Choice, Text, Whole
-from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Token
-from sluice.runtime.certificates import Holder, pem
+from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Holder, Token
+from sluice.runtime.certificates import pem
 from sluice.store.access import (
     Certificate,
     find_enrolment,
@@ -27,10 +27,11 @@ from sluice.store.access import (
 )
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
+from sluice.webui.api import Api, Error, Model
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
-from sluice.webui.bodies import AgentPath, read_json, request_body
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.bodies import AgentPath, read_json
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
@@ -65,14 +66,14 @@ class RenewalRequest:
     request: str = entry(_PEM, "Signing request in PEM.")
 
 
-class TokenAnswer(BaseModel):
+class TokenAnswer(Model):
     token: str = Field(
         description="write it into a file and give its path to the agent with --enrol; it works once"
     )
     expires_at: int = Field(description="epoch seconds")
 
 
-class AgentCertificate(BaseModel):
+class AgentCertificate(Model):
     serial: str
     name: str
     kind: str
@@ -82,19 +83,19 @@ class AgentCertificate(BaseModel):
     state: Literal["valid", "ended", "revoked"]
 
 
-class AgentCertificates(BaseModel):
+class AgentCertificates(Model):
     certificates: list[AgentCertificate]
 
 
-class RevokedAnswer(BaseModel):
+class RevokedAnswer(Model):
     revoked: int = Field(description="number of certificates and unused tokens that ended")
 
 
-class AuthorityAnswer(BaseModel):
+class AuthorityAnswer(Model):
     authority: str = Field(description="certificate in PEM")
 
 
-class CertificateAnswer(BaseModel):
+class CertificateAnswer(Model):
     certificate: str = Field(description="the agent's certificate in PEM")
     authorities: str = Field(description="certificate in PEM of the authority that the agent must trust")
 
@@ -102,7 +103,7 @@ class CertificateAnswer(BaseModel):
 # ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("enrolment", __name__, "Certificates of the agents on other machines")
+api = Api("enrolment", __name__, "Certificates of the agents on other machines")
 
 MAX_BODY_BYTES = 20_000
 _REFUSED: dict[str | int, Any] = {400: Error, 403: Error, 413: Error, 415: Error}
@@ -112,7 +113,7 @@ _REFUSED: dict[str | int, Any] = {400: Error, 403: Error, 413: Error, 415: Error
     "/enrolments",
     responses={200: TokenAnswer, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(NewToken)),
+    body=lambda: schema(NewToken),
 )
 def make_token() -> Response:
     """Make a token with which one agent can enrol once. Earlier unused tokens of this name end."""
@@ -159,7 +160,7 @@ def read_authority() -> Response:
 @api.post(
     "/enrolment",
     responses={200: CertificateAnswer, **_REFUSED},
-    openapi_extensions=request_body(schema(EnrolmentRequest)),
+    body=lambda: schema(EnrolmentRequest),
 )
 def enrol() -> Response:
     """Exchange a token for a certificate."""
@@ -182,7 +183,7 @@ def enrol() -> Response:
 @api.post(
     "/agents/<name>/certificate",
     responses={200: CertificateAnswer, 401: Error, **_REFUSED},
-    openapi_extensions=request_body(schema(RenewalRequest)),
+    body=lambda: schema(RenewalRequest),
 )
 def renew(path: AgentPath) -> Response:
     """Give an agent a new certificate for its present one."""

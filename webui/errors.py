@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error of the API in one JSON shape: {"error": {"code", "problem", "field", "index"}}, with
-its status code. Blueprints describe this shape in the OpenAPI document."""
+its status code."""
 
 from __future__ import annotations
 
 import logging
 
 from flask import Flask, Response, jsonify, make_response, request
-from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.tag import Tag
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
@@ -22,19 +20,6 @@ MAX_PROBLEM_CHARACTERS = 400
 BUSY = frozenset({429, 503})
 RETRY_AFTER_S = 5
 """When a caller may try again after one of these."""
-
-
-class ErrorDetail(BaseModel):
-    code: str
-    problem: str
-    field: str | None
-    index: int | None
-
-
-class Error(BaseModel):
-    """The one shape of all errors."""
-
-    error: ErrorDetail
 
 
 class ApiError(Exception):
@@ -116,17 +101,3 @@ def _bug(error: Exception) -> Response:
     """Answer a defect of the server. The log gets the traceback; the client gets no details."""
     log.exception("a request failed: %s %s", request.method, request.path, exc_info=error)
     return error_response(500, "internal", "an internal error; the server's log has the details")
-
-
-PREFIX = "/api/v1"
-
-
-def blueprint(name: str, import_name: str, description: str) -> APIBlueprint:
-    """Return a blueprint under /api/v1 whose errors have the API's one JSON shape."""
-    return APIBlueprint(
-        name,
-        import_name,
-        url_prefix=PREFIX,
-        abp_tags=[Tag(name=name, description=description)],
-        abp_responses={422: Error, 503: Error},
-    )

@@ -6,39 +6,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import product
 from typing import Any, Literal
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
-from werkzeug.exceptions import RequestEntityTooLarge
+from pydantic import Field
 
-from sluice.policy.errors import FieldError
 from sluice.policy.schema import entries
-from sluice.policy.schema.entries import schema, write
+from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
 from sluice.policy.wire.records import (
-    BACKGROUND,
-    FINISHED,
     MAX_LABEL,
     MEDIUM_LIMIT_BYTES,
-    NEEDED_IF_SCHEDULED,
     SCHEDULED,
     SIZE_CLASSES,
     SMALL_LIMIT_BYTES,
-    UNFINISHED,
     WATCHED,
     FlowRecord,
 )
 from sluice.store import ages
 from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
 from sluice.store.observed import all_agents
-from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui import figures
-from sluice.webui.access import own_records, refuse_conflict
-from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, Since, model_of, read_json, request_body
+from sluice.webui.api import Api, Model, model_of
+from sluice.webui.bodies import Since
 from sluice.webui.documents import connections_document, living_hosts
-from sluice.webui.errors import ApiError, Error, blueprint
 from sluice.webui.services import services
 
 # ── Models of flows, and of the delivery of their records ────────────────────────────────────────────────────────────
@@ -51,7 +42,7 @@ class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
     received_at: float
 
 
-class FlowsAnswer(BaseModel):
+class FlowsAnswer(Model):
     flows: list[FlowModel]
     next: int | None = Field(description="`before` of the following page; null if there are no older records")
     searched_to: float | None = Field(
@@ -63,7 +54,7 @@ class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
     """An open TCP connection of any program."""
 
 
-class ConnectionsAnswer(BaseModel):
+class ConnectionsAnswer(Model):
     living: list[LivingConnectionModel] = Field(description="open connections, fastest first")
     ended: list[FlowModel] = Field(
         description="connections whose record arrived within the last minute, newest first"
@@ -71,12 +62,7 @@ class ConnectionsAnswer(BaseModel):
     lost: int = Field(description="connections that the hosts' watches missed")
 
 
-class FlowsAccepted(BaseModel):
-    accepted: int = Field(ge=0, description="number of new records")
-    known: int = Field(ge=0, description="number of records that had been delivered before")
-
-
-class WindowQuery(BaseModel):
+class WindowQuery(Model):
     window_s: float = Field(
         60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
     )
@@ -98,7 +84,7 @@ class FiguresQuery(WindowQuery):
     )
 
 
-class FlowQuery(BaseModel):
+class FlowQuery(Model):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="the value of `next` in the previous page")
     scheme: str | None = Field(None, pattern=f"^{entries.SCHEME.pattern}$")
@@ -124,43 +110,16 @@ class FlowQuery(BaseModel):
     )
 
 
-class ActiveFlowsQuery(BaseModel):
+class ActiveFlowsQuery(Model):
     host: str | None = Field(
         None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
     )
 
 
-def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
-    """Return the schema of one kind of flow record. Its types express what
-    FlowRecord.from_document checks between fields."""
-    document = schema(FlowRecord)
-    properties, required = document["properties"], set(document["required"])
-    properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
-    properties["source"] = {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]}
-    there = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
-    there |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
-    for name, is_there in there.items():
-        properties[name] = properties[name]["anyOf"][0] if is_there else {"type": "null"}
-        required |= {name} if is_there else set()
-    required |= {"source"} if watched else set()
-    title = f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}"
-    return {
-        **document,
-        "title": f"{title}, {'with' if deadline else 'without'} deadline",
-        "required": sorted(required),
-    }
-
-
-def flows_schema() -> dict[str, Any]:
-    """Return the schema of a batch of flow records."""
-    kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
-    return {"type": "array", "items": {"anyOf": kinds}}
-
-
 # ── Models of completion times and deadlines ─────────────────────────────────────────────────────────────────────────
 
 
-class DistributionModel(BaseModel):
+class DistributionModel(Model):
     n: int
     mean: float | None
     p50: float | None
@@ -168,7 +127,7 @@ class DistributionModel(BaseModel):
     p99: float | None
 
 
-class SeriesModel(BaseModel):
+class SeriesModel(Model):
     n: list[int]
     mean: list[float | None]
     p50: list[float | None]
@@ -176,8 +135,17 @@ class SeriesModel(BaseModel):
     p99: list[float | None]
 
 
-class FctSeriesModel(BaseModel):
-    at: list[float]
+class DistributionsModel(Model):
+    """Of all flows, and by size class."""
+
+    all: DistributionModel
+    small: DistributionModel
+    medium: DistributionModel
+    large: DistributionModel
+
+
+class FctSeriesModel(Model):
+    at: list[float] = Field(description="starts of the bins")
     all: SeriesModel
     small: SeriesModel
     medium: SeriesModel
@@ -192,32 +160,33 @@ _WINDOW = (
 Source = Literal["scheduled", "watched", "all"]
 
 
-class FctAnswer(BaseModel):
+class FctAnswer(Model):
     window_s: float = Field(description=_WINDOW)
     source: Source
     flows_per_s: float
-    classes: dict[str, DistributionModel]
-    slowdown: dict[str, DistributionModel] = Field(
-        description="FCT over ideal FCT, of the flows whose path is known"
-    )
-    schemes: dict[str, dict[str, DistributionModel]]
+    classes: DistributionsModel = Field(description="microseconds")
+    slowdown: DistributionsModel = Field(description="FCT over ideal FCT, of the flows whose path is known")
+    schemes: dict[str, DistributionsModel]
     bin_s: float | None
     series: FctSeriesModel | None
 
 
-class DeadlineSeriesModel(BaseModel):
-    at: list[float]
+class DeadlineSeriesModel(Model):
+    at: list[float] = Field(description="starts of the bins")
     n: list[int]
     missed: list[int]
     miss_ratio: list[float | None]
 
 
-class DeadlinesAnswer(BaseModel):
-    window_s: float = Field(description=_WINDOW)
-    source: Source
+class DeadlineTotalsModel(Model):
     n: int
     missed: int
     miss_ratio: float | None
+
+
+class DeadlinesAnswer(DeadlineTotalsModel):
+    window_s: float = Field(description=_WINDOW)
+    source: Source
     bin_s: float | None
     series: DeadlineSeriesModel | None
 
@@ -238,7 +207,7 @@ class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
     rate_bps: int | None = Field(description="over about the last second; null for a scheduled flow")
 
 
-class ActiveFlowsAnswer(BaseModel):
+class ActiveFlowsAnswer(Model):
     flows: list[ActiveFlowModel] = Field(description="the newest first")
 
 
@@ -281,47 +250,9 @@ def _connection(connection: LivingConnection) -> dict[str, Any]:
 # ── Records, and what follows from them ──────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("flows", __name__, "Flow records and what follows from them")
+api = Api("flows", __name__, "Flow records and what follows from them")
 
 MAX_BINS = 5000
-
-
-@api.post(
-    "/flows",
-    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
-    openapi_extensions=request_body(flows_schema()),
-)
-def deliver_flows() -> Response:
-    """Store a batch of records: all of them, or none if one is invalid.
-
-    A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
-    the others of its batch are stored.
-    """
-    began, found = time.monotonic(), services()
-    try:
-        records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
-    except (ApiError, RequestEntityTooLarge) as refused:
-        status = refused.status if isinstance(refused, ApiError) else 413
-        found.tally.count(REQUESTS_REFUSED, status=str(status))
-        raise
-    added = found.ingestion.add(records)
-    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
-    if added.conflicts:
-        found.tally.count(REQUESTS_REFUSED, status="409")
-        raise refuse_conflict(records, added.conflicts)
-    return jsonify(accepted=added.new, known=len(records) - added.new)
-
-
-def _records(body: object) -> list[FlowRecord]:
-    if not isinstance(body, list):
-        raise ApiError(422, "invalid-field", "the body must be a list of flow records")
-    records = []
-    for index, document in enumerate(body):
-        try:
-            records.append(FlowRecord.from_document(document))
-        except FieldError as error:
-            raise ApiError(422, "invalid-field", error.problem, error.field, index) from None
-    return records
 
 
 @api.get("/flows", responses={200: FlowsAnswer})
@@ -411,24 +342,30 @@ def _checked_bin_s(query: WindowQuery) -> float | None:
 # ── Size classes: their limits, and the sizes that the records have ──────────────────────────────────────────────────
 
 
-classes_api = blueprint("classes", __name__, "What small, medium and large mean")
+classes_api = Api("classes", __name__, "What small, medium and large mean")
 
 
-class ClassesQuery(BaseModel):
+class ClassesQuery(Model):
     source: Source = Field("all", description="whose flows `seen` is about")
 
 
-class ClassSeenModel(BaseModel):
+class ClassSeenModel(Model):
     n: int = Field(description="number of flows")
     least_bytes: int
     most_bytes: int
 
 
-class ClassesAnswer(BaseModel):
+class ClassesSeenModel(Model):
+    small: ClassSeenModel | None
+    medium: ClassSeenModel | None
+    large: ClassSeenModel | None
+
+
+class ClassesAnswer(Model):
     limits_bytes: list[int] = Field(
         description="largest small flow and largest medium flow; the `scale` of a workload scales both"
     )
-    seen: dict[str, ClassSeenModel | None] = Field(
+    seen: ClassesSeenModel = Field(
         description="the sizes of the newest 10,000 flows by class; null if there is none"
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.figures.metrics import distribution
@@ -20,11 +20,19 @@ from sluice.store.desired import current_topology
 from sluice.store.flow_queries import SentFlows, find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.bodies import AgentPath, model_of
+from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.bodies import AgentPath
 from sluice.webui.documents import agent_document, living_hosts, sanctions_now
-from sluice.webui.errors import ApiError, Error, blueprint
-from sluice.webui.flows import ActiveFlowModel, DistributionModel, FlowModel, active_flows
-from sluice.webui.network import AgentModel
+from sluice.webui.errors import ApiError
+from sluice.webui.flows import (
+    ActiveFlowModel,
+    DeadlineTotalsModel,
+    DistributionModel,
+    DistributionsModel,
+    FlowModel,
+    active_flows,
+)
+from sluice.webui.network import HostAgentModel
 from sluice.webui.ports import SanctionModel
 from sluice.webui.services import services
 
@@ -35,7 +43,7 @@ class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
     """Counters of the host's own link."""
 
 
-class PlaceModel(BaseModel):
+class PlaceModel(Model):
     """Where a host is in the network."""
 
     ipv4: str = Field(description="empty if unknown")
@@ -45,13 +53,7 @@ class PlaceModel(BaseModel):
     rate_bps: int | None = Field(description="of that port")
 
 
-class DeadlineTotalsModel(BaseModel):
-    n: int
-    missed: int
-    miss_ratio: float | None
-
-
-class SentModel(BaseModel):
+class SentModel(Model):
     """The scheduled and watched flows that the host has sent and that have ended."""
 
     window_s: float = Field(
@@ -60,18 +62,18 @@ class SentModel(BaseModel):
     )
     flows: int
     unfinished: int
-    fct: dict[str, DistributionModel] = Field(description="microseconds, by size class")
-    slowdown: dict[str, DistributionModel]
+    fct: DistributionsModel = Field(description="microseconds")
+    slowdown: DistributionsModel
     srtt_us: DistributionModel = Field(description="smoothed round-trip times at the ends of watched flows")
     deadlines: DeadlineTotalsModel
     controls: dict[str, int] = Field(description="number of flows by congestion control")
 
 
-class HostAnswer(BaseModel):
+class HostAnswer(Model):
     name: str
     at: float = Field(description="when the server made the answer")
     place: PlaceModel | None = Field(description="null if the network does not name the host")
-    agent: AgentModel | None = Field(description="null if no agent of this host reports")
+    agent: HostAgentModel | None = Field(description="null if no agent of this host reports")
     link: LinkModel | None = Field(description="null if the agent is away or reports no counters")
     active: list[ActiveFlowModel] = Field(description="flows under way from or to the host, the newest first")
     sent: SentModel
@@ -79,7 +81,7 @@ class HostAnswer(BaseModel):
     sanctions: list[SanctionModel]
 
 
-class HostQuery(BaseModel):
+class HostQuery(Model):
     window_s: float = Field(
         60,
         ge=1,
@@ -151,7 +153,7 @@ def _sent(sent: SentFlows, now: float) -> dict[str, Any]:
 # ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("hosts", __name__, "One host: its agent, its flows, its link")
+api = Api("hosts", __name__, "One host: its agent, its flows, its link")
 
 
 @api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})

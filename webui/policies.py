@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 from flask import Response, jsonify, make_response
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.errors import FieldError, unknown_key
@@ -20,7 +20,7 @@ from sluice.policy.fabrics import check_fabric
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 from sluice.policy.schema.field_kinds import MAX_QUEUES
-from sluice.policy.schema.fields import PolicyFields, scheme_schema
+from sluice.policy.schema.fields import scheme_schema
 from sluice.policy.schema.fitting import (
     Fitted,
     Surroundings,
@@ -49,32 +49,14 @@ from sluice.store.desired import (
 )
 from sluice.store.flow_queries import newest_traffic
 from sluice.store.observed import add_event
+from sluice.webui.api import Api, Error, Model
 from sluice.webui.auth import Caller, require_token
-from sluice.webui.bodies import PortPath, check_port, model_of, read_json, request_body
-from sluice.webui.documents import fabric_of, policy_document
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.bodies import PortPath, check_port, read_json
+from sluice.webui.documents import OverrideModel, PolicyModel, PolicyVersionModel, fabric_of, policy_document
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
-
-
-class OverrideModel(BaseModel):
-    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
-    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
-    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
-
-
-class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
-    """A policy with all its fields."""
-
-
-class PolicyVersionModel(BaseModel):
-    version: int
-    policy: PolicyModel
-    author: str
-    created_at: float
-    applied_at: float | None
-    state: Literal["applied", "pending", "superseded"]
 
 
 class ChangedPolicyModel(PolicyVersionModel):
@@ -83,28 +65,31 @@ class ChangedPolicyModel(PolicyVersionModel):
     warnings: list[str] = Field(description="names of ports that the network does not have")
 
 
-class PolicyAnswer(BaseModel):
+class PolicyAnswer(Model):
     current: PolicyVersionModel | None
     history: list[PolicyVersionModel]
 
 
-class PolicyChange(BaseModel):
+Value: TypeAlias = bool | float | str | list[float] | list[str] | list[OverrideModel] | None
+
+
+class PolicyChange(Model):
     """A field whose value a document changes."""
 
     field: str
     title: str = Field(description="label of the field")
-    before: Any = Field(description="the value in force; null also before the first policy")
-    after: Any
+    before: Value = Field(description="the value in force; null also before the first policy")
+    after: Value
     because: str = Field(description="where the new value comes from")
 
 
-class PolicyPreview(BaseModel):
+class PolicyPreview(Model):
     policy: PolicyModel
     against: int | None = Field(description="the version in force; null before the first policy")
     changes: list[PolicyChange]
 
 
-class AuditedChange(BaseModel):
+class AuditedChange(Model):
     version: int
     at: float = Field(description="epoch seconds")
     by: str = Field(description="name of the token; `owner` is the token of the web process's start")
@@ -113,15 +98,15 @@ class AuditedChange(BaseModel):
     changed: list[str] = Field(description="the keys of the policy whose values differ")
 
 
-class AuditAnswer(BaseModel):
+class AuditAnswer(Model):
     changes: list[AuditedChange]
 
 
-class HistoryQuery(BaseModel):
+class HistoryQuery(Model):
     limit: int = Field(50, ge=1, le=1000, description="how many versions to return")
 
 
-class PutPolicyQuery(BaseModel):
+class PutPolicyQuery(Model):
     wait_s: float = Field(
         3,
         ge=0,
@@ -199,7 +184,7 @@ def preview_document(engine: Engine, change: Fitted) -> dict[str, Any]:
 # ── The policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("policy", __name__, "The scheme that the network carries out, and its parameters")
+api = Api("policy", __name__, "The scheme that the network carries out, and its parameters")
 
 _POLL_S = 0.05
 
@@ -236,7 +221,7 @@ def read_audit(query: HistoryQuery) -> Response:
         415: Error,
     },
     security=[{"bearer": []}],
-    openapi_extensions=request_body(policy_schema()),
+    body=policy_schema,
 )
 def change_policy(query: PutPolicyQuery) -> Response:
     """Make this document the policy. What it leaves out follows from the network, its traffic and the scheme.
@@ -268,7 +253,7 @@ def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | 
 @api.post(
     "/policy/preview",
     responses={200: PolicyPreview, 400: Error, 413: Error, 415: Error},
-    openapi_extensions=request_body(policy_schema()),
+    body=policy_schema,
 )
 def preview_policy() -> Response:
     """Return the whole policy that `PUT /policy` would make of this document, and what it changes. Nothing changes."""
@@ -294,11 +279,11 @@ def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threadin
 # ── The override of one port. Each change makes a new policy version. ────────────────────────────────────────────────
 
 
-overrides_api = blueprint("overrides", __name__, "The override of one port")
+overrides_api = Api("overrides", __name__, "The override of one port")
 
 MOST_OVERRIDE_BYTES = 4000
 _OVERRIDE_KEYS = ("thresholds", "freeze")
-_OVERRIDE_ANSWERS: dict[str | int | HTTPStatus, type[BaseModel] | dict[Any, Any] | None] = {
+_OVERRIDE_ANSWERS: dict[str | int | HTTPStatus, type[Model] | dict[Any, Any] | None] = {
     200: ChangedPolicyModel,
     202: ChangedPolicyModel,
     400: Error,
@@ -326,7 +311,7 @@ _OVERRIDE = {
     "/ports/<port>/override",
     responses=_OVERRIDE_ANSWERS,
     security=[{"bearer": []}],
-    openapi_extensions=request_body(_OVERRIDE),
+    body=lambda: _OVERRIDE,
 )
 def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     """Fix or freeze the thresholds of one port. This replaces the port's own override. Answers as `PUT /policy`."""

@@ -6,54 +6,57 @@ from __future__ import annotations
 import time
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from sluice.store.desired import current_topology
 from sluice.store.observed import port_history, threshold_history
 from sluice.webui import figures
+from sluice.webui.api import Api, Model
 from sluice.webui.bodies import PortId, Since
 from sluice.webui.documents import ports_now, sanctions_now, threshold_document, thresholds_now
-from sluice.webui.errors import blueprint
 from sluice.webui.services import services
 
 # ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
 
 
-class ThresholdModel(BaseModel):
+class ThresholdModel(Model):
     at: float
     port: str
     policy_version: int
     thresholds_bytes: list[int]
-    flows: int
+    flows: int = Field(description="flows from which the port computed the thresholds")
 
 
-class ThresholdsAnswer(BaseModel):
+class ThresholdsAnswer(Model):
     now: dict[str, ThresholdModel]
     history: list[ThresholdModel]
 
 
-class RateModel(BaseModel):
+class RateModel(Model):
     at: float
     rate_bps: int
     queue_rates_bps: list[int]
 
 
-class PortModel(BaseModel):
+class PortLoadModel(Model):
     at: float
     capacity_bps: int | None
-    rate_bps: int | None
+    rate_bps: int | None = Field(description="null without recent samples")
     queue_rates_bps: list[int] | None
-    load: float | None
+    load: float | None = Field(description="rate over capacity, 0 to 1")
+
+
+class PortModel(PortLoadModel):
     queue_bytes: list[int]
     queue_packets: list[int]
 
 
-class PortsAnswer(BaseModel):
+class PortsAnswer(Model):
     now: dict[str, PortModel]
     history: dict[str, list[RateModel]]
 
 
-class SanctionModel(BaseModel):
+class SanctionModel(Model):
     port: str
     host: str
     since: float
@@ -69,11 +72,11 @@ class SanctionModel(BaseModel):
     rate_bps: int | None = Field(description="the most that the host may send; null without a limit")
 
 
-class SanctionsAnswer(BaseModel):
+class SanctionsAnswer(Model):
     sanctions: list[SanctionModel]
 
 
-class PortQuery(BaseModel):
+class PortQuery(Model):
     since: Since | None = Field(
         None, description="also return the history after this time, in seconds since the epoch"
     )
@@ -93,7 +96,7 @@ class ThresholdQuery(PortQuery):
 # ── Thresholds, rates and queues ─────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
+api = Api("ports", __name__, "Thresholds, rates and queues of the switch ports")
 
 
 @api.get("/thresholds", responses={200: ThresholdsAnswer})
@@ -121,7 +124,7 @@ def ports(query: PortQuery) -> Response:
 # ── Demoted hosts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-sanctions_api = blueprint("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
+sanctions_api = Api("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
 
 
 @sanctions_api.get("/sanctions", responses={200: SanctionsAnswer})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flask import Response, jsonify, make_response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import entry, read, schema
@@ -23,9 +23,10 @@ from sluice.policy.wire.runs import RunRequest
 from sluice.runtime.local_calls import CallFailed, call
 from sluice.runtime.process import spawn, stop
 from sluice.store.observed import add_event
+from sluice.webui.api import Api, Error, Model
 from sluice.webui.auth import require_token
-from sluice.webui.bodies import read_json, request_body
-from sluice.webui.errors import ApiError, Error, blueprint
+from sluice.webui.bodies import read_json
+from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,13 @@ log = logging.getLogger(__name__)
 # ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
 
 
-class RunClassModel(BaseModel):
+class RunClassModel(Model):
     n: int = Field(description="finished flows")
     mean_us: float | None
     p99_us: float | None = Field(description="while the run lasts, within 1 %")
 
 
-class RunFiguresModel(BaseModel):
+class RunFiguresModel(Model):
     """The figures of a run, or those so far while it lasts."""
 
     classes: dict[str, RunClassModel] = Field(description="small, medium, large, all")
@@ -49,7 +50,7 @@ class RunFiguresModel(BaseModel):
     unfinished: int
 
 
-class RunProgressModel(BaseModel):
+class RunProgressModel(Model):
     share: float = Field(description="the part of the run that is over, 0 to 1")
     elapsed_s: float
     remaining_s: float | None = Field(description="null while it is unknown")
@@ -57,7 +58,7 @@ class RunProgressModel(BaseModel):
     scheduled: int = Field(description="all flows, or all points")
 
 
-class RunModel(BaseModel):
+class RunModel(Model):
     name: str = Field(description="path in the folder of runs")
     kind: Literal["run", "sweep"]
     state: Literal["running", "ending", "done", "interrupted", "failed", "lost", "partial"] = Field(
@@ -78,19 +79,19 @@ class RunModel(BaseModel):
     finished: int | None = Field(description="points of a sweep with a result")
 
 
-class RunFabricModel(BaseModel):
+class RunFabricModel(Model):
     name: str
     problem: str | None = Field(description="why no run can start there now")
 
 
-class RunsAnswer(BaseModel):
+class RunsAnswer(Model):
     available: bool = Field(description="whether the web process has a folder of runs")
     runs: list[RunModel] = Field(description="the newest first, at most 500")
     scenarios: list[str] = Field(description="scenarios that Sluice includes")
     fabrics: list[RunFabricModel]
 
 
-class RunPlanModel(BaseModel):
+class RunPlanModel(Model):
     scenario: str
     scheme: str = Field(description="of a sweep, all schemes with commas between them")
     points: int | None = Field(description="of a sweep; null for a run")
@@ -100,16 +101,16 @@ class RunPlanModel(BaseModel):
     obstacle: str | None = Field(description="why it cannot start now")
 
 
-class StartedRunModel(BaseModel):
+class StartedRunModel(Model):
     name: str
     predicted_s: float | None
 
 
-class CancelledRunModel(BaseModel):
+class CancelledRunModel(Model):
     name: str
 
 
-class ReportQuery(BaseModel):
+class ReportQuery(Model):
     run: list[str] = Field(min_length=1, max_length=50, description="names of runs or sweeps")
     baseline: str | None = Field(
         None,
@@ -186,7 +187,7 @@ def ask(socket: Path | None, do: str, **request: Any) -> dict[str, Any]:
 # ── List the runs of a folder, compare them, start and cancel them ───────────────────────────────────────────────────
 
 
-api = blueprint("runs", __name__, "Runs and sweeps of a folder, on the simulator and on the testbed")
+api = Api("runs", __name__, "Runs and sweeps of a folder, on the simulator and on the testbed")
 
 MAX_BODY_BYTES = 200_000
 _REFUSALS: dict[str | int, Any] = {
@@ -220,7 +221,7 @@ def list_runs() -> Response:
     "/runs/check",
     responses={200: RunPlanModel, **_REFUSALS},
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(RunRequest)),
+    body=lambda: schema(RunRequest),
 )
 def check_run() -> Response:
     """Check a run or a sweep and predict its length. Nothing starts. Needs a token with the role change."""
@@ -232,7 +233,7 @@ def check_run() -> Response:
     "/runs",
     responses={201: StartedRunModel, **_REFUSALS},
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(RunRequest)),
+    body=lambda: schema(RunRequest),
 )
 def start_run() -> Response:
     """Start a run or a sweep. It continues without the browser, and ends with the web process. Needs the role change.
@@ -260,7 +261,7 @@ def start_run() -> Response:
     "/runs/cancellation",
     responses={200: CancelledRunModel, **_REFUSALS},
     security=[{"bearer": []}],
-    openapi_extensions=request_body(schema(RunName)),
+    body=lambda: schema(RunName),
 )
 def cancel_run() -> Response:
     """End a run or a sweep in order. What has ended stays: a run's flows, a sweep's points. Needs the role change."""

@@ -8,39 +8,39 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from flask import Response, jsonify
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT, Period, Score, periods, scoreboard, scored
 from sluice.policy.wire.records import TRAFFIC
 from sluice.store.flow_queries import LATE_S, applied_versions, scored_flows
 from sluice.store.observed import simulation
-from sluice.webui.errors import blueprint
+from sluice.webui.api import Api, Model
 from sluice.webui.services import services
 
 # ── Models of the request and the answer ─────────────────────────────────────────────────────────────────────────────
 
 
-class ComparedModel(BaseModel):
+class ComparedModel(Model):
     ratio: float | None = Field(description="this figure over that of the base; null if that is 0")
     low: float | None = Field(description="lower end of the ratio's interval")
     high: float | None
     verdict: Literal["better", "worse", "not sure"] = Field(description="smaller is better")
 
 
-class EstimateModel(BaseModel):
+class EstimateModel(Model):
     value: float | None = Field(description="null if no flow has the figure")
     low: float | None = Field(description="lower end of the confidence interval")
     high: float | None
     against: ComparedModel | None = Field(description="null for the base itself")
 
 
-class CdfModel(BaseModel):
+class CdfModel(Model):
     us: list[float] = Field(description="FCTs in microseconds, increasing")
     share: list[float] = Field(description="share of the flows with at most this FCT")
 
 
-class ClassScoreModel(BaseModel):
+class ClassScoreModel(Model):
     n: int = Field(description="finished flows")
     mean_us: EstimateModel
     p99_us: EstimateModel
@@ -48,14 +48,14 @@ class ClassScoreModel(BaseModel):
     cdf: CdfModel
 
 
-class ScoresByClassModel(BaseModel):
+class ScoresByClassModel(Model):
     small: ClassScoreModel
     medium: ClassScoreModel
     large: ClassScoreModel
     all: ClassScoreModel
 
 
-class VersionScoreModel(BaseModel):
+class VersionScoreModel(Model):
     version: int
     scheme: str
     since: float = Field(description="flows that began later count; epoch seconds")
@@ -70,14 +70,14 @@ class VersionScoreModel(BaseModel):
     retransmissions_per_flow: EstimateModel
 
 
-class ScoreboardAnswer(BaseModel):
+class ScoreboardAnswer(Model):
     source: str
     against: int | None = Field(description="the version with which the others are compared")
     confidence_percent: int
     versions: list[VersionScoreModel] = Field(description="in the order of their numbers")
 
 
-class ScoreboardQuery(BaseModel):
+class ScoreboardQuery(Model):
     against: int | None = Field(
         None,
         ge=1,
@@ -133,9 +133,7 @@ _finished = lru_cache(maxsize=4 * VERSIONS)(_read)
 # ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-api = blueprint(
-    "scoreboard", __name__, "The figures of each version of the policy, and whether one is better"
-)
+api = Api("scoreboard", __name__, "The figures of each version of the policy, and whether one is better")
 
 
 @api.get("/scoreboard", responses={200: ScoreboardAnswer})

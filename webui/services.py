@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.store.observed import demotions, events_after, newest_events
 from sluice.store.totals import Tally
-from sluice.webui.documents import event_document, snapshot
-from sluice.webui.figures import RecentFlows
 
 if TYPE_CHECKING:
     from sluice.webui.authority import Authority
@@ -57,9 +55,12 @@ _LINGER_S = 10.0
 class Live:
     """The live picture, shared by all clients. Its thread runs while there are clients."""
 
-    def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
+    def __init__(
+        self, engine: Engine, picture: Callable[[], dict[str, Any]], stopping: threading.Event
+    ) -> None:
+        """`picture` returns the network's state as a document."""
         self._engine = engine
-        self._recent = recent
+        self._picture = picture
         self._stopping = stopping
         self._condition = threading.Condition()
         self._tick = 0
@@ -172,8 +173,7 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            picture = snapshot(self._engine, self._recent)
-            frame = sse_frame("snapshot", picture)
+            frame = sse_frame("snapshot", self._picture())
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)
@@ -198,6 +198,10 @@ def _frames(rows: Sequence[Any]) -> tuple[bytes, int]:
     """Return a stream's first frames, with these events, and the last one's id; 0 if there is none."""
     frames = b"".join([b"retry: 1000\n\n", *(event_frame(row) for row in rows)])
     return frames, int(rows[-1]["id"]) if rows else 0
+
+
+def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": row["id"], "at": row["at"], "kind": row["kind"], "document": row["document"]}
 
 
 def event_frame(row: Any) -> bytes:

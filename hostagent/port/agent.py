@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
@@ -34,12 +35,14 @@ from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.version import VERSION
+from sluice.policy.wire.access import Holder
 from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, heartbeat_document
-from sluice.runtime.agent_identity import Identity, identity_for, problem_of
-from sluice.runtime.certificates import Holder
 from sluice.runtime.command import CommandFailed
-from sluice.runtime.http_client import HttpClient, ServerAway
+from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
 from sluice.runtime.lifecycle import Notifier
+
+if TYPE_CHECKING:
+    from sluice.runtime.agent_identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +69,12 @@ class Channel:
         """Return the channel that the settings name; None without one. Raises SluiceError."""
         if settings.web is None:
             return None
-        holder = Holder(settings.agent_name, PortHeartbeat.KIND)
-        identity = identity_for(settings.web, settings.identity_dir, holder, settings.enrol)
+        identity = None
+        if is_tls(settings.web) or settings.enrol:  # otherwise the library of certificates is not needed
+            from sluice.runtime.agent_identity import identity_for
+
+            holder = Holder(settings.agent_name, PortHeartbeat.KIND)
+            identity = identity_for(settings.web, settings.identity_dir, holder, settings.enrol)
         web = HttpClient(settings.web, TIMEOUT_S, tls=identity.context if identity else None)
         return cls(settings.agent_name, web, identity)
 
@@ -87,7 +94,7 @@ class Channel:
     def _ask(self, report: PortHeartbeat) -> AgentSettings:
         answer = self.web.post(f"/api/v1/agents/{self.name}", json.dumps(heartbeat_document(report)).encode())
         if not answer.ok:
-            raise ServerAway(f"it answers {answer.status}: {problem_of(answer)}")
+            raise ServerAway(f"it answers {answer.status}: {answer.problem}")
         settings = read(AgentSettings, answer.json())
         if self.identity is not None and self.identity.renewal_due():
             self.identity.renew(self.web)

@@ -31,8 +31,19 @@ ROLES = (READ, CHANGE)
 """The roles of the tokens that the owner makes."""
 _ORDER = (READ, CHANGE, OWNER)
 
+SERVER_NAME = "web.sluice.internal"
+"""The web process's name in its certificate. RFC 9476 and ICANN reserve "internal" for private names."""
+
 TOKEN_LIFE_MAX_S = 366 * 86_400
 ENROLMENT_LIFE_MAX_S = 30 * 86_400
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Whom a certificate names."""
+
+    name: str
+    kind: str
 
 
 def allows(role: str, needed: str) -> bool:

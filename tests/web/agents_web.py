@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
+from sluice.policy.wire.access import Holder
 from sluice.runtime.agent_identity import Identity, identity_for
-from sluice.runtime.certificates import Holder
 from sluice.runtime.http_client import Answer, HttpClient
 from sluice.store.engine import open_store
 from sluice.store.observed import newest_events

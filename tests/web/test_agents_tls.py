@@ -17,11 +17,11 @@ import pytest
 import requests
 
 from sluice.policy.errors import SluiceError
-from sluice.policy.wire.access import Token
+from sluice.policy.wire.access import Holder, Token
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv
 from sluice.runtime.agent_identity import Identity, identity_for
-from sluice.runtime.certificates import Holder, load_key, pem, signing_request, write_private
+from sluice.runtime.certificates import load_key, pem, signing_request, write_private
 from sluice.runtime.command import run
 from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.process import spawn, stop

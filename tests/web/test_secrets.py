@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from sluice.policy.wire.access import Token
-from sluice.runtime.certificates import Holder
+from sluice.policy.wire.access import Holder, Token
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build

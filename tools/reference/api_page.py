@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluice.store.engine import open_store
-from sluice.webui.app import create_app
+from sluice.webui.app import openapi_document
 from tools.reference.markdown import code, fence, page, sentence, table
 
 Document = Mapping[str, Any]
@@ -105,15 +103,6 @@ def text() -> str:
         "## Answers",
         *(_model(name, schema) for name, schema in _models(document)),
     )
-
-
-def openapi_document() -> Document:
-    """The document of a web process."""
-    with tempfile.TemporaryDirectory(prefix="sluice-reference-") as folder:
-        engine = open_store(f"sqlite:///{folder}/store.db")
-        document: Document = create_app(engine, "token").api_doc
-        engine.dispose()
-    return document
 
 
 def _group(document: Document, tag: Document) -> Iterator[str]:

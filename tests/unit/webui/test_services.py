@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from sluice.store.desired import put_policy
 from sluice.store.observed import add_event, newest_events
 from sluice.webui import services
 from sluice.webui.figures import RecentFlows
+from sluice.webui.live import snapshot
 from sluice.webui.services import GREETING_EVENTS, Live, sse_frame
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
@@ -31,6 +33,10 @@ def messages(raw: bytes) -> list[tuple[str, str | None, Any]]:
     return found
 
 
+def live_of(engine: Engine, stopping: threading.Event) -> Live:
+    return Live(engine, partial(snapshot, engine, RecentFlows(engine)), stopping)
+
+
 @pytest.fixture
 def stopping() -> Iterator[threading.Event]:
     event = threading.Event()
@@ -45,9 +51,9 @@ def test_sse_frame__one_message() -> None:
 def test_events__a_snapshot_has_every_part(client: Client) -> None:
     answer = client.get("/api/v1/events?count=1")
     assert answer.mimetype == "text/event-stream"
-    [(name, _, snapshot)] = messages(answer.data)
+    [(name, _, picture)] = messages(answer.data)
     assert name == "snapshot"
-    assert set(snapshot) == {
+    assert set(picture) == {
         "at",
         "health",
         "policy",
@@ -109,7 +115,7 @@ def test_live__an_event_reaches_a_client_once(
     engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "INTERVAL_S", 0.05)
-    stream = Live(engine, RecentFlows(engine), stopping).stream(count=6)
+    stream = live_of(engine, stopping).stream(count=6)
     seen = []
     for number, chunk in enumerate(stream):
         seen += messages(chunk)
@@ -124,7 +130,7 @@ def test_live__many_clients_cost_one_look_a_second(
     engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
-    live = Live(engine, RecentFlows(engine), stopping)
+    live = live_of(engine, stopping)
     look = live._look
 
     def counted() -> Any:
@@ -151,7 +157,7 @@ def test_live__clients_that_come_together_share_one_look_at_past_events(
         return newest_events(*arguments)
 
     add_event(engine, "tick")
-    live = Live(engine, RecentFlows(engine), stopping)
+    live = live_of(engine, stopping)
     first = live.stream()
     next(iter(chunk for chunk in first if b"snapshot" in chunk))  # the first tick, which looks, too
     monkeypatch.setattr(services, "newest_events", counted)
@@ -165,7 +171,7 @@ def test_live__a_store_that_fails_is_told_and_survived(
     engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "INTERVAL_S", 0.05)
-    stream = Live(engine, RecentFlows(engine), stopping).stream()
+    stream = live_of(engine, stopping).stream()
     names = []
     for chunk in stream:
         names += [name for name, _, _ in messages(chunk)]
@@ -182,7 +188,7 @@ def test_live__a_store_that_fails_is_told_and_survived(
 
 
 def test_live__ends_when_the_process_stops(engine: Engine, stopping: threading.Event) -> None:
-    live = Live(engine, RecentFlows(engine), stopping)
+    live = live_of(engine, stopping)
     done = []
     thread = threading.Thread(target=lambda: done.append(list(live.stream())))
     thread.start()

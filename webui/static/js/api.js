@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The REST API as functions. A refused request throws ApiError with the server's own words.
 
-/** @import { PolicyPreview } from "./score-types.js" */
-/** @import { ChangedPolicy, ErrorDetail, PolicyVersion } from "./types.js" */
+/** @import { ChangedPolicyModel, ErrorDetail, PolicyPreview } from "./documents.gen.js" */
+/** @import { PolicyVersionModel } from "./documents.gen.js" */
 
 const APPLY_WAIT_S = 5;
 /** How long the page waits for an answer that it shows. */
@@ -75,7 +75,7 @@ export async function previewPolicy(document) {
  * Stores the policy and waits some seconds for the controller to apply it.
  * @param {Record<string, unknown>} document
  * @param {string} token
- * @returns {Promise<ChangedPolicy>}
+ * @returns {Promise<ChangedPolicyModel>}
  */
 export async function putPolicy(document, token) {
   return answer(await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, request("PUT", token, document)));
@@ -96,7 +96,7 @@ export async function post(path, document, token) {
  * @param {string} port
  * @param {string} token
  * @param {Record<string, unknown>} [rule] `thresholds`, or `freeze: true`.
- * @returns {Promise<PolicyVersion>}
+ * @returns {Promise<PolicyVersionModel>}
  */
 export const putOverride = (port, token, rule) => override("PUT", port, token, rule);
 
@@ -104,7 +104,7 @@ export const putOverride = (port, token, rule) => override("PUT", port, token, r
  * Removes the override that names this port.
  * @param {string} port
  * @param {string} token
- * @returns {Promise<PolicyVersion>}
+ * @returns {Promise<PolicyVersionModel>}
  */
 export const deleteOverride = (port, token) => override("DELETE", port, token);
 

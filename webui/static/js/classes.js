@@ -2,7 +2,7 @@
 // The explanation of the size classes, which a button beside each figure opens.
 
 /** @import { Model } from "./pure/model.js" */
-/** @import { ClassesAnswer } from "./types.js" */
+/** @import { ClassesAnswer } from "./documents.gen.js" */
 
 import { get } from "./api.js";
 import { byId, element } from "./dom.js";

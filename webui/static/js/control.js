@@ -2,7 +2,7 @@
 // The card that changes the policy: the scheme, its parameters, and what became of the change.
 
 /** @import { Model } from "./pure/model.js" */
-/** @import { PolicyVersion, Scheme } from "./types.js" */
+/** @import { PolicyVersionModel, SchemeModel } from "./documents.gen.js" */
 
 import { ApiError, putPolicy, roleOf } from "./api.js";
 import { byId, element, setText } from "./dom.js";
@@ -62,7 +62,7 @@ export class Control {
     this.button.disabled = onlyReads;
   }
 
-  /** @param {Scheme} scheme */
+  /** @param {SchemeModel} scheme */
   option({ name, title, colour }) {
     const input = element("input", { type: "radio", name: "scheme", value: name });
     const swatch = element("i");
@@ -173,7 +173,7 @@ export class Control {
 
   /**
    * Says so when the controller has applied the version that was pending.
-   * @param {PolicyVersion | null} policy
+   * @param {PolicyVersionModel | null} policy
    */
   notice(policy) {
     if (!this.waitingFor || !policy || policy.version < this.waitingFor || policy.state !== "applied") return;

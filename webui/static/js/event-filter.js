@@ -2,7 +2,7 @@
 // The form that filters the events. Its values are in the page's address.
 
 /** @import { EventFilter as Filter } from "./pure/event-filter.js" */
-/** @import { NetworkEvent } from "./types.js" */
+/** @import { EventModel } from "./documents.gen.js" */
 
 import { byId, setOptions, setText } from "./dom.js";
 import { FILTER_KEYS, filterOf, passes, placesOf, withFilter } from "./pure/event-filter.js";
@@ -52,8 +52,8 @@ export class EventFilter {
 
   /**
    * The events that the list shows, and offers the kinds and places of all.
-   * @param {NetworkEvent[]} events
-   * @param {(event: NetworkEvent) => string} textOf
+   * @param {EventModel[]} events
+   * @param {(event: EventModel) => string} textOf
    */
   chosen(events, textOf) {
     this.offerKinds(events.map(({ kind }) => kind));

@@ -3,7 +3,7 @@
 // an older one stays as it is.
 
 /** @import { Address } from "./address.js" */
-/** @import { ActiveFlow, ActiveFlowsAnswer, FlowRecord, FlowsAnswer } from "./host-types.js" */
+/** @import { ActiveFlowModel, ActiveFlowsAnswer, FlowModel, FlowsAnswer } from "./documents.gen.js" */
 /** @import { Filter, State } from "./pure/address.js" */
 /** @import { Model } from "./pure/model.js" */
 
@@ -20,7 +20,7 @@ const PAGE = 100;
 const MOST_ANSWERS = 10;
 const EVERY_S = 2;
 
-/** @typedef {{ flows: FlowRecord[], active: ActiveFlow[], next: number | null, searchedTo: number | null }} Page */
+/** @typedef {{ flows: FlowModel[], active: ActiveFlowModel[], next: number | null, searchedTo: number | null }} Page */
 
 export class FlowList {
   /**

@@ -3,8 +3,8 @@
 
 /** @import { Range } from "./pure/address.js" */
 /** @import { Model } from "./pure/model.js" */
-/** @import { DeadlinesAnswer, FctAnswer, PolicyAnswer, PortsAnswer, SchemesAnswer } from "./types.js" */
-/** @import { ThresholdsAnswer, TopologyAnswer } from "./types.js" */
+/** @import { DeadlinesAnswer, FctAnswer, PolicyAnswer, PortsAnswer } from "./documents.gen.js" */
+/** @import { SchemesAnswer, ThresholdsAnswer, TopologyAnswer } from "./documents.gen.js" */
 
 import { get } from "./api.js";
 

@@ -2,7 +2,7 @@
 // The view of one host: its agent, its flows, its deadlines, and its own link.
 
 /** @import { Address } from "./address.js" */
-/** @import { HostAnswer } from "./host-types.js" */
+/** @import { HostAnswer } from "./documents.gen.js" */
 /** @import { Fact, Group } from "./pure/host-facts.js" */
 /** @import { Model } from "./pure/model.js" */
 

@@ -2,14 +2,14 @@
 // The live stream of snapshots and events. A tab that is hidden closes it, because a browser opens six connections to a
 // server at most, for all its tabs together. A tab that is shown again continues after the last event that it has.
 
-/** @import { NetworkEvent, Snapshot } from "./types.js" */
+/** @import { EventModel, SnapshotModel } from "./documents.gen.js" */
 
 /** @typedef {"connecting" | "live" | "stale"} LiveState */
 
 /**
  * @typedef {object} Handlers
- * @property {(snapshot: Snapshot) => void} snapshot
- * @property {(event: NetworkEvent) => void} event
+ * @property {(snapshot: SnapshotModel) => void} snapshot
+ * @property {(event: EventModel) => void} event
  * @property {(problem: string) => void} trouble  Called with the problem that keeps the server from sending a snapshot.
  * @property {(state: LiveState, lastMs: number) => void} state
  *   `lastMs`: when the last snapshot came, or the page was shown, in milliseconds since the epoch.

@@ -4,7 +4,7 @@
 /** @import { Options } from "./chart.js" */
 /** @import { Handlers } from "./live.js" */
 /** @import { State } from "./pure/address.js" */
-/** @import { Snapshot, Source } from "./types.js" */
+/** @import { FctAnswer, SnapshotModel } from "./documents.gen.js" */
 
 import { Address } from "./address.js";
 import { Chart } from "./chart.js";
@@ -146,7 +146,7 @@ let lacksHistory = true;
 /**
  * Fetches what a snapshot only points to: a new policy version, a new network, or bins that are wider than
  * the snapshot's.
- * @param {Snapshot} snapshot
+ * @param {SnapshotModel} snapshot
  */
 async function followUp(snapshot) {
   const newest = model.policies[0];
@@ -207,7 +207,9 @@ async function reload() {
 function listen() {
   const period = byId("window", HTMLSelectElement);
   const traffic = byId("traffic", HTMLSelectElement);
-  traffic.addEventListener("change", () => address.set({ traffic: /** @type {Source} */ (traffic.value) }));
+  traffic.addEventListener("change", () =>
+    address.set({ traffic: /** @type {FctAnswer["source"]} */ (traffic.value) }),
+  );
   period.addEventListener("change", () => address.set({ windowS: Number(period.value), range: null }));
   selects.thresholds.addEventListener("change", () => address.set({ thresholds: selects.thresholds.value }));
   selects.queues.addEventListener("change", () => address.set({ queues: selects.queues.value }));

@@ -4,7 +4,8 @@
 /** @import { EventFilter } from "./event-filter.js" */
 /** @import { LiveState } from "./live.js" */
 /** @import { Model } from "./pure/model.js" */
-/** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
+/** @import { EventModel, LiveHealthModel, PolicyVersionModel, ProblemModel } from "./documents.gen.js" */
+/** @import { SnapshotModel } from "./documents.gen.js" */
 
 import { announce } from "./announce.js";
 import { byId, element, inside, setChildren, setText } from "./dom.js";
@@ -21,7 +22,7 @@ const tile = (name) => inside(document, `[data-kpi="${name}"]`);
 
 /**
  * @param {Model} model
- * @param {Snapshot} snapshot
+ * @param {SnapshotModel} snapshot
  */
 export function showFigures(model, snapshot) {
   const traffic = snapshot.traffic[model.source];
@@ -35,7 +36,7 @@ export function showFigures(model, snapshot) {
 
 /**
  * @param {Model} model
- * @param {PolicyVersion} policy
+ * @param {PolicyVersionModel} policy
  */
 function showPolicy(model, policy) {
   const shown = tile("policy");
@@ -47,7 +48,7 @@ function showPolicy(model, policy) {
   shown.dataset.version = String(policy.version);
 }
 
-/** @param {Snapshot} snapshot */
+/** @param {SnapshotModel} snapshot */
 export function showComponents({ health, validity }) {
   const { status, store, controller, agents, problems } = health;
   const expected = Math.max(controller.expected, controller.switches.length);
@@ -66,7 +67,7 @@ export function showComponents({ health, validity }) {
   summary.title = `Store: ${store.kind}`;
 }
 
-/** @param {Health} health */
+/** @param {LiveHealthModel} health */
 export function showFabric(health) {
   const shown = byId("fabric", HTMLElement);
   const { text, title } = fabricNote(health);
@@ -78,26 +79,26 @@ export function showFabric(health) {
 /** @param {string} text */
 const note = (text) => element("span", { className: "none", textContent: sentence(text) });
 
-/** @param {Problem} found */
+/** @param {ProblemModel} found */
 function problemPill({ where, problem }) {
   return pill(where, false, problem);
 }
 
-/** @param {Health["controller"]} controller */
+/** @param {LiveHealthModel["controller"]} controller */
 function controllerPill({ alive, age_s }) {
   const title = age_s === null ? "Never seen" : `Last write ${age(age_s)} ago`;
   return pill(alive ? "Running" : "Away", alive, title);
 }
 
-/** @param {Health["controller"]["switches"][number]} state */
+/** @param {LiveHealthModel["controller"]["switches"][number]} state */
 function switchPill({ name, connected, policy_version }) {
   return pill(name, connected, connected ? `Policy version ${policy_version ?? "–"}` : "Not connected");
 }
 
 /**
  * @param {string} title
- * @param {Agent[]} agents
- * @param {Agent["kind"]} kind
+ * @param {LiveHealthModel["agents"][number][]} agents
+ * @param {LiveHealthModel["agents"][number]["kind"]} kind
  */
 function agentGroup(title, agents, kind) {
   const members = agents.filter((agent) => agent.kind === kind);
@@ -146,14 +147,14 @@ export function showEvents(model, filter) {
 
 /**
  * @param {Model} model
- * @param {NetworkEvent} event
+ * @param {EventModel} event
  */
 const eventText = (model, { kind, document }) =>
   `${eventTitle(kind)} ${eventDetail(document, (scheme) => model.titleOf(scheme))}`;
 
 /**
  * @param {Model} model
- * @param {NetworkEvent} event
+ * @param {EventModel} event
  */
 export function announceEvent(model, { kind, document }) {
   const detail = eventDetail(document, (scheme) => model.titleOf(scheme));
@@ -162,7 +163,7 @@ export function announceEvent(model, { kind, document }) {
 
 /**
  * @param {Model} model
- * @param {NetworkEvent} event
+ * @param {EventModel} event
  */
 function eventRow(model, { id, at, kind, document }) {
   const title = eventDetail(document, (scheme) => model.titleOf(scheme));

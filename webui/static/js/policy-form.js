@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of a scheme's policy fields, built from their descriptions.
 
-/** @import { PolicyField } from "./types.js" */
+/** @import { FieldModel } from "./documents.gen.js" */
 
 import { element } from "./dom.js";
 import { canEnter, explanation, label, parse, placeholder } from "./pure/field-values.js";
 
-/** @typedef {{ field: PolicyField, row: HTMLElement, input: HTMLInputElement | HTMLSelectElement }} Entry */
+/** @typedef {{ field: FieldModel, row: HTMLElement, input: HTMLInputElement | HTMLSelectElement }} Entry */
 
 export class PolicyForm {
   /** @param {HTMLElement} container */
@@ -18,7 +18,7 @@ export class PolicyForm {
 
   /**
    * Shows these fields, all empty. An empty field means the value that its placeholder shows.
-   * @param {PolicyField[]} fields
+   * @param {FieldModel[]} fields
    * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
    */
   show(fields, inForce) {
@@ -61,7 +61,7 @@ export class PolicyForm {
 }
 
 /**
- * @param {PolicyField} field
+ * @param {FieldModel} field
  * @param {string} standard What an empty input means.
  * @returns {Entry}
  */
@@ -75,7 +75,7 @@ function entry(field, standard) {
   return { field, row, input };
 }
 
-/** @type {(field: PolicyField, placeholder: string) => HTMLInputElement} */
+/** @type {(field: FieldModel, placeholder: string) => HTMLInputElement} */
 function textInput({ kind }, placeholder) {
   return element("input", {
     placeholder,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What applying the form would change, before it is applied.
 
-/** @import { PolicyPreview } from "./score-types.js" */
-/** @import { PolicyField } from "./types.js" */
+/** @import { FieldModel, PolicyPreview } from "./documents.gen.js" */
 
 import { previewPolicy } from "./api.js";
 import { element } from "./dom.js";
@@ -25,7 +24,7 @@ export class Preview {
   /**
    * Asks the server, once no key has been pressed for a moment.
    * @param {Record<string, unknown>} document
-   * @param {PolicyField[]} fields
+   * @param {FieldModel[]} fields
    */
   ask(document, fields) {
     clearTimeout(this.timer);
@@ -42,7 +41,7 @@ export class Preview {
 
   /**
    * @param {Record<string, unknown>} document
-   * @param {PolicyField[]} fields
+   * @param {FieldModel[]} fields
    * @param {number} number
    */
   async fetch(document, fields, number) {
@@ -60,7 +59,7 @@ export class Preview {
 
   /**
    * @param {PolicyPreview} preview
-   * @param {PolicyField[]} fields
+   * @param {FieldModel[]} fields
    */
   show({ changes }, fields) {
     const rows = changeRows(changes, fields);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of runs: asks for the list while it is visible, and shows what is under way and what is done.
 
-/** @import { Run, RunsAnswer } from "./run-types.js" */
+/** @import { RunModel, RunsAnswer } from "./documents.gen.js" */
 
 import { ApiError, get } from "./api.js";
 import { byId, element, inside } from "./dom.js";
@@ -22,7 +22,7 @@ const BUSY_MS = 1000;
 const IDLE_MS = 5000;
 const COLUMNS = 12;
 
-/** @type {Run[]} */
+/** @type {RunModel[]} */
 let runs = [];
 /** @type {Set<string>} The names of the chosen runs. */
 const chosen = new Set();
@@ -64,7 +64,7 @@ function say(text) {
   if (away.textContent !== text) away.textContent = text;
 }
 
-/** @param {Run[]} running */
+/** @param {RunModel[]} running */
 function showRunning(running) {
   const container = byId("running", HTMLElement);
   byId("running-state", HTMLElement).textContent = running.length ? `${running.length}` : "";
@@ -83,7 +83,7 @@ function showRunning(running) {
   }
 }
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 function underWay({ name, own, schemes, on, kind }) {
   const title = element("h3", {
     textContent: `${name} (${schemes.filter(Boolean).join(", ") || "?"} on the ${on})`,
@@ -121,7 +121,7 @@ function soFar(name) {
 /**
  * Shows the progress in the elements that exist, so that the focus stays where it is.
  * @param {HTMLElement} made
- * @param {Run} run
+ * @param {RunModel} run
  */
 function update(made, run) {
   made.dataset.state = run.state;
@@ -166,7 +166,7 @@ function showPast() {
   showCompare();
 }
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 function pastRow(run) {
   const state = stateText(run);
   const stated = element("td", { title: state.title }, state.text);
@@ -185,7 +185,7 @@ function pastRow(run) {
   return made;
 }
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 function name(run) {
   if (!hasResult(run)) return run.name;
   const link = element("a", { className: "link", href: reportPath([run.name]), textContent: run.name });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The banner above the page that names the demoted hosts.
 
-/** @import { Snapshot } from "./types.js" */
+/** @import { SnapshotModel } from "./documents.gen.js" */
 
 import { byId, element, setChildren } from "./dom.js";
 import { sanctionText } from "./pure/sanctions.js";
 
-/** @param {Snapshot} snapshot */
+/** @param {SnapshotModel} snapshot */
 export function showSanctions(snapshot) {
   const banner = byId("sanctions", HTMLElement);
   const rows = snapshot.sanctions.map(sanctionText);

@@ -2,7 +2,7 @@
 // The card that compares the versions of the policy.
 
 /** @import { Model } from "./pure/model.js" */
-/** @import { ScoreboardAnswer } from "./score-types.js" */
+/** @import { ScoreboardAnswer } from "./documents.gen.js" */
 /** @import { Cell, Row, SizeClass } from "./pure/scoreboard.js" */
 
 import { get } from "./api.js";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form that starts a run or a sweep: fabric, scenario, changes, and what became of it.
 
-/** @import { RunFabric, RunPlan, RunsAnswer, StartedRun } from "./run-types.js" */
+/** @import { RunFabricModel, RunPlanModel, RunsAnswer, StartedRunModel } from "./documents.gen.js" */
 
 import { ApiError, post } from "./api.js";
 import { byId, element } from "./dom.js";
@@ -61,7 +61,7 @@ export class StartRun {
     this.follow();
   }
 
-  /** @param {RunFabric[]} fabrics */
+  /** @param {RunFabricModel[]} fabrics */
   showFabrics(fabrics) {
     const focused = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : "";
     const chosen = this.on;
@@ -129,7 +129,7 @@ export class StartRun {
 
   /** @param {string} token */
   async predict(token) {
-    const plan = /** @type {RunPlan} */ (await post("runs/check", await this.document(false), token));
+    const plan = /** @type {RunPlanModel} */ (await post("runs/check", await this.document(false), token));
     this.token.keep();
     this.say(planText(plan), plan.obstacle ? "pending" : "ok");
   }
@@ -139,7 +139,9 @@ export class StartRun {
    * @param {string} token
    */
   async start(confirmed, token) {
-    const started = /** @type {StartedRun} */ (await post("runs", await this.document(confirmed), token));
+    const started = /** @type {StartedRunModel} */ (
+      await post("runs", await this.document(confirmed), token)
+    );
     this.token.keep();
     this.say(`Started: ${started.name}`, "ok");
     this.onChange();

@@ -6,7 +6,7 @@
 /** @import { Point } from "./pure/layout.js" */
 /** @import { LinkCondition } from "./pure/links.js" */
 /** @import { Model } from "./pure/model.js" */
-/** @import { Snapshot, Topology, TopologyPort } from "./types.js" */
+/** @import { Port, SnapshotModel, TopologyModel } from "./documents.gen.js" */
 
 import { element } from "./dom.js";
 import { LinkMarks } from "./link-marks.js";
@@ -62,7 +62,7 @@ export class TopologyView {
     this.container.replaceChildren(element("p", { className: "empty", textContent: EMPTY }));
   }
 
-  /** @param {Topology} topology */
+  /** @param {TopologyModel} topology */
   build(topology) {
     this.links.clear();
     this.nodes.clear();
@@ -83,7 +83,7 @@ export class TopologyView {
   }
 
   /**
-   * @param {TopologyPort} port
+   * @param {Port} port
    * @param {Point} from
    * @param {Point} to
    */
@@ -125,7 +125,7 @@ export class TopologyView {
   }
 
   /**
-   * @param {Snapshot} snapshot
+   * @param {SnapshotModel} snapshot
    * @param {string} chosen
    * @param {Map<string, LinkCondition>} conditions
    */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the figures are valid: a banner above the page, and a mark in its bar.
 
-/** @import { Validity } from "./types.js" */
+/** @import { ValidityModel } from "./documents.gen.js" */
 
 import { byId, element, setChildren, setText } from "./dom.js";
 import { validityBanner } from "./pure/validity.js";
 
-/** @param {Validity} validity */
+/** @param {ValidityModel} validity */
 export function showValidity(validity) {
   const shown = validityBanner(validity);
   const banner = byId("validity-banner", HTMLElement);

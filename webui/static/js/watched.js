@@ -2,14 +2,14 @@
 // The table of TCP connections outside the schedule.
 
 /** @import { Row } from "./pure/connections.js" */
-/** @import { Agent, Snapshot } from "./types.js" */
+/** @import { LiveHealthModel, SnapshotModel } from "./documents.gen.js" */
 
 import { byId, element, setChildren, setText } from "./dom.js";
 import { connectionRows, connectionSummary } from "./pure/connections.js";
 
 const COLUMNS = 10;
 
-/** @param {Snapshot} snapshot */
+/** @param {SnapshotModel} snapshot */
 export function showWatched(snapshot) {
   const rows = connectionRows(snapshot.connections, snapshot.at).map(tableRow);
   setChildren(byId("watched", HTMLElement), ...(rows.length ? rows : [emptyRow(snapshot)]));
@@ -27,7 +27,7 @@ function tableRow({ id, state, cells, late, reason }) {
   return made;
 }
 
-/** @param {Snapshot} snapshot */
+/** @param {SnapshotModel} snapshot */
 function emptyRow(snapshot) {
   const watching = snapshot.health.agents.some(watches);
   const textContent = watching
@@ -36,5 +36,5 @@ function emptyRow(snapshot) {
   return element("tr", {}, element("td", { textContent, colSpan: COLUMNS, className: "empty" }));
 }
 
-/** @param {Agent} agent */
+/** @param {LiveHealthModel["agents"][number]} agent */
 const watches = (agent) => agent.kind === "host" && agent.status.watch.watching;

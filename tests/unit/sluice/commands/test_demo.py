@@ -24,8 +24,8 @@ from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
 from sluice.store.observed import Sanction, put_agent, put_sanction
-from sluice.webui.documents import snapshot
 from sluice.webui.figures import RecentFlows
+from sluice.webui.live import snapshot
 from tests.kit.clock import slow_clock
 from tests.kit.heartbeats import port_heartbeat
 from tests.web.synthetic import Network

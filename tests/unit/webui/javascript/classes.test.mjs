@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { ClassesAnswer } from "../../../../webui/static/js/types.js" */
+/** @import { ClassesAnswer } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";

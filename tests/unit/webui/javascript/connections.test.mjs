@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { EndedConnection, LivingConnection } from "../../../../webui/static/js/types.js" */
+/** @import { FlowModel, LivingConnectionModel } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";
 import { connectionRows, connectionSummary } from "../../../../webui/static/js/pure/connections.js";
 
-/** @type {LivingConnection} */
+/** @type {LivingConnectionModel} */
 const LIVING = {
   id: "watched/1",
   src: "h3",
@@ -21,7 +21,7 @@ const LIVING = {
   congestion_control: "cubic",
   srtt_us: 250,
 };
-/** @type {EndedConnection} */
+/** @type {FlowModel} */
 const ENDED = {
   sequence: 1,
   id: "watched/2",
@@ -52,12 +52,12 @@ const ENDED = {
 };
 
 /**
- * @param {Partial<LivingConnection>} different
+ * @param {Partial<LivingConnectionModel>} different
  */
 const living = (different) =>
   connectionRows({ living: [{ ...LIVING, ...different }], ended: [], lost: 0 }, 1_002)[0];
 /**
- * @param {Partial<EndedConnection>} different
+ * @param {Partial<FlowModel>} different
  */
 const ended = (different) =>
   connectionRows({ living: [], ended: [{ ...ENDED, ...different }], lost: 0 }, 1_002)[0];

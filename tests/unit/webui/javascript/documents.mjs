@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents as the server sends them, for the tests. Each call makes a new one.
 
-/** @import { FctByClass, FctSeries, PolicyVersion, PortRate, PortState } from "../../../../webui/static/js/types.js" */
-/** @import { Scheme, Snapshot, ThresholdChange, Topology, Traffic } from "../../../../webui/static/js/types.js" */
+/** @import { DistributionsModel, FctSeriesModel } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { PolicyVersionModel, PortLoadModel } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { RateModel, SchemeModel, SnapshotModel } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { ThresholdModel, TopologyModel } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { TrafficModel } from "../../../../webui/static/js/documents.gen.js" */
 
 export const NOW = 1_700_000_000;
 
 /**
- * @param {Partial<Scheme>} different
- * @returns {Scheme}
+ * @param {Partial<SchemeModel>} different
+ * @returns {SchemeModel}
  */
 export function scheme(different = {}) {
   return {
@@ -54,8 +57,8 @@ export const SCHEMES = [
 ];
 
 /**
- * @param {Partial<PolicyVersion>} different
- * @returns {PolicyVersion}
+ * @param {Partial<PolicyVersionModel>} different
+ * @returns {PolicyVersionModel}
  */
 export function policyVersion(different = {}, name = "pias") {
   const { queues, thresholds_bytes, marks_bytes } = SCHEMES.find((known) => known.name === name) ?? scheme();
@@ -107,7 +110,7 @@ export function policyVersion(different = {}, name = "pias") {
 
 /**
  * `leaves` switches s1 … with `hosts` hosts each, all of them linked to `spines` more switches.
- * @returns {Topology}
+ * @returns {TopologyModel}
  */
 export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
   const port = {
@@ -147,7 +150,7 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
   };
 }
 
-/** @type {(at: number, port: string, thresholds_bytes: number[]) => ThresholdChange} */
+/** @type {(at: number, port: string, thresholds_bytes: number[]) => ThresholdModel} */
 export const change = (at, port, thresholds_bytes) => ({
   at,
   port,
@@ -156,10 +159,10 @@ export const change = (at, port, thresholds_bytes) => ({
   flows: 9,
 });
 
-/** @type {(at: number, queue_rates_bps: number[]) => PortRate} */
+/** @type {(at: number, queue_rates_bps: number[]) => RateModel} */
 export const portRate = (at, queue_rates_bps) => ({ at, rate_bps: 1, queue_rates_bps });
 
-/** @type {(at: number, queue_rates_bps: number[] | null) => PortState} */
+/** @type {(at: number, queue_rates_bps: number[] | null) => PortLoadModel} */
 export const portState = (at, queue_rates_bps) => ({
   at,
   capacity_bps: 10_000_000,
@@ -170,7 +173,7 @@ export const portState = (at, queue_rates_bps) => ({
 
 /**
  * Each bin holds one flow of each class; the mean of bin i is `means[i]`, its p99 twice that.
- * @type {(at: number[], means: (number | null)[]) => FctSeries}
+ * @type {(at: number[], means: (number | null)[]) => FctSeriesModel}
  */
 export function fctSeries(at, means) {
   const n = means.map((mean) => (mean === null ? 0 : 1));
@@ -179,13 +182,13 @@ export function fctSeries(at, means) {
   return { at, all: series, small: series, medium: series, large: series };
 }
 
-/** @type {(mean: number | null) => FctByClass} */
+/** @type {(mean: number | null) => DistributionsModel} */
 export function fctByClass(mean) {
   const one = { n: mean === null ? 0 : 7, mean, p50: mean, p95: mean, p99: mean && 3 * mean };
   return { all: one, small: one, medium: one, large: one };
 }
 
-/** @returns {Traffic} */
+/** @returns {TrafficModel} */
 export function traffic() {
   return {
     fct: {
@@ -207,8 +210,8 @@ export function traffic() {
 }
 
 /**
- * @param {Partial<Snapshot>} different
- * @returns {Snapshot}
+ * @param {Partial<SnapshotModel>} different
+ * @returns {SnapshotModel}
  */
 export function snapshot(different = {}) {
   return {

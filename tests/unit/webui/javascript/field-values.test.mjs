@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { FieldKind, FieldValue, PolicyField } from "../../../../webui/static/js/types.js" */
+/** @import { FieldModel, PolicyChange } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -13,7 +13,7 @@ import {
   valueText,
 } from "../../../../webui/static/js/pure/field-values.js";
 
-/** @type {PolicyField} */
+/** @type {FieldModel} */
 const WINDOW = {
   name: "window_ms",
   title: "Window",
@@ -26,7 +26,7 @@ const WINDOW = {
   default: 500,
   help: "Sliding window.",
 };
-/** @type {PolicyField} */
+/** @type {FieldModel} */
 const MARK = {
   ...WINDOW,
   name: "mark_at",
@@ -69,7 +69,7 @@ test("placeholder: the value in force before the default", () => {
   assert.equal(placeholder({ ...MARK, default: null }, {}), "none");
 });
 
-/** @type {[FieldKind, FieldValue | null, string][]} */
+/** @type {[FieldModel["kind"], PolicyChange["before"] | null, string][]} */
 const TEXTS = [
   ["integer", 500, "500"],
   ["number", 0.25, "0.25"],
@@ -89,7 +89,7 @@ test("valueText: each kind", () => {
   for (const [kind, value, text] of TEXTS) assert.equal(valueText(kind, value), text);
 });
 
-/** @type {[FieldKind, string, unknown][]} */
+/** @type {[FieldModel["kind"], string, unknown][]} */
 const TYPED = [
   ["integer", "8", 8],
   ["integer", "eight", "eight"],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { ActiveFlow, FlowRecord } from "../../../../webui/static/js/host-types.js" */
+/** @import { ActiveFlowModel, FlowModel } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -15,7 +15,7 @@ import {
 } from "../../../../webui/static/js/pure/flow-rows.js";
 
 const NOW = 1_700_000_000;
-/** @type {FlowRecord} */
+/** @type {FlowModel} */
 const ENDED = {
   sequence: 7,
   id: "run/7",
@@ -44,7 +44,7 @@ const ENDED = {
   label: null,
   received_at: NOW - 59,
 };
-/** @type {ActiveFlow} */
+/** @type {ActiveFlowModel} */
 const ACTIVE = {
   source: "scheduled",
   id: "run/8",

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { HostAnswer, HostBeat } from "../../../../webui/static/js/host-types.js" */
+/** @import { HostAnswer, HostStatusModel } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";
 import { hostFacts } from "../../../../webui/static/js/pure/host-facts.js";
 import { NOW, traffic } from "./documents.mjs";
 
-/** @type {HostBeat} */
-const BEAT = {
-  version: "1.2.3",
-  policy_version: 4,
-  congestion_control: "sluice_dctcp",
-  default_congestion_control: "cubic",
-  fallback_reason: "",
-  hook: true,
-  hook_problem: "",
-  tagger: true,
-  realtime: false,
-  controls_refused: 0,
-  flows_undeclared: 0,
-  flows_active: 2,
-  spool_depth: 0,
-  records_refused: 0,
-  records_dropped: 0,
-  disk_problem: "",
-  link_queues: "prio",
-  link_problem: "",
-  watch: { watching: true, problem: "", living: 1, lost: 0 },
-};
+// What the view reads of a heartbeat.
+const BEAT = /** @type {HostStatusModel} */ (
+  /** @type {unknown} */ ({
+    version: "1.2.3",
+    policy_version: 4,
+    congestion_control: "sluice_dctcp",
+    default_congestion_control: "cubic",
+    fallback_reason: "",
+    hook: true,
+    hook_problem: "",
+    tagger: true,
+    realtime: false,
+    controls_refused: 0,
+    flows_undeclared: 0,
+    flows_active: 2,
+    spool_depth: 0,
+    records_refused: 0,
+    records_dropped: 0,
+    disk_problem: "",
+    link_queues: "prio",
+    link_problem: "",
+    watch: { watching: true, problem: "", recorded: 0, lost: 0, living: 1, connections: [] },
+  })
+);
 
 /** @type {HostAnswer["active"][number]} */
 const ACTIVE = {
@@ -50,7 +52,7 @@ const ACTIVE = {
 };
 
 /**
- * @param {Partial<HostBeat>} beat
+ * @param {Partial<HostStatusModel>} beat
  * @param {Partial<HostAnswer>} different
  * @returns {HostAnswer}
  */

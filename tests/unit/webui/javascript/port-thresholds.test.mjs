@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** @import { Override } from "../../../../webui/static/js/types.js" */
+/** @import { OverrideModel } from "../../../../webui/static/js/documents.gen.js" */
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -10,7 +10,7 @@ import { NOW, policyVersion, SCHEMES } from "./documents.mjs";
 /**
  * What the menu says of s1:2.
  * @param {string} name Scheme of the policy.
- * @param {Override[]} overrides
+ * @param {OverrideModel[]} overrides
  */
 function menu(name, overrides = [], { flows = 12, version = 1, acts_at = ["*"] } = {}) {
   const inForce = policyVersion({}, name);
@@ -32,7 +32,7 @@ test("namesPort: a port, all of its switch, all", () => {
 });
 
 test("overrideOf: the last one that names the port", () => {
-  /** @type {Override[]} */
+  /** @type {OverrideModel[]} */
   const overrides = [
     { ports: ["s1:2"], thresholds: [1] },
     { ports: ["s1:*"], freeze: true },

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { changeRows, previewTitle } from "../../../../webui/static/js/pure/preview.js";
 
 const FIELD = { title: "", allowed: "", low: null, high: null, options: null, default: null, help: "" };
-/** @type {import("../../../../webui/static/js/types.js").PolicyField[]} */
+/** @type {import("../../../../webui/static/js/documents.gen.js").FieldModel[]} */
 const FIELDS = [
   { ...FIELD, name: "queues", kind: "integer", unit: "" },
   { ...FIELD, name: "window_ms", kind: "integer", unit: "ms" },

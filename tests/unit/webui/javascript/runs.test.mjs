@@ -23,7 +23,7 @@ const FIGURES = {
   missed: 2,
   unfinished: 0,
 };
-const RUN = /** @type {import("../../../../webui/static/js/run-types.js").Run} */ ({
+const RUN = /** @type {import("../../../../webui/static/js/documents.gen.js").RunModel} */ ({
   name: "mix/a",
   kind: "run",
   state: "done",

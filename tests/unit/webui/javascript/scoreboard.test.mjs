@@ -4,9 +4,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HEADINGS, scoreCurves, scoreRows } from "../../../../webui/static/js/pure/scoreboard.js";
 
-/** @import { ClassScore, Compared, ScoreFigure, ScoreboardAnswer, VersionScore } from "../../../../webui/static/js/score-types.js" */
+/** @import { ClassScoreModel, ComparedModel } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { EstimateModel, ScoreboardAnswer } from "../../../../webui/static/js/documents.gen.js" */
+/** @import { VersionScoreModel } from "../../../../webui/static/js/documents.gen.js" */
 
-/** @type {(value: number | null, against?: Compared | null) => ScoreFigure} */
+/** @type {(value: number | null, against?: ComparedModel | null) => EstimateModel} */
 const figure = (value, against = null) => ({
   value,
   low: value && value * 0.9,
@@ -16,10 +18,10 @@ const figure = (value, against = null) => ({
 const none = figure(null);
 const cdf = { us: [100, 1000, 10_000], share: [0.1, 0.5, 1] };
 const empty = { us: [], share: [] };
-/** @type {(mean: ScoreFigure, curve: ClassScore["cdf"]) => ClassScore} */
+/** @type {(mean: EstimateModel, curve: ClassScoreModel["cdf"]) => ClassScoreModel} */
 const classOf = (mean, curve) => ({ n: 1, mean_us: mean, p99_us: none, slowdown: none, cdf: curve });
 
-/** @type {(version: number, scheme: string, small: number, against?: Compared | null) => VersionScore} */
+/** @type {(version: number, scheme: string, small: number, against?: ComparedModel | null) => VersionScoreModel} */
 const score = (version, scheme, small, against = null) => ({
   version,
   scheme,
@@ -40,7 +42,7 @@ const score = (version, scheme, small, against = null) => ({
   retransmissions_per_flow: figure(0.2),
 });
 
-/** @type {Compared} */
+/** @type {ComparedModel} */
 const better = { ratio: 0.5, low: 0.4, high: 0.6, verdict: "better" };
 /** @type {ScoreboardAnswer} */
 const BOARD = {
@@ -63,7 +65,7 @@ test("scoreRows: a cell for each heading, the ratio with its sign", () => {
 });
 
 test("scoreRows: no sign where it is not sure", () => {
-  /** @type {Compared} */
+  /** @type {ComparedModel} */
   const unsure = { ratio: 1.1, low: 0.8, high: 1.4, verdict: "not sure" };
   const rows = scoreRows({ ...BOARD, versions: [score(2, "pias", 2000, unsure)] });
   assert.equal(rows[0].cells[0].ratio, "×1.10");

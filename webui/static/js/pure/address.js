@@ -2,7 +2,7 @@
 // What the page shows, as the query of its address: it survives a reload and can be sent to someone. An
 // invalid value counts as not given. Keys of others stay.
 
-/** @import { Source } from "../types.js" */
+/** @import { FctAnswer } from "../documents.gen.js" */
 
 /** @typedef {{ from: number, to: number }} Range  Epoch seconds. */
 /** @typedef {"absolute" | "relative"} Times */
@@ -24,7 +24,7 @@
  * @typedef {object} State
  * @property {string} host  The host of the host view; empty: none.
  * @property {number} windowS
- * @property {Source} traffic
+ * @property {FctAnswer["source"]} traffic
  * @property {string} thresholds  The port of this chart; empty: all ports.
  * @property {string} queues  The port of this chart; empty: the page chooses.
  * @property {Range | null} range  The time that the charts hold; null: they follow the clock.
@@ -116,7 +116,9 @@ export function readState(search) {
   return {
     host: text("host", NAME),
     windowS: WINDOWS_S.includes(windowS) ? windowS : START.windowS,
-    traffic: /** @type {Source} */ (text("traffic", /^(all|watched|scheduled)$/) || START.traffic),
+    traffic: /** @type {FctAnswer["source"]} */ (
+      text("traffic", /^(all|watched|scheduled)$/) || START.traffic
+    ),
     thresholds: text("thresholds", PORT),
     queues: text("queues", PORT),
     range: readRange(query),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What small, medium and large mean.
 
-/** @import { ClassesAnswer, SizeClass } from "../types.js" */
+/** @import { ClassesAnswer, FlowModel } from "../documents.gen.js" */
 
 import { bytes } from "./format.js";
 
@@ -11,7 +11,7 @@ import { bytes } from "./format.js";
  * @returns {{ name: string, limits: string, seen: string }[]}
  */
 export function classRows({ limits_bytes: [small, medium], seen }) {
-  /** @type {[SizeClass, string, string][]} */
+  /** @type {[FlowModel["size_class"], string, string][]} */
   const known = [
     ["small", "Small", `up to ${bytes(small)}`],
     ["medium", "Medium", `up to ${bytes(medium)}`],

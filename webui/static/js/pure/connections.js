@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of TCP connections outside the schedule: open ones first, then those that ended within a minute.
 
-/** @import { Connections, EndedConnection, LivingConnection } from "../types.js" */
+/** @import { ConnectionsAnswer, FlowModel, LivingConnectionModel } from "../documents.gen.js" */
 
 import { bytes, rate, time } from "./format.js";
 
@@ -15,7 +15,7 @@ import { bytes, rate, time } from "./format.js";
  */
 
 /**
- * @param {Connections} connections
+ * @param {ConnectionsAnswer} connections
  * @param {number} now
  * @returns {Row[]}
  */
@@ -23,13 +23,13 @@ export function connectionRows({ living, ended }, now) {
   return [...living.map((connection) => livingRow(connection, now)), ...ended.map(endedRow)];
 }
 
-/** @param {Connections} connections */
+/** @param {ConnectionsAnswer} connections */
 export function connectionSummary({ living, ended, lost }) {
   return `${living.length} open, ${ended.length} ended${lost ? `, ${lost} missed` : ""}`;
 }
 
 /**
- * @param {LivingConnection} connection
+ * @param {LivingConnectionModel} connection
  * @param {number} now
  * @returns {Row}
  */
@@ -42,7 +42,7 @@ function livingRow(connection, now) {
 }
 
 /**
- * @param {EndedConnection} connection
+ * @param {FlowModel} connection
  * @returns {Row}
  */
 function endedRow(connection) {
@@ -57,7 +57,7 @@ function endedRow(connection) {
 }
 
 /**
- * @param {LivingConnection | EndedConnection} connection
+ * @param {LivingConnectionModel | FlowModel} connection
  * @param {string[]} figures State, bytes, rate and duration.
  * @param {string} deadline
  */

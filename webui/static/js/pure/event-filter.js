@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which events the list shows. The filter is part of the page's address, so a link shows the same list.
 
-/** @import { NetworkEvent } from "../types.js" */
+/** @import { EventModel } from "../documents.gen.js" */
 
 /** @typedef {"problem" | "warning" | "note"} Severity */
 /**
@@ -76,7 +76,7 @@ export function withFilter(search, filter) {
 
 /**
  * The places that an event names.
- * @param {NetworkEvent} event
+ * @param {EventModel} event
  * @returns {string[]}
  */
 export function placesOf({ document }) {
@@ -87,7 +87,7 @@ export function placesOf({ document }) {
 /**
  * Whether the list shows the event. `shown` is its text in the list.
  * @param {EventFilter} filter
- * @param {NetworkEvent} event
+ * @param {EventModel} event
  * @param {string} shown
  */
 export function passes(filter, event, shown) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says about a network that is simulated.
 
-/** @import { Health } from "../types.js" */
+/** @import { LiveHealthModel } from "../documents.gen.js" */
 
 /** A factor below this is real time, within the precision of the figure. */
 const SLOW = 1.05;
 
 /**
  * The label, empty if the network is real, and its explanation.
- * @param {Pick<Health, "fabric" | "dilation">} health
+ * @param {Pick<LiveHealthModel, "fabric" | "dilation">} health
  */
 export function fabricNote({ fabric, dilation }) {
   if (fabric !== "simulator") return { text: "", title: "" };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of policy fields as text, and typed text as values.
 
-/** @import { FieldKind, FieldValue, PolicyField } from "../types.js" */
+/** @import { FieldModel, PolicyChange } from "../documents.gen.js" */
 
 import { bytes, time } from "./format.js";
 
@@ -14,7 +14,7 @@ const WORD = /^[a-z]+$/;
 
 /**
  * Whether the form offers the field: its value fits on one line, and there is a choice.
- * @param {PolicyField} field
+ * @param {FieldModel} field
  */
 export function canEnter({ kind, allowed, low, high, ...field }) {
   const single = allowed === String(field.default) || (low !== null && low === high);
@@ -23,29 +23,29 @@ export function canEnter({ kind, allowed, low, high, ...field }) {
 
 /**
  * The title, with the unit unless values are entered with theirs or the title names it.
- * @param {PolicyField} field
+ * @param {FieldModel} field
  */
 export function label({ title, kind, unit }) {
   const own = /size|duration/.test(kind) || title.toLowerCase().includes(unit);
   return own ? title : `${title}, ${unit}`;
 }
 
-/** @param {PolicyField} field */
+/** @param {FieldModel} field */
 export const explanation = ({ help, allowed }) => `${help} Allowed: ${allowed}.`;
 
 /**
  * What an empty input means: the value in force, or the default.
- * @param {PolicyField} field
+ * @param {FieldModel} field
  * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
  */
 export function placeholder(field, inForce) {
-  const known = /** @type {FieldValue | null | undefined} */ (inForce?.[field.name]);
+  const known = /** @type {PolicyChange["before"] | undefined} */ (inForce?.[field.name]);
   return valueText(field.kind, known ?? field.default);
 }
 
 /**
- * @param {FieldKind} kind
- * @param {FieldValue | null} value
+ * @param {FieldModel["kind"]} kind
+ * @param {PolicyChange["before"]} value
  * @returns {string}
  */
 export function valueText(kind, value) {
@@ -59,7 +59,7 @@ export function valueText(kind, value) {
 }
 
 /**
- * @param {FieldKind} kind
+ * @param {FieldModel["kind"]} kind
  * @param {unknown} item
  */
 function itemText(kind, item) {
@@ -70,7 +70,7 @@ function itemText(kind, item) {
 /**
  * The value for the policy document. "none" is the empty list, as `valueText` writes it. Text that does not fit
  * goes to the server unchanged, because its refusal names the problem.
- * @param {FieldKind} kind
+ * @param {FieldModel["kind"]} kind
  * @param {string} text
  * @returns {Entered | Entered[]}
  */
@@ -82,7 +82,7 @@ export function parse(kind, text) {
 }
 
 /**
- * @param {FieldKind} kind
+ * @param {FieldModel["kind"]} kind
  * @param {string} text
  * @returns {Entered}
  */
@@ -93,7 +93,7 @@ function parseOne(kind, text) {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-/** @type {(kind: FieldKind) => FieldKind} */
+/** @type {(kind: FieldModel["kind"]) => FieldModel["kind"]} */
 const itemKind = (kind) => (kind === "list of size" ? "size" : "number");
 
 /** @param {string} text */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures at the top of the page.
 
-/** @import { PolicyVersion, Traffic } from "../types.js" */
+/** @import { PolicyVersionModel, TrafficModel } from "../documents.gen.js" */
 /** @import { Quantity } from "./format.js" */
 
 import { clock, digits, timeParts } from "./format.js";
@@ -10,7 +10,7 @@ const NONE = { text: "–", unit: "" };
 
 /**
  * Value and unit of each figure, by its name in the page.
- * @param {Traffic} traffic
+ * @param {TrafficModel} traffic
  * @returns {Record<string, Quantity>}
  */
 export function figures({ fct, deadlines }) {
@@ -26,18 +26,18 @@ export function figures({ fct, deadlines }) {
   };
 }
 
-/** @param {Pick<Traffic, "deadlines">} traffic */
+/** @param {Pick<TrafficModel, "deadlines">} traffic */
 export function missesNote({ deadlines }) {
   return deadlines.n ? `${deadlines.missed} of ${deadlines.n}, last 30 s` : "No deadline flows, last 30 s";
 }
 
-/** @param {Pick<PolicyVersion, "version" | "state" | "applied_at">} policy */
+/** @param {Pick<PolicyVersionModel, "version" | "state" | "applied_at">} policy */
 export function policyNote(policy) {
   const since = policy.applied_at === null ? "" : ` ${clock(policy.applied_at)}`;
   return `${policyState(policy)}${since}`;
 }
 
-/** @param {Pick<PolicyVersion, "version" | "state">} policy */
+/** @param {Pick<PolicyVersionModel, "version" | "state">} policy */
 export function policyState({ version, state }) {
   return `Version ${version} ${state}`;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flows as rows of a table: those under way and those that have ended have the same columns.
 
-/** @import { ActiveFlow, FlowRecord } from "../host-types.js" */
+/** @import { ActiveFlowModel, FlowModel } from "../documents.gen.js" */
 /** @import { Filter, Sort, Times } from "./address.js" */
 
 import { bytes, digits, time } from "./format.js";
@@ -47,7 +47,7 @@ const words = (text) => ({ value: text || null, text: text ?? "" });
 const number = (value, format) => ({ value, text: value === null ? "" : format(value) });
 
 /**
- * @param {FlowRecord} flow
+ * @param {FlowModel} flow
  * @param {number} now
  * @param {Times} times
  * @returns {Row}
@@ -74,7 +74,7 @@ export function endedRow(flow, now, times) {
 }
 
 /**
- * @param {ActiveFlow} flow
+ * @param {ActiveFlowModel} flow
  * @param {number} now
  * @param {Times} times
  * @returns {Row}
@@ -98,7 +98,7 @@ export function activeRow(flow, now, times) {
   };
 }
 
-/** @param {ActiveFlow} flow */
+/** @param {ActiveFlowModel} flow */
 function progress({ acked_bytes, bytes: size, rate_bps }) {
   if (rate_bps !== null) return `${digits(rate_bps / 1e6)} Mb/s`;
   if (acked_bytes === null) return "";
@@ -109,7 +109,7 @@ function progress({ acked_bytes, bytes: size, rate_bps }) {
 
 /**
  * The columns that both kinds of flows fill alike.
- * @param {ActiveFlow | FlowRecord} flow
+ * @param {ActiveFlowModel | FlowModel} flow
  * @param {number} now
  * @param {Times} times
  * @returns {Record<string, Cell>}
@@ -155,7 +155,7 @@ export function toggled(sort, column) {
   return { column, descending: numbers.includes(column) };
 }
 
-/** Whether the filter lets a flow under way through. @type {(flow: ActiveFlow, filter: Filter) => boolean} */
+/** Whether the filter lets a flow under way through. @type {(flow: ActiveFlowModel, filter: Filter) => boolean} */
 export function passes(flow, filter) {
   if (filter.status && filter.status !== "active") return false;
   if (filter.size_class || filter.scheme || filter.met) return false; // not known before the end

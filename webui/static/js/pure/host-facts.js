@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the host view says of one host, as groups of facts.
 
-/** @import { HostAnswer, HostBeat, Link, Sent } from "../host-types.js" */
+/** @import { HostAnswer, HostStatusModel, LinkModel, SentModel } from "../documents.gen.js" */
 
 import { age, bytes, digits, percent, rate, time } from "./format.js";
 
@@ -15,7 +15,7 @@ const NONE = "–";
  * @returns {Group[]}
  */
 export function hostFacts(host) {
-  const beat = host.agent ? /** @type {HostBeat} */ (/** @type {unknown} */ (host.agent.status)) : null;
+  const beat = host.agent ? host.agent.status : null;
   return [
     { title: "Agent", facts: agentFacts(host, beat) },
     { title: "Mechanisms", facts: beat ? mechanisms(beat) : [] },
@@ -28,7 +28,7 @@ export function hostFacts(host) {
 
 /**
  * @param {HostAnswer} host
- * @param {HostBeat | null} beat
+ * @param {HostStatusModel | null} beat
  * @returns {Fact[]}
  */
 function agentFacts({ agent, place, sanctions }, beat) {
@@ -49,7 +49,7 @@ function agentFacts({ agent, place, sanctions }, beat) {
 }
 
 /**
- * @param {HostBeat} beat
+ * @param {HostStatusModel} beat
  * @returns {Fact[]}
  */
 function mechanisms(beat) {
@@ -82,7 +82,7 @@ function count(name, value, unit) {
 const bad = (name, text) => ({ name, text, state: "bad" });
 
 /**
- * @param {HostBeat} beat
+ * @param {HostStatusModel} beat
  * @returns {Fact[]}
  */
 function recordFacts(beat) {
@@ -97,7 +97,7 @@ function recordFacts(beat) {
 
 /**
  * @param {HostAnswer} host
- * @param {HostBeat | null} beat
+ * @param {HostStatusModel | null} beat
  * @returns {Fact[]}
  */
 function flowFacts({ name, active, sent }, beat) {
@@ -126,10 +126,10 @@ function flowFacts({ name, active, sent }, beat) {
   ];
 }
 
-/** @param {Sent} sent */
+/** @param {SentModel} sent */
 const sentText = ({ flows, unfinished }) => `${flows}${unfinished ? `, ${unfinished} unfinished` : ""}`;
 
-/** @param {Sent} sent */
+/** @param {SentModel} sent */
 function ended({ srtt_us }) {
   if (srtt_us.p50 === null || srtt_us.p99 === null) return NONE;
   return `${time(srtt_us.p50)} median, ${time(srtt_us.p99)} p99`;
@@ -159,7 +159,7 @@ function deadlineFacts({ name, at, active, sent: { deadlines, window_s } }) {
 
 /**
  * @param {HostAnswer} host
- * @param {HostBeat | null} beat
+ * @param {HostStatusModel | null} beat
  * @returns {Fact[]}
  */
 function linkFacts({ link, place }, beat) {
@@ -179,7 +179,7 @@ function linkFacts({ link, place }, beat) {
 
 /**
  * Queues that have carried anything.
- * @param {Link} link
+ * @param {LinkModel} link
  * @returns {Fact[]}
  */
 function queueFacts({ queues }) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the drawing of the network puts each node, and how a link's load shows.
 
-/** @import { Topology } from "../types.js" */
+/** @import { TopologyModel } from "../documents.gen.js" */
 
 import { portId } from "./model.js";
 
@@ -17,7 +17,7 @@ const LEARNED = "mac-";
 
 /**
  * The place of every node by name. Leaves are the switches with hosts; all others are spines above them.
- * @param {Topology} topology
+ * @param {TopologyModel} topology
  * @returns {Map<string, Point>}
  */
 export function layout(topology) {
@@ -37,7 +37,7 @@ export function layout(topology) {
 /**
  * What stands at the end of every edge port: the name by which `layout` places it, and its label. Several hosts behind
  * one port share a node. A host that no one has named shows its address.
- * @param {Topology} topology
+ * @param {TopologyModel} topology
  * @returns {Map<string, string>}
  */
 export function hostLabels(topology) {
@@ -56,7 +56,7 @@ export function hostLabels(topology) {
   );
 }
 
-/** @param {Topology} topology */
+/** @param {TopologyModel} topology */
 function hostsBySwitch(topology) {
   /** @type {Map<string, string[]>} */
   const hosts = new Map();

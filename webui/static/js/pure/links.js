@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong with a link: it is down, or slower than the others of its kind, or the controller reports a problem.
 
-/** @import { Problem, Topology, TopologyPort } from "../types.js" */
+/** @import { Port, ProblemModel, TopologyModel } from "../documents.gen.js" */
 
 import { rate, time } from "./format.js";
 import { portId } from "./model.js";
@@ -14,8 +14,8 @@ const DOWN = new Set(["link-down", "uplink-down", "port-down"]);
 
 /**
  * The condition of each port's link, by the port's id. Only links with something to say are in it.
- * @param {Topology} topology
- * @param {Problem[]} problems
+ * @param {TopologyModel} topology
+ * @param {ProblemModel[]} problems
  * @returns {Map<string, LinkCondition>}
  */
 export function linkConditions(topology, problems) {
@@ -34,9 +34,9 @@ export function linkConditions(topology, problems) {
 }
 
 /**
- * @param {TopologyPort} port
+ * @param {Port} port
  * @param {Usual} usual
- * @param {Problem[]} problems
+ * @param {ProblemModel[]} problems
  * @returns {LinkCondition}
  */
 function condition(port, usual, problems) {
@@ -56,7 +56,7 @@ const delay = (ns) => time(ns / 1000);
 
 /**
  * Rate and delay of more than half of the links of this kind; null if no value has so many.
- * @param {Topology} topology
+ * @param {TopologyModel} topology
  * @param {boolean} edge
  * @returns {Usual}
  */

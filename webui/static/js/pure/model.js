@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page knows: history, which history.js fetches, and the snapshots that follow it.
 
-/** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate } from "../types.js" */
+/** @import { DeadlineSeriesModel, EventModel, FctAnswer, FctSeriesModel } from "../documents.gen.js" */
+/** @import { FlowModel, PolicyVersionModel, Port, RateModel, SchemeModel } from "../documents.gen.js" */
+/** @import { SnapshotModel, ThresholdModel, TopologyModel } from "../documents.gen.js" */
 /** @import { Range, Times } from "./address.js" */
-/** @import { Scheme, SizeClass, Snapshot, Source, ThresholdChange, Topology, TopologyPort } from "../types.js" */
 
 import { naturally } from "./order.js";
 
-/** @typedef {Record<SizeClass, { n: number, mean: number | null, p99: number | null }>} FctBin */
+/** @typedef {Record<FlowModel["size_class"], { n: number, mean: number | null, p99: number | null }>} FctBin */
 /** @typedef {{ n: number, ratio: number | null }} MissBin */
-/** @typedef {Pick<ThresholdChange, "at" | "thresholds_bytes">} Thresholds  What ports had from this time on. */
+/** @typedef {Pick<ThresholdModel, "at" | "thresholds_bytes">} Thresholds  What ports had from this time on. */
 
-/** @type {SizeClass[]} */
+/** @type {FlowModel["size_class"][]} */
 export const CLASSES = ["small", "medium", "large"];
 /** Bins of the snapshots; only at this width do they continue the history. */
 export const LIVE_BIN_S = 2;
@@ -25,7 +26,7 @@ const THRESHOLD_STEPS = 400;
 const FINEST_THRESHOLD_S = 0.5;
 const UNKNOWN_COLOUR = "#888888";
 
-/** @param {TopologyPort} port */
+/** @param {Port} port */
 export const portId = (port) => `${port.switch}:${port.number}`;
 
 export class Model {
@@ -34,15 +35,15 @@ export class Model {
   held = null;
   /** How times are written. @type {Times} */
   times = "absolute";
-  /** Whose flows the figures count. @type {Source} */
+  /** Whose flows the figures count. @type {FctAnswer["source"]} */
   source = "all";
-  /** @type {Snapshot | null} */
+  /** @type {SnapshotModel | null} */
   snapshot = null;
-  /** @type {Scheme[]} */
+  /** @type {SchemeModel[]} */
   schemes = [];
-  /** @type {Topology | null} */
+  /** @type {TopologyModel | null} */
   topology = null;
-  /** The newest first. @type {PolicyVersion[]} */
+  /** The newest first. @type {PolicyVersionModel[]} */
   policies = [];
   /** By the start of the bin. @type {Map<number, FctBin>} */
   fct = new Map();
@@ -52,11 +53,11 @@ export class Model {
   thresholds = new Map();
   /** The port whose queues are shown; empty: none yet. */
   port = "";
-  /** Of that port alone, the oldest first. @type {PortRate[]} */
+  /** Of that port alone, the oldest first. @type {RateModel[]} */
   rates = [];
-  /** The oldest first. @type {NetworkEvent[]} */
+  /** The oldest first. @type {EventModel[]} */
   events = [];
-  /** By port, of that topology. @type {{ of: Topology | null, peers: Map<string, string> }} */
+  /** By port, of that topology. @type {{ of: TopologyModel | null, peers: Map<string, string> }} */
   #peers = { of: null, peers: new Map() };
 
   get binS() {
@@ -100,7 +101,7 @@ export class Model {
 
   /**
    * Continues the history. A range that is held stays as it is.
-   * @param {Snapshot} snapshot
+   * @param {SnapshotModel} snapshot
    */
   take(snapshot) {
     this.snapshot = snapshot;
@@ -117,7 +118,7 @@ export class Model {
 
   /**
    * Returns whether the event is new.
-   * @param {NetworkEvent} event
+   * @param {EventModel} event
    */
   takeEvent(event) {
     if (this.events.some((known) => known.id === event.id)) return false;
@@ -126,16 +127,16 @@ export class Model {
     return true;
   }
 
-  /** @param {FctSeries} series */
+  /** @param {FctSeriesModel} series */
   mergeFct(series) {
     series.at.forEach((at, i) => {
-      /** @param {SizeClass} name */
+      /** @param {FlowModel["size_class"]} name */
       const bin = (name) => ({ n: series[name].n[i], mean: series[name].mean[i], p99: series[name].p99[i] });
       this.fct.set(at, { small: bin("small"), medium: bin("medium"), large: bin("large") });
     });
   }
 
-  /** @param {DeadlineSeries} series */
+  /** @param {DeadlineSeriesModel} series */
   mergeMisses(series) {
     series.at.forEach((at, i) => {
       this.misses.set(at, { n: series.n[i], ratio: series.miss_ratio[i] });
@@ -144,7 +145,7 @@ export class Model {
 
   /**
    * Adds the change unless it is known. The later of two within one step counts.
-   * @param {ThresholdChange} change
+   * @param {ThresholdModel} change
    */
   addThreshold({ port, at, thresholds_bytes }) {
     const list = this.thresholds.get(port) ?? [];
@@ -156,7 +157,7 @@ export class Model {
     this.thresholds.set(port, list);
   }
 
-  /** @param {Snapshot} snapshot */
+  /** @param {SnapshotModel} snapshot */
   #addRate({ ports }) {
     const { at, rate_bps, queue_rates_bps } = ports[this.port] ?? { rate_bps: null };
     const last = this.rates[this.rates.length - 1]?.at ?? 0;

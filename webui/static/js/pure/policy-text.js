@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says of a scheme, and of a policy change.
 
-/** @import { PolicyVersion, Scheme } from "../types.js" */
+/** @import { PolicyVersionModel, SchemeModel } from "../documents.gen.js" */
 
 import { time } from "./format.js";
 
@@ -13,7 +13,7 @@ const THRESHOLDS = {
 };
 
 /**
- * @param {Pick<Scheme, "paper" | "threshold_rule" | "congestion_control">} scheme
+ * @param {Pick<SchemeModel, "paper" | "threshold_rule" | "congestion_control">} scheme
  * @param {number} queues
  */
 export function schemeText({ paper, threshold_rule, congestion_control }, queues) {
@@ -23,7 +23,7 @@ export function schemeText({ paper, threshold_rule, congestion_control }, queues
 
 /**
  * What became of a policy change.
- * @param {Pick<PolicyVersion, "version" | "state" | "created_at" | "applied_at">} answer
+ * @param {Pick<PolicyVersionModel, "version" | "state" | "created_at" | "applied_at">} answer
  */
 export function answerText({ version, state, created_at, applied_at }) {
   if (state === "pending") return `Version ${version} is pending: the controller has not confirmed it yet.`;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the port menu says of a port's thresholds: their values, where they come from, and what may change.
 
-/** @import { Override, Scheme, Snapshot } from "../types.js" */
+/** @import { OverrideModel, SchemeModel, SnapshotModel } from "../documents.gen.js" */
 
 import { bytes, clock } from "./format.js";
 
@@ -28,15 +28,15 @@ export function namesPort(names, port) {
 
 /**
  * The override that decides for a port: the last one that names it.
- * @param {Override[]} overrides
+ * @param {OverrideModel[]} overrides
  * @param {string} port
  */
 export const overrideOf = (overrides, port) =>
   overrides.findLast((override) => namesPort(override.ports, port)) ?? null;
 
 /**
- * @param {Pick<Snapshot, "policy" | "thresholds">} snapshot
- * @param {Scheme | undefined} scheme The scheme of the policy in force.
+ * @param {Pick<SnapshotModel, "policy" | "thresholds">} snapshot
+ * @param {SchemeModel | undefined} scheme The scheme of the policy in force.
  * @param {string} port
  * @returns {PortThresholds}
  */
@@ -69,10 +69,10 @@ export function portThresholds({ policy, thresholds }, scheme, port) {
 const row = (value, i) => ({ label: `Queue ${i} to ${i + 1}`, text: bytes(value) });
 
 /**
- * @param {NonNullable<Snapshot["policy"]>} policy
- * @param {Snapshot["thresholds"][string] | undefined} change
- * @param {Scheme} scheme
- * @param {Override | null} override
+ * @param {NonNullable<SnapshotModel["policy"]>} policy
+ * @param {SnapshotModel["thresholds"][string] | undefined} change
+ * @param {SchemeModel} scheme
+ * @param {OverrideModel | null} override
  */
 function sentences(policy, change, scheme, override) {
   if (!change) return "The controller has not set up this port yet.";
@@ -85,9 +85,9 @@ function sentences(policy, change, scheme, override) {
 
 /**
  * @param {number} version
- * @param {Snapshot["thresholds"][string]} change
- * @param {Scheme} scheme
- * @param {Override | null} override
+ * @param {SnapshotModel["thresholds"][string]} change
+ * @param {SchemeModel} scheme
+ * @param {OverrideModel | null} override
  */
 function origin(version, change, scheme, override) {
   const when = `${clock(change.at)}${change.flows ? `, from ${change.flows} flows` : ""}`;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a change of the policy would change, as text.
 
-/** @import { PolicyChange } from "../score-types.js" */
-/** @import { FieldValue, PolicyField } from "../types.js" */
+/** @import { FieldModel, PolicyChange } from "../documents.gen.js" */
 
 import { valueText } from "./field-values.js";
 
@@ -13,7 +12,7 @@ const OBVIOUS = ["scheme", "untagged_queue"];
 
 /**
  * @param {PolicyChange[]} changes
- * @param {PolicyField[]} fields Fields of both schemes.
+ * @param {FieldModel[]} fields Fields of both schemes.
  * @returns {ChangeRow[]}
  */
 export function changeRows(changes, fields) {
@@ -26,13 +25,15 @@ export function changeRows(changes, fields) {
 }
 
 /**
- * @param {PolicyField | undefined} field
+ * @param {FieldModel | undefined} field
  * @param {PolicyChange["before"]} value
  */
 function text(field, value) {
   if (value === null || (Array.isArray(value) && !value.length)) return "–";
   const unit = field?.unit && !/size|duration/.test(field.kind) ? ` ${field.unit}` : "";
-  return field ? `${valueText(field.kind, /** @type {FieldValue} */ (value))}${unit}` : String(value);
+  return field
+    ? `${valueText(field.kind, /** @type {PolicyChange["before"]} */ (value))}${unit}`
+    : String(value);
 }
 
 /** @param {number} count */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs as text.
 
-/** @import { Run, RunClass, RunPlan } from "../run-types.js" */
+/** @import { RunClassModel, RunModel, RunPlanModel } from "../documents.gen.js" */
 
 import { digits, percent, time } from "./format.js";
 
 /** @typedef {"" | "good" | "warn" | "bad"} Tone */
 
-/** @type {Record<Run["state"], string>} */
+/** @type {Record<RunModel["state"], string>} */
 const STATES = {
   running: "Running",
   ending: "Ending",
@@ -18,10 +18,10 @@ const STATES = {
   partial: "Incomplete",
 };
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 export const isUnderWay = (run) => run.state === "running" || run.state === "ending";
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 export const hasResult = (run) =>
   run.kind === "sweep"
     ? (run.finished ?? 0) > 0
@@ -39,7 +39,7 @@ export function length(seconds) {
   return hours < 48 ? `about ${hours} h ${minutes % 60} min` : `about ${Math.floor(hours / 24)} days`;
 }
 
-/** @param {Run} run */
+/** @param {RunModel} run */
 export function progressText({ state, progress, kind }) {
   if (state === "ending") return "Ending in order: it writes what it has.";
   if (!progress) return "Starting…";
@@ -51,7 +51,7 @@ export function progressText({ state, progress, kind }) {
 
 /**
  * The state of a run that is not under way, and whether it is good.
- * @param {Run} run
+ * @param {RunModel} run
  * @returns {{ text: string, tone: Tone, title: string }}
  */
 export function stateText({ state, valid, reason, points, finished }) {
@@ -68,7 +68,7 @@ export function stateText({ state, valid, reason, points, finished }) {
 
 /**
  * The cells of a row after its name and state.
- * @param {Run} run
+ * @param {RunModel} run
  */
 export function cells({ schemes, on, load, figures, changed_at }) {
   const small = figures?.classes.small;
@@ -88,7 +88,7 @@ export function cells({ schemes, on, load, figures, changed_at }) {
 
 /**
  * Rows of size class, flows, mean and p99.
- * @param {Run} run
+ * @param {RunModel} run
  */
 export function partialRows({ figures }) {
   return Object.entries(figures?.classes ?? {}).map(([name, row]) => [
@@ -100,7 +100,7 @@ export function partialRows({ figures }) {
 }
 
 /**
- * @param {RunClass | undefined} row
+ * @param {RunClassModel | undefined} row
  * @param {"mean_us" | "p99_us"} key
  */
 function timeOf(row, key) {
@@ -118,7 +118,7 @@ export function when(epochS) {
 
 /**
  * Whether a run has all words of the filter somewhere.
- * @param {Run} run
+ * @param {RunModel} run
  * @param {string} filter
  */
 export function matches({ name, scenario, schemes, on, kind }, filter) {
@@ -136,7 +136,7 @@ export function reportPath(names) {
   return `/api/v1/runs/report?${query}`;
 }
 
-/** @param {RunPlan} plan */
+/** @param {RunPlanModel} plan */
 export function planText({ scheme, points, predicted_s, obstacle }) {
   const takes = predicted_s === null ? "an unknown time" : length(predicted_s);
   const now = obstacle ? ` It cannot start now: ${obstacle}.` : "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says of a host that is demoted because its tags were wrong.
 
-/** @import { Sanction } from "../types.js" */
+/** @import { SanctionModel } from "../documents.gen.js" */
 
 import { bytes, clock, rate, time } from "./format.js";
 
@@ -9,7 +9,7 @@ const URGENCY_FIRST = 41;
 const URGENCY_LAST = 56;
 
 /**
- * @param {Sanction} sanction
+ * @param {SanctionModel} sanction
  * @returns {{ host: string, port: string, head: string, text: string }}
  */
 export function sanctionText(sanction) {
@@ -27,7 +27,7 @@ export function sanctionText(sanction) {
   return { host, port, head: `${host} is demoted`, text: sentences.join(" ") };
 }
 
-/** @param {Sanction} sanction */
+/** @param {SanctionModel} sanction */
 function proof({ flow, tag, sent_bytes, limit_bytes, duration_s }) {
   const sent = `${bytes(sent_bytes)} under tag ${tag} in ${seconds(duration_s)}`;
   return tag >= URGENCY_FIRST && tag <= URGENCY_LAST

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scoreboard as rows of text and as curves.
 
-/** @import { ClassScore, ScoreFigure, ScoreboardAnswer, VersionScore } from "../score-types.js" */
+/** @import { ClassScoreModel, EstimateModel, ScoreboardAnswer } from "../documents.gen.js" */
+/** @import { VersionScoreModel } from "../documents.gen.js" */
 
 import { digits, percent, time } from "./format.js";
 
@@ -40,7 +41,7 @@ export function scoreRows(board) {
 }
 
 /**
- * @param {VersionScore} one
+ * @param {VersionScoreModel} one
  * @returns {Cell[]}
  */
 function cells({ classes, miss_ratio, retransmissions_per_flow, retransmissions }) {
@@ -53,11 +54,11 @@ function cells({ classes, miss_ratio, retransmissions_per_flow, retransmissions 
   ];
 }
 
-/** @param {ClassScore} score */
+/** @param {ClassScoreModel} score */
 const timeCells = ({ n, mean_us, p99_us }) => [cell(mean_us, time, n), cell(p99_us, time, n)];
 
 /**
- * @param {ScoreFigure} figure
+ * @param {EstimateModel} figure
  * @param {(value: number) => string} format
  * @param {number} [flows]
  * @returns {Cell}
@@ -73,7 +74,7 @@ function cell({ value, low, high, against }, format, flows) {
   return { text: format(value), ratio: times, verdict, title: `${range}; ${WORDS[verdict]}` };
 }
 
-/** @typedef {keyof VersionScore["classes"]} SizeClass */
+/** @typedef {keyof VersionScoreModel["classes"]} SizeClass */
 
 /**
  * The distributions of a class's FCT as paths of an SVG with this view box, over a logarithmic axis.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says of figures that are not valid.
 
-/** @import { Validity } from "../types.js" */
+/** @import { ValidityModel } from "../documents.gen.js" */
 
 /** The most reasons that the banner names. */
 const MOST_REASONS = 3;
@@ -12,7 +12,7 @@ export const sentence = (text) =>
 
 /**
  * The banner above the page; null if nothing says that the figures are not valid.
- * @param {Validity} validity
+ * @param {ValidityModel} validity
  * @returns {{ head: string, text: string } | null}
  */
 export function validityBanner({ reasons }) {

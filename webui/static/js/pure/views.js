@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each chart shows, computed from the model. `colour` gives the theme's colour of a name.
 
-/** @import { PortRate } from "../types.js" */
+/** @import { RateModel } from "../documents.gen.js" */
 /** @import { Model, Thresholds } from "./model.js" */
 /** @import { Series, Value, View } from "./series.js" */
 
@@ -173,7 +173,7 @@ export function queuesView(model, colour) {
 /**
  * The queues of the policy, and those below them that carried traffic under an earlier one.
  * @param {Model} model
- * @param {PortRate[]} run
+ * @param {RateModel[]} run
  */
 function usedQueues(model, run) {
   const wanted = model.snapshot?.policy?.policy.queues ?? 1;
