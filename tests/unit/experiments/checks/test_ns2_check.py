@@ -27,6 +27,7 @@ from sluice.runs.files import load_cdf
 from tests.kit.finished_runs import given
 
 
+@cache
 def scenario_of(name: str) -> Scenario:
     point = run._point(name, run.variants()[name], given(run.EXPERIMENT, "--flows", "10"))
     return scenario_from_document(point.document, load_cdf)
