@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -40,7 +41,7 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page that have an order, from top to bottom."""
-    return list(_blocks(page.read_text()))
+    return list(_blocks_of_file(page))
 
 
 def of_order(page: Path, order: str) -> list[Block]:
@@ -65,6 +66,13 @@ def save_files(page: Path, folder: Path) -> None:
         path = folder / block.argument
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text)
+
+
+@cache
+def _blocks_of_file(page: Path) -> tuple[Block, ...]:
+    """The same, read once. Most pages have no order, and the parser is slow."""
+    text = page.read_text()
+    return tuple(_blocks(text)) if _ORDER.search(text) else ()
 
 
 def _blocks(text: str) -> Iterator[Block]:

@@ -14,11 +14,14 @@ import pytest
 
 from tests.sim.probes import CORE
 
+INCLUDE_ANY = re.compile(r"^#include [<\"]([^>\"]+)", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 ROW = re.compile(r"^\| `([a-z/]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 LAWS = CORE.parents[1] / "dataplane" / "laws"
 SOURCES = sorted(CORE.rglob("*.[ch]pp"))
 HEADERS = [path for path in SOURCES if path.suffix == ".hpp"]
+FIRST = [path for path in HEADERS if path.with_suffix(".cpp").exists()]
+"""Headers with a source of their own. The source includes its header first, so each build compiles them alone."""
 
 
 def allowed() -> dict[str, set[str]]:
@@ -94,14 +97,22 @@ def test_header__includes_the_standard_headers_that_it_uses(path: Path) -> None:
     assert used <= set(re.findall(r"^#include <([^>]+)>", text, re.MULTILINE))
 
 
+def test_include__a_source_includes_its_own_header_first() -> None:
+    assert FIRST
+    for header in FIRST:
+        first = INCLUDE_ANY.search(header.with_suffix(".cpp").read_text())
+        assert first is not None
+        assert first[1] == str(header.relative_to(CORE))
+
+
 @pytest.mark.slow
 def test_header__compiles_alone(tmp_path: Path) -> None:
     """A source may include headers in any order. The standard library is compiled once for all
-    headers. The test above checks which of its headers each one needs."""
+    headers. A test above checks which of its headers each one needs."""
     standard = tmp_path / "standard.hpp"
-    others = ("nanobind/nanobind.h", "nanobind/ndarray.h", "initializer_list")
+    more = ("nanobind/nanobind.h", "nanobind/ndarray.h", "initializer_list")
     standard.write_text(
-        "".join(f"#include <{name}>\n" for name in (*dict.fromkeys(STANDARD.values()), *others))
+        "".join(f"#include <{name}>\n" for name in (*dict.fromkeys(STANDARD.values()), *more))
     )
     roots = [CORE, LAWS.parent, nanobind.include_dir(), sysconfig.get_path("include")]
     compiler: list[str | Path] = ["c++", "-std=c++20", *(f"-I{root}" for root in roots)]
@@ -113,5 +124,6 @@ def test_header__compiles_alone(tmp_path: Path) -> None:
         return done.stderr if done.returncode else ""
 
     with ThreadPoolExecutor(2) as pool:
-        wrong = [problem for problem in pool.map(problems, HEADERS) if problem]
+        others = [header for header in HEADERS if header not in FIRST]
+        wrong = [problem for problem in pool.map(problems, others) if problem]
     assert not wrong, "\n".join(wrong)

@@ -102,10 +102,10 @@ def controller_process(
         process.close()
 
 
-def serves(controller: Process) -> None:
-    """Bring a new switch to a new policy."""
+def serves(controller: Process, wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain) -> None:
+    """Bring a new switch to a new policy. `wrap` puts TLS around its connection."""
     controller.put_policy({"scheme": "pias"})
-    peer = Peer(controller.port, 1)
+    peer = Peer(controller.port, 1, wrap=wrap)
     peer.run(controller.applied)
     peer.close()
 

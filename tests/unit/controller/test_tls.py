@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import pytest
 
 from sluice.controller import tls
 from sluice.controller.openflow import MessageType, message
+from sluice.controller.service import SERVICE
 from sluice.policy.errors import FieldError
-from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from tests.fakes.certificates import Authority, Pair
 from tests.fakes.peer import Peer
-from tests.unit.controller.processes import Process, controller_process
+from tests.unit.controller.processes import Process, controller_process, serves
 
 pytestmark = pytest.mark.slow
 
@@ -33,11 +33,12 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("strangers"), "strangers")
 
 
-@pytest.fixture
-def controller(tmp_path: Path, ours: Authority) -> Iterator[Process]:
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory, ours: Authority) -> Iterator[Process]:
+    """One controller for all switches of this file."""
     own = ours.issue("controller")
     arguments = ["--tls-key", own.key, "--tls-cert", own.certificate, "--tls-ca", ours.certificate]
-    with controller_process(tmp_path, arguments=map(str, arguments)) as process:
+    with controller_process(tmp_path_factory.mktemp("tls"), arguments=map(str, arguments)) as process:
         yield process
 
 
@@ -53,18 +54,20 @@ def client(ours: Authority, pair: Pair | None = None) -> ssl.SSLContext:
 
 def test_a_switch_with_a_certificate_of_the_authority_is_served(controller: Process, ours: Authority) -> None:
     context = client(ours, ours.issue("switch"))
+    controller.put_policy({"scheme": "pias"})
     peer = Peer(controller.port, 1, wrap=context.wrap_socket)
     peer.run(controller.applied)
     controller.put_policy({"scheme": "tcp"})
     peer.run(controller.applied)
     assert not peer.closed
+    peer.close()
 
 
 def test_tls_1_2_is_supported(controller: Process, ours: Authority) -> None:
     """Older switches support nothing newer."""
     context = client(ours, ours.issue("switch"))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    Peer(controller.port, 1, wrap=context.wrap_socket).run(controller.applied)
+    serves(controller, context.wrap_socket)
 
 
 def say_hello(raw: socket.socket, context: ssl.SSLContext) -> bytes:
@@ -112,22 +115,20 @@ def test_an_endless_tls_handshake_is_closed_and_others_are_served(
 ) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as idler:
         idler.sendall(b"\x16\x03\x01")
-        peer = Peer(controller.port, 1, wrap=client(ours, ours.issue("switch")).wrap_socket)
-        peer.run(controller.applied)
+        serves(controller, client(ours, ours.issue("switch")).wrap_socket)
         idler.settimeout(300)
         assert idler.recv(1) == b""
 
 
 @pytest.mark.parametrize("given", [("key",), ("key", "cert"), ("ca",)])
 def test_half_of_the_options_are_an_error_that_names_all(
-    tmp_path: Path, ours: Authority, given: tuple[str, ...]
+    tmp_path: Path, ours: Authority, given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = [sys.executable, "-m", "sluice", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
+    argv = ["--config", os.devnull, "--store", f"sqlite:///{tmp_path}/s.db"]
     for name in given:
         argv += [f"--tls-{name}", str(ours.certificate)]
-    process = spawn(argv, log_file=tmp_path / "log")
-    assert process.wait(300) == 2
-    output = (tmp_path / "log").read_text()
+    assert SERVICE.main(argv) == 2
+    output = capsys.readouterr().err
     assert output.startswith("sluice controller: tls_")
     assert "tls_key, tls_cert, tls_ca" in output
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.kit.pages import DOCS
@@ -25,7 +26,7 @@ def book() -> dict[str, Any]:
     return document
 
 
-def sweep() -> pd.DataFrame:
+def sweep() -> pa.Table:
     """A sweep in which scheme b is a tenth faster than scheme a, and one point is not valid."""
     rows = [
         (scheme, load, seed, factor * (100 + seed), factor * 900 * load, True)
@@ -35,13 +36,13 @@ def sweep() -> pd.DataFrame:
     ]
     rows.append(("a", 0.9, 1, 1e9, 1e9, False))
     columns = ["scheme", "load", "seed", "fct_us_small_mean", "fct_us_small_p99", "valid"]
-    return pd.DataFrame(rows, columns=columns)
+    return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def test_every_cell_runs_and_the_figure_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "sweep"
     folder.mkdir(parents=True)
-    sweep().to_parquet(folder / "sweep.parquet")
+    pq.write_table(sweep(), folder / "sweep.parquet")
     cells = ["".join(cell["source"]) for cell in book()["cells"] if cell["cell_type"] == "code"]
     shown = "print(change.groupby('load').agg(['mean', half_width]).round(1).to_json())"
     done = subprocess.run(

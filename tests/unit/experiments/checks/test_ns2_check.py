@@ -27,6 +27,7 @@ from sluice.runs.files import load_cdf
 from tests.kit.finished_runs import given
 
 
+@cache
 def scenario_of(name: str) -> Scenario:
     point = ns2._point(name, ns2.variants()[name], given(ns2.EXPERIMENT, "--flows", "10"))
     return scenario_from_document(point.document, load_cdf)
