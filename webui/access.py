@@ -31,9 +31,9 @@ from sluice.runtime.certificates import holder_of
 from sluice.runtime.settings.kinds import split_address
 from sluice.store.access import find_certificate
 from sluice.store.flows import Conflict
+from sluice.webui.api import ApiError
 from sluice.webui.authority import serial_of
 from sluice.webui.callers import channel_of, is_agents_address, peer_certificate
-from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 _HOST = KINDS[0]

@@ -36,9 +36,8 @@ from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
-from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Error, Model, model_of
 from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, AgentPath, json_of, read_body, read_json
-from sluice.webui.errors import ApiError
 from sluice.webui.flows import api as flows
 from sluice.webui.services import services
 

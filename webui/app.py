@@ -22,7 +22,6 @@ from sluice.webui import (
     __version__,
     agents,
     auth,
-    description,
     enrolment,
     flows,
     live,
@@ -34,13 +33,11 @@ from sluice.webui import (
     scoreboard,
 )
 from sluice.webui.access import allowed_hosts, check_channel, check_host
-from sluice.webui.api import Error
+from sluice.webui.api import Error, query_error, register_errors
 from sluice.webui.authority import Authority
 from sluice.webui.callers import MOST_STREAMS, StreamPlaces
-from sluice.webui.errors import query_error, register_errors
 from sluice.webui.figures import RecentFlows
-from sluice.webui.heartbeats import Heartbeats
-from sluice.webui.ingestion import Ingestion
+from sluice.webui.ingestion import Heartbeats, Ingestion
 from sluice.webui.metrics import metrics
 from sluice.webui.problems import Refusals, write_refusal
 from sluice.webui.services import EXTENSION, Live, Services
@@ -85,7 +82,7 @@ def modules(entry: str) -> tuple[str, ...]:
 
 APIS = (
     network.api,
-    description.api,
+    network.description_api,
     policies.api,
     policies.overrides_api,
     ports.api,

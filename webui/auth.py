@@ -21,9 +21,8 @@ from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, Error, Model
+from sluice.webui.api import Api, ApiError, Error, Model
 from sluice.webui.bodies import read_json
-from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"

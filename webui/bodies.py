@@ -21,8 +21,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from sluice.policy.errors import guess, shortened
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema import entries
-from sluice.webui.api import Model
-from sluice.webui.errors import ApiError
+from sluice.webui.api import ApiError, Model
 
 MAX_BODY_BYTES = 1_000_000
 MAX_FLOWS_BODY_BYTES = 8_000_000

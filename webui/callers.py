@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from cryptography import x509
 
-from sluice.webui.errors import ApiError
+from sluice.webui.api import ApiError
 
 # ── The other end: a certificate, or a user of this machine, as the kernel says ──────────────────────────────────────
 

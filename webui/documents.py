@@ -169,6 +169,90 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
     }
 
 
+class ProblemModel(Model):
+    """Something that needs an operator."""
+
+    kind: str
+    where: str = Field(description="the switch, port, host or agent")
+    problem: str
+
+
+class StoreModel(Model):
+    reachable: bool
+    kind: str
+
+
+class VersionsModel(Model):
+    sluice: str
+    policy: int
+
+
+class SwitchModel(Model):
+    dpid: int
+    name: str
+    connected: bool
+    policy_version: int | None
+    age_s: float
+
+
+class ControllerModel(Model):
+    alive: bool
+    age_s: float | None
+    connected: int
+    expected: int
+    switches: list[SwitchModel]
+
+
+class AgentModel(Model):
+    name: str
+    alive: bool
+    age_s: float
+
+
+class HostStatusModel(model_of(HostHeartbeat)):  # type: ignore[misc]
+    """A heartbeat without its connections, its flows and its link."""
+
+
+class HostAgentModel(AgentModel):
+    kind: Literal["host"]
+    status: HostStatusModel
+
+
+class PortStatusModel(model_of(PortHeartbeat)):  # type: ignore[misc]
+    """A heartbeat without its parts about single ports."""
+
+
+class PortAgentModel(AgentModel):
+    kind: Literal["port"]
+    status: PortStatusModel
+
+
+class SimulatorStatusModel(model_of(SimulatorHeartbeat)):  # type: ignore[misc]
+    """The status of a simulated network."""
+
+
+class SimulatorModel(AgentModel):
+    kind: Literal["simulator"]
+    status: SimulatorStatusModel
+
+
+class HealthModel(Model):
+    """Which components work."""
+
+    status: Literal["ok", "degraded"]
+    at: float
+    store: StoreModel
+    versions: VersionsModel
+    fabric: Literal["testbed", "simulator"] = Field(description="whether the network is real or simulated")
+    dilation: float | None = Field(
+        description="seconds of the wall clock for each simulated second; null if the network is real"
+    )
+    controller: ControllerModel
+    problems: list[ProblemModel] = Field(
+        description="contradictions of the network, refused agents, and what agents cannot do"
+    )
+
+
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
     """Return which components work. `status` is "ok" if every known switch and agent is up, and nothing is wrong."""
     age_s = ages.age_s(engine)

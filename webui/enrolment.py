@@ -27,11 +27,10 @@ from sluice.store.access import (
 )
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
-from sluice.webui.api import Api, Error, Model
+from sluice.webui.api import Api, ApiError, Error, Model
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
 from sluice.webui.bodies import AgentPath, read_json
-from sluice.webui.errors import ApiError
 from sluice.webui.services import services
 
 # ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────

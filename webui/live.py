@@ -16,12 +16,14 @@ from sluice.policy.wire.access import READ
 from sluice.policy.wire.agents import WatchStatus
 from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
-from sluice.store.flow_columns import FlowColumns
+from sluice.store.flow_queries import FlowColumns
 from sluice.webui import figures
-from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Error, Model, model_of
 from sluice.webui.auth import require_token
 from sluice.webui.callers import PLACE, STREAM
 from sluice.webui.documents import (
+    AgentModel,
+    HealthModel,
     PolicyVersionModel,
     connections_document,
     current_policy_document,
@@ -30,7 +32,6 @@ from sluice.webui.documents import (
     sanctions_now,
     thresholds_now,
 )
-from sluice.webui.errors import ApiError
 from sluice.webui.figures import RecentFlows
 from sluice.webui.flows import (
     ConnectionsAnswer,
@@ -39,7 +40,6 @@ from sluice.webui.flows import (
     DistributionsModel,
     FctSeriesModel,
 )
-from sluice.webui.network import AgentModel, HealthModel
 from sluice.webui.ports import PortLoadModel, SanctionModel, ThresholdModel
 from sluice.webui.problems import validity_document
 from sluice.webui.services import services

@@ -1,20 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network: its health, its topology and the schemes."""
+"""Health, topology and schemes; and a network that exists already: its description, and what was found there."""
 
 from __future__ import annotations
 
 import time
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
+from sqlalchemy import Engine
 
+from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
 from sluice.policy.network.graph import Topology
+from sluice.policy.network.realised import realise
+from sluice.policy.schema.entries import schema
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
 from sluice.store.desired import current_topology
-from sluice.webui.api import Api, Model, model_of
-from sluice.webui.documents import fabric_of, health_document, scheme_document
+from sluice.store.observed import add_event, current_network, current_sightings, put_network
+from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.auth import require_token
+from sluice.webui.bodies import read_json
+from sluice.webui.documents import (
+    HealthModel,
+    HostAgentModel,
+    PortAgentModel,
+    SimulatorModel,
+    fabric_of,
+    health_document,
+    scheme_document,
+)
 from sluice.webui.services import services
 
 # ── Models of the health and the topology ────────────────────────────────────────────────────────────────────────────
@@ -26,90 +41,6 @@ class TopologyModel(model_of(Topology, unknown=Literal["drop", "flood", "normal"
 
 class TopologyAnswer(Model):
     topology: TopologyModel | None
-
-
-class ProblemModel(Model):
-    """Something that needs an operator."""
-
-    kind: str
-    where: str = Field(description="the switch, port, host or agent")
-    problem: str
-
-
-class StoreModel(Model):
-    reachable: bool
-    kind: str
-
-
-class VersionsModel(Model):
-    sluice: str
-    policy: int
-
-
-class SwitchModel(Model):
-    dpid: int
-    name: str
-    connected: bool
-    policy_version: int | None
-    age_s: float
-
-
-class ControllerModel(Model):
-    alive: bool
-    age_s: float | None
-    connected: int
-    expected: int
-    switches: list[SwitchModel]
-
-
-class AgentModel(Model):
-    name: str
-    alive: bool
-    age_s: float
-
-
-class HostStatusModel(model_of(HostHeartbeat)):  # type: ignore[misc]
-    """A heartbeat without its connections, its flows and its link."""
-
-
-class HostAgentModel(AgentModel):
-    kind: Literal["host"]
-    status: HostStatusModel
-
-
-class PortStatusModel(model_of(PortHeartbeat)):  # type: ignore[misc]
-    """A heartbeat without its parts about single ports."""
-
-
-class PortAgentModel(AgentModel):
-    kind: Literal["port"]
-    status: PortStatusModel
-
-
-class SimulatorStatusModel(model_of(SimulatorHeartbeat)):  # type: ignore[misc]
-    """The status of a simulated network."""
-
-
-class SimulatorModel(AgentModel):
-    kind: Literal["simulator"]
-    status: SimulatorStatusModel
-
-
-class HealthModel(Model):
-    """Which components work."""
-
-    status: Literal["ok", "degraded"]
-    at: float
-    store: StoreModel
-    versions: VersionsModel
-    fabric: Literal["testbed", "simulator"] = Field(description="whether the network is real or simulated")
-    dilation: float | None = Field(
-        description="seconds of the wall clock for each simulated second; null if the network is real"
-    )
-    controller: ControllerModel
-    problems: list[ProblemModel] = Field(
-        description="contradictions of the network, refused agents, and what agents cannot do"
-    )
 
 
 class HealthAnswer(HealthModel):
@@ -195,3 +126,134 @@ def schemes() -> Response:
     """The schemes that a policy can name, with their defaults and colours."""
     fabric = fabric_of(services().engine)
     return jsonify(schemes=[scheme_document(scheme, fabric) for scheme in SCHEMES.values()])
+
+
+# ── Models of the answers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class FindingModel(Model):
+    """A difference between the description of the network and its switches."""
+
+    kind: str
+    where: str = Field(description="the switch, port or host, as the description names it")
+    problem: str
+    is_error: bool = Field(
+        description="whether the description is wrong or a link does not work; else a note"
+    )
+
+
+class FindingsAnswer(Model):
+    findings: list[FindingModel]
+
+
+class SeenHostModel(Model):
+    name: str = Field(description="of its agent; without one, a name that follows from the address")
+    mac: str
+    port: str
+    ipv4: str = Field(description="empty if unknown")
+    ipv6: str = Field(description="empty if unknown")
+
+
+class NetworkAnswer(Model):
+    version: int = Field(description="of the description; 0 before the first")
+    described: dict[str, Any] | None = Field(
+        description="null if the network is not described, or was withdrawn"
+    )
+    discovered: dict[str, Any] = Field(
+        description="what a description would be that follows from the switches alone"
+    )
+    hosts: list[SeenHostModel] = Field(description="hosts that the switches have seen")
+    findings: list[FindingModel]
+
+
+# ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+description_api = Api("network-description", __name__, "The operator's description of the network")
+
+_DESCRIPTION_ANSWERS: dict[Any, Any] = {
+    200: NetworkAnswer,
+    400: Error,
+    401: Error,
+    403: Error,
+    413: Error,
+    415: Error,
+}
+
+
+@description_api.get("/network", responses={200: NetworkAnswer})
+def read_description() -> Response:
+    """The description in force, what the switches report, and where the two differ."""
+    return jsonify(_answer(services().engine))
+
+
+@description_api.put(
+    "/network",
+    responses=_DESCRIPTION_ANSWERS,
+    security=[{"bearer": []}],
+    body=lambda: schema(Network),
+)
+def change_description() -> Response:
+    """Make this document the description of the network. The controller follows within a second."""
+    require_token(services().token)
+    document = read_json()
+    read_network(document)
+    return _put(document)
+
+
+@description_api.post(
+    "/network/check",
+    responses={200: FindingsAnswer, 400: Error, 413: Error, 415: Error},
+    body=lambda: schema(Network),
+)
+def check_description() -> Response:
+    """Compare a description with what the switches report. Nothing changes."""
+    network = read_network(read_json())
+    seen = current_sightings(services().engine) or Sightings()
+    return jsonify(findings=_findings(network, seen))
+
+
+@description_api.delete("/network", responses=_DESCRIPTION_ANSWERS, security=[{"bearer": []}])
+def withdraw_description() -> Response:
+    """Make Sluice leave the network: the controller removes its rules from all switches and adds no more."""
+    require_token(services().token)
+    return _put(None)
+
+
+def _put(document: Mapping[str, Any] | None) -> Response:
+    engine = services().engine
+    version = put_network(engine, document, author="api")
+    add_event(engine, "network-described" if document is not None else "network-withdrawn", version=version)
+    return jsonify(_answer(engine))
+
+
+def _answer(engine: Engine) -> dict[str, Any]:
+    newest, seen = current_network(engine), current_sightings(engine) or Sightings()
+    found = discovered(seen)
+    network = newest.network if newest is not None else None
+    return {
+        "version": newest.version if newest else 0,
+        "described": newest.document if newest else None,
+        "discovered": as_written(found),
+        "hosts": [
+            {
+                "name": host.name,
+                "mac": host.mac,
+                "port": _place(seen, *host.at),
+                "ipv4": host.ipv4,
+                "ipv6": host.ipv6,
+            }
+            for host in seen.hosts.values()
+        ],
+        "findings": _findings(network or found, seen),
+    }
+
+
+def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
+    return [finding._asdict() for finding in realise(network, seen).findings]
+
+
+def _place(seen: Sightings, dpid: int, number: int) -> str:
+    switch = seen.switches.get(dpid)
+    name = next((port.name for port in switch.ports if port.number == number), "") if switch else ""
+    return f"{switch.name if switch else format(dpid, '016x')}:{name or number}"

@@ -20,10 +20,9 @@ from sluice.store.desired import current_topology
 from sluice.store.flow_queries import SentFlows, find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Error, Model, model_of
 from sluice.webui.bodies import AgentPath
-from sluice.webui.documents import agent_document, living_hosts, sanctions_now
-from sluice.webui.errors import ApiError
+from sluice.webui.documents import HostAgentModel, agent_document, living_hosts, sanctions_now
 from sluice.webui.flows import (
     ActiveFlowModel,
     DeadlineTotalsModel,
@@ -32,7 +31,6 @@ from sluice.webui.flows import (
     FlowModel,
     active_flows,
 )
-from sluice.webui.network import HostAgentModel
 from sluice.webui.ports import SanctionModel
 from sluice.webui.services import services
 

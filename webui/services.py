@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from sluice.webui.authority import Authority
     from sluice.webui.callers import StreamPlaces
     from sluice.webui.figures import RecentFlows
-    from sluice.webui.heartbeats import Heartbeats
-    from sluice.webui.ingestion import Ingestion
+    from sluice.webui.ingestion import Heartbeats, Ingestion
     from sluice.webui.problems import Refusals
 
 

@@ -16,8 +16,8 @@ from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy
 from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import find_agent
-from sluice.webui import heartbeats as module
-from sluice.webui.heartbeats import Heartbeats, Outcome
+from sluice.webui import ingestion as module
+from sluice.webui.ingestion import Heartbeats, Outcome
 from tests.kit.heartbeats import host_heartbeat
 
 

@@ -1235,9 +1235,14 @@ export interface components {
             urgent_share: number | null;
             /**
              * Host Queues
-             * @description Hosts serve their own link by the same queues, at the thresholds of the policy. A host of a real network does so only where its agent has the setting queues_at. Otherwise a host's link is one queue.
+             * @description Hosts serve their own link by the same queues, at host_thresholds. A host of a real network does so only where its agent has the setting queues_at. Otherwise a host's link is one queue.
              */
             host_queues: boolean;
+            /**
+             * Host Thresholds
+             * @description Thresholds of the hosts' own links, which no controller adapts. By default those of the policy.
+             */
+            host_thresholds: number[] | null;
             /**
              * Untagged Queue
              * @description Queue of packets without a tag. By default the last one.
