@@ -16,7 +16,7 @@ import pytest
 
 from sluice.runtime.wait import wait_until
 from tests.cluster.conftest import Slurm
-from tests.kit.sweeps import processes_in, sluice, write_scenario
+from tests.kit.bundles import processes_in, sluice, write_scenario
 
 PATIENCE_S = 300.0
 FLOWS = 3000

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
-from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, address, connect, dial, listen
+from tests.kernel.watching import make_queues
 
 RATE_BPS = 100_000_000
 K_BYTES = 97_500

@@ -18,11 +18,9 @@ from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from sluice.runtime.command import CommandFailed, run
 from tests.kernel.capture import Capture
-from tests.kernel.cgroups import Cgroup
-from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, address, connect, dial, listen
 from tests.kernel.port_frames import OPEN, PORT, Port
-from tests.kernel.watching import NEVER_NS, WatchOf
+from tests.kernel.watching import NEVER_NS, Cgroup, WatchOf, make_queues
 
 HERE = Path(__file__).parent
 V4 = {"a": "10.9.0.1", "b": "10.9.0.2"}

@@ -7,10 +7,18 @@ another process, which removes it when it ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from sluice.dataplane import build
+from sluice.dataplane.sockopt import SLUICE_FLOW, SLUICE_STATE, SOL_SLUICE
 
 DCTCP = "cc_dctcp"
 FRAME = "cc_ops.bpf.h"
@@ -41,3 +49,94 @@ def private_build(
     for header, text in ((WINDOW_LAW, (build.SOURCES / WINDOW_LAW).read_text()), (FRAME, frame)):
         source = source.replace(f'#include "{header}"', text)
     return build.compile_source(program, source, directory)
+
+
+FLOW = struct.Struct("=IIQqQII16s")  # include/sluice.h
+STATE = struct.Struct("=IIQQQIIIIIIII")
+SIZE, DEADLINE, IMPORTANCE, QUENCH, CONTROL = 1, 2, 4, 8, 16
+FULL = (SIZE | DEADLINE | IMPORTANCE | QUENCH, 2, 200_000, 25_000_000_000, 3_000_000, 2500, 250, b"")
+
+
+def declare(sock: socket.socket, *values: int | bytes) -> None:
+    sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.pack(*values))
+
+
+def declare_size(sock: socket.socket, size_bytes: int) -> None:
+    declare(sock, SIZE, 0, size_bytes, 0, 0, 0, 0, b"")
+
+
+def declared(sock: socket.socket) -> tuple[Any, ...]:
+    """Return the fields of the flow, in the order of the header. The last one is bytes, the others are numbers."""
+    return FLOW.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.size))
+
+
+def acked_bytes(sock: socket.socket) -> int:
+    return int(STATE.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE.size))[2])
+
+
+def has_acked(sock: socket.socket, size_bytes: int) -> bool:
+    return acked_bytes(sock) == size_bytes
+
+
+def control(sock: socket.socket) -> bytes:
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+
+def tcp_state(sock: socket.socket) -> int:
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[0]
+
+
+def refusal(action: Callable[[], object]) -> int:
+    """Return the errno of an action, 0 if it succeeds."""
+    try:
+        action()
+    except OSError as error:
+        return error.errno or 0
+    return 0
+
+
+def fill(sock: socket.socket) -> None:
+    """Write until the buffers are full, because no one reads."""
+    timeout_s = sock.gettimeout()
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(65536))
+    sock.settimeout(timeout_s)
+
+
+@contextlib.contextmanager
+def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[None]:
+    """Run actions in another thread, one after the other."""
+
+    def run() -> None:
+        for action in actions:
+            time.sleep(every_s)
+            action()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@contextlib.contextmanager
+def reading(sock: socket.socket) -> Iterator[list[int]]:
+    """Read all data in another thread. Yields a list that holds the number of bytes after the end."""
+    counts: list[int] = []
+
+    def run() -> None:
+        sock.settimeout(200)
+        total = 0
+        while data := sock.recv(1 << 18):
+            total += len(data)
+        counts.append(total)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield counts
+    finally:
+        thread.join()

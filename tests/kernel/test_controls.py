@@ -24,8 +24,8 @@ from sluice.hostagent.sockets import FlowFields, Phase, declare, state
 from sluice.policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name
-from tests.kernel.htb import sent_and_backlog_bytes
 from tests.kernel.lab import Namespace
+from tests.kernel.watching import sent_and_backlog_bytes
 
 RAMP = PortSettings(RATE_BPS, mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000)
 DATCP = "cc_datcp"

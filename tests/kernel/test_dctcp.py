@@ -33,8 +33,8 @@ from tests.kernel.bottleneck import (
 from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name
-from tests.kernel.htb import sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, dial, listen, send_and_receive
+from tests.kernel.watching import sent_and_backlog_bytes
 
 CONTROL = private_name()
 CE = 3

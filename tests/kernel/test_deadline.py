@@ -33,9 +33,8 @@ from sluice.hostagent.sockets import (
 from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import SERVER, bottleneck
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.controls import private_build, private_name
+from tests.kernel.controls import fill, later, private_build, private_name, reading
 from tests.kernel.lab import Namespace, dial, listen
-from tests.kernel.sending import fill, later, reading
 
 DECLARED_BYTES = 48
 """Size of struct declared_flow in bpf/flow.bpf.h. The phase follows it."""

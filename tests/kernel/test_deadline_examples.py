@@ -19,8 +19,8 @@ from sluice.dataplane.loader import Map
 from sluice.hostagent.sockets import FLOW, STATE, declared
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
+from tests.kernel.controls import reading
 from tests.kernel.lab import listen
-from tests.kernel.sending import reading
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 

@@ -24,9 +24,9 @@ from sluice.runtime.command import CommandFailed
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
-from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, connect
 from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6
+from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes
 
 RATE_BPS = 8_000_000
 DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}

@@ -15,9 +15,9 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.figures.validity import DELAYS_IN_UNIT, share_late
 from sluice.runtime.command import run
 from tests.kernel.capture import Capture
-from tests.kernel.htb import make_queues
 from tests.kernel.lab import Namespace, connect
 from tests.kernel.port_frames import Ip, frame, ipv4, ipv6, received
+from tests.kernel.watching import make_queues
 
 RATE_BPS = 100_000
 FRAME_S = 1514 * 8 / RATE_BPS

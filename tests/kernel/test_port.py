@@ -20,7 +20,6 @@ from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.errors import FieldError
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
-from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, connect
 from tests.kernel.port_frames import (
     CE,
@@ -39,6 +38,7 @@ from tests.kernel.port_frames import (
     ipv6,
     received,
 )
+from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes
 
 SK_BUFF_BYTES, SK_BUFF_MARK, SK_BUFF_IFINDEX = 192, 8, 40
 """struct __sk_buff of bpf.h."""

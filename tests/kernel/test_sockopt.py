@@ -25,8 +25,7 @@ from sluice.dataplane.sockopt import (
 )
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import Pair
-from tests.kernel.lab import listen, send_and_receive
-from tests.kernel.options import (
+from tests.kernel.controls import (
     CONTROL,
     DEADLINE,
     FLOW,
@@ -41,6 +40,7 @@ from tests.kernel.options import (
     declared,
     refusal,
 )
+from tests.kernel.lab import listen, send_and_receive
 
 NOBODY = 65534
 

@@ -25,8 +25,8 @@ from sluice.dataplane.sockopt import (
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
-from tests.kernel.cgroups import Cgroup
-from tests.kernel.options import FULL, SIZE, declare, declare_size, declared, refusal
+from tests.kernel.controls import FULL, SIZE, declare, declare_size, declared, refusal
+from tests.kernel.watching import Cgroup
 
 ROUNDS = 20
 

@@ -20,8 +20,8 @@ from sluice.dataplane.sockopt import (
 )
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import FAMILIES, V4, Pair
+from tests.kernel.controls import FULL, acked_bytes, declare, declare_size, has_acked, tcp_state
 from tests.kernel.lab import listen, send_and_receive
-from tests.kernel.options import FULL, acked_bytes, declare, declare_size, has_acked, tcp_state
 
 TCP_SYN_SENT, TCP_FIN_WAIT2, TCP_CLOSE = 2, 5, 7
 TCP_FASTOPEN_CONNECT = 30

@@ -12,8 +12,8 @@ import pytest
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from tests.kernel.conftest import V4, Pair
+from tests.kernel.controls import DEADLINE, declare
 from tests.kernel.lab import dial, listen, send_and_receive
-from tests.kernel.options import DEADLINE, declare
 from tests.kernel.watching import close_in_order, ended
 
 GAP_NS = 400_000_000

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 import socket
 import struct
+from pathlib import Path
 
+from sluice.dataplane.sockopt import cgroup_root
 from sluice.dataplane.watch import Connection, Watch
+from sluice.policy.schemes.ports import port_burst_bytes
 from sluice.runtime.wait import wait_until
 from tests.kernel.lab import Namespace
 
@@ -59,3 +65,72 @@ def close_in_order(client: socket.socket, server: socket.socket) -> None:
     client.close()
     assert server.recv(1) == b""
     server.close()
+
+
+QUEUES = 8
+
+
+def make_queues(ns: Namespace, ifname: str, rate_bps: int) -> None:
+    ns.run("tc", "qdisc", "add", "dev", ifname, "root", "handle", "1:", "htb", "default", "1")
+    tree = ("tc", "class", "add", "dev", ifname, "parent")
+    rate, credit = f"{rate_bps}bit", str(port_burst_bytes(rate_bps))
+    burst = ("burst", credit, "cburst", credit)
+    ns.run(*tree, "1:", "classid", "1:fffe", "htb", "rate", rate, *burst)
+    for q in range(QUEUES):
+        ns.run(
+            *tree, "1:fffe", "classid", f"1:{q + 1}", "htb", "rate", "12kbit", "ceil", rate, "prio", str(q),
+            *burst,
+        )  # fmt: skip
+        ns.run("tc", "qdisc", "add", "dev", ifname, "parent", f"1:{q + 1}", "pfifo", "limit", "10000")
+
+
+def packets_by_queue(ns: Namespace, ifname: str) -> list[int]:
+    """Return the packets that each class has sent."""
+    text = ns.run("tc", "-s", "class", "show", "dev", ifname)
+    sent = {
+        int(c, 16): int(n)
+        for c, n in re.findall(r"class htb 1:([0-9a-f]+) .*?Sent \d+ bytes (\d+) pkt", text, re.S)
+    }
+    return [sent[q + 1] for q in range(QUEUES)]
+
+
+def sent_and_backlog_bytes(ns: Namespace, ifname: str) -> tuple[int, int]:
+    """Return the sent bytes and the waiting bytes of the whole port."""
+    text = ns.run("tc", "-s", "qdisc", "show", "dev", ifname)
+    root = text[text.index("qdisc htb 1:") :]
+    sent = re.search(r"Sent (\d+) bytes", root)
+    backlog = re.search(r"backlog (\d+)([KM]?)b", root)
+    assert sent is not None
+    assert backlog is not None
+    return int(sent[1]), int(backlog[1]) * {"": 1, "K": 1024, "M": 1024**2}[backlog[2]]
+
+
+_numbers = itertools.count()
+
+
+class Cgroup:
+    """While the group is open, this process and its new children are in it. A socket keeps its group."""
+
+    def __init__(self) -> None:
+        root = cgroup_root()
+        own = next(
+            line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")
+        )
+        self._before = root / own.removeprefix("0::").lstrip("/")
+        self.folder = root / f"sluice-test-{os.getpid()}-{next(_numbers)}"
+        self.folder.mkdir()
+
+    def __enter__(self) -> Cgroup:
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self._before / "cgroup.procs").write_text(str(os.getpid()))
+        wait_until(self._removed, "the children have left the control group")
+
+    def _removed(self) -> bool:
+        try:
+            self.folder.rmdir()
+        except OSError:
+            return False
+        return True

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.flows import Flows, ListedFlow, ListedFlows
+from experiments.kit.main import read_command
+from experiments.kit.runs import Run, Runs
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, size_class
 from sluice.runs.bundle import write_bundle
 
@@ -94,3 +102,173 @@ def sweep(folder: Path, schemes: Sequence[str], loads: Sequence[float], seeds: S
                 bundle(folder / name, document(scheme, seed, load), flows)
     (folder / "sweep.json").write_text('{"on": "simulator", "points": {}}')
     return folder
+
+
+NOWHERE = Path("nowhere")
+
+
+def run_of(variant: str, load: float | None = None, seed: int = 1, **row: Any) -> Run:
+    """Return a valid run with all flows finished, unless `row` sets something else."""
+    return Run(variant, load, seed, NOWHERE, {"valid": True, "unfinished": 0, **row})
+
+
+def runs_of(values: Mapping[tuple[str, float, int], float]) -> Runs:
+    """Return runs with one column "x", from {(variant, load, seed): value}."""
+    return Runs([run_of(*where, x=value) for where, value in values.items()])
+
+
+def sweep_of(
+    schemes: Iterable[str], loads: Sequence[float], columns: Iterable[str], value: Callable[[str], Any]
+) -> Runs:
+    """Return three seeds of each scheme and load. A scheme has the same value in all these columns."""
+    names = list(columns)
+    return Runs(
+        [
+            run_of(scheme, load, seed, **{name: value(scheme) for name in names})
+            for scheme in schemes
+            for load in loads
+            for seed in (1, 2, 3)
+        ]
+    )
+
+
+def given(experiment: Experiment[Any], *words: str) -> Given:
+    """Return the values of a command line."""
+    return read_command(experiment, words)
+
+
+def claim(claims: Iterable[Claim], start: str) -> Claim:
+    """Return the only claim whose text starts with this."""
+    (found,) = [c for c in claims if c.what.startswith(start)]
+    return found
+
+
+def finished_flow(label: str, **values: Any) -> ListedFlow:
+    """Return a flow of 1 MB that starts at 1 s and takes 0.5 s."""
+    usual: dict[str, Any] = {"bytes": 1_000_000, "start_s": 1.0, "fct_s": 0.5}
+    return ListedFlow(**{"label": label, **usual, "deadline_s": None, "met": None, "reason": "", **values})
+
+
+def sampled(*samples: tuple[float, int]) -> ListedFlows:
+    """Return one flow that began at 1 s. Samples are (seconds, acknowledged bytes)."""
+    taken = [{"at_s": at_s, "acked_bytes": acked, "precedence": None} for at_s, acked in samples]
+    return ListedFlows([finished_flow("x")], [taken], 0, 0)
+
+
+def flows(fct_us: Sequence[float], **columns: Sequence[object]) -> Flows:
+    """Return small flows of 1 KB that all start at once."""
+    count = len(fct_us)
+    usual: dict[str, object] = {
+        "id": [f"r/{number}" for number in range(count)],
+        "size_class": ["small"] * count,
+        "bytes": [1000] * count,
+        "started_s": [0.0] * count,
+        "fct_us": fct_us,
+        "ideal_us": [1.0] * count,
+        "deadline_us": [np.nan] * count,
+        "slowdown": [1.0] * count,
+        "retransmissions": [0.0] * count,
+    }
+    return Flows(**{name: np.asarray(values) for name, values in {**usual, **columns}.items()})
+
+
+def written(folder: Path, **more: Sequence[object]) -> Path:
+    """Write a bundle's file of two flows, of which one ended, with these columns changed. Returns the folder."""
+    columns: dict[str, Sequence[object]] = {
+        "id": ["r/1", "r/0"],
+        "size_class": ["small", "small"],
+        "bytes": [1, 2],
+        "started_at": [101.0, 102.0],
+        "fct_us": [10.0, None],
+        "ideal_us": [5.0, 5.0],
+        "deadline_us": [None, 8.0],
+        "slowdown": [2.0, None],
+        "retransmissions": [None, 1],
+        **more,
+    }
+    pq.write_table(pa.table(columns), folder / "flows.parquet")
+    (folder / "meta.json").write_text(json.dumps({"start_at": 100.0}))
+    return folder
+
+
+RUNS = runs_of(
+    {
+        ("a", 0.5, 2): 30.0,
+        ("a", 0.5, 1): 10.0,
+        ("b", 0.5, 1): 20.0,
+        ("b", 0.5, 2): 120.0,
+        ("a", 0.8, 1): 1.0,
+        ("a", 0.8, 2): 3.0,
+        ("b", 0.8, 1): 1.0,
+        ("b", 0.8, 2): 1.0,
+    }
+)
+
+
+def record(number: int, **values: Any) -> FlowRecord:
+    """Return the record of a finished flow of 10 KB."""
+    usual: dict[str, Any] = {"started_at": 101.0 + number, "fct_us": 2000.0, "source": "scheduled"}
+    return FlowRecord(
+        **{
+            "id": f"r/{number}",
+            "src": "h1",
+            "dst": "h2",
+            "bytes": 10_000,
+            "size_class": "small",
+            "ideal_us": 1000.0,
+            "deadline_us": None,
+            "met": None,
+            "retransmissions": 3,
+            "congestion_control": "cubic",
+            "scheme": "tcp",
+            "status": "finished",
+            **usual,
+            **values,
+        }
+    )
+
+
+PATIENCE_S = 300.0
+
+SCENARIO = """
+name = "small"
+[fabric]
+topology = "single"
+hosts = 4
+host_rate = "1Gbit"
+buffer = "360KB"
+[scheme]
+name = "dctcp"
+[workload]
+sizes = "web-search"
+pattern = "all-to-all"
+load = 0.5
+flows = {flows}
+[deadlines]
+share = 0.3
+"""
+
+
+def write_scenario(folder: Path, *, flows: int = 60) -> Path:
+    """Write the scenario with so many flows into a folder, and return its path."""
+    path = folder / "small.toml"
+    path.write_text(SCENARIO.format(flows=flows))
+    return path
+
+
+def sluice(*arguments: object) -> list[str]:
+    """The words of a command of Sluice."""
+    return [sys.executable, "-m", "sluice", *map(str, arguments)]
+
+
+def processes_in(folder: Path, module: str = "") -> list[int]:
+    """Return every process whose command line names the folder, and this module."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (process / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if str(folder).encode() in argv and module.encode() in argv:
+            found.append(int(process.name))
+    return found

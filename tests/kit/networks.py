@@ -12,3 +12,33 @@ def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
     """Return a network of one switch without delays."""
     ports = tuple(Port("s1", i, f"h{i}", 0, rate_bps, edge=True) for i in range(1, hosts + 1))
     return Topology("single", tuple(host(i) for i in range(1, hosts + 1)), (switch(1),), ports)
+
+
+FABRIC_BPS = 10_000_000
+
+
+def _edge(at: str, number: int, name: str) -> Port:
+    return Port(at, number, name, 0, FABRIC_BPS, edge=True)
+
+
+def single(hosts: int = 3) -> Topology:
+    """One switch, host h<i> on port i."""
+    names = range(1, hosts + 1)
+    return Topology(
+        "single", tuple(map(host, names)), (switch(1),), tuple(_edge("s1", i, f"h{i}") for i in names)
+    )
+
+
+def leaf_spine(leaves: int = 2, spines: int = 2, hosts_per_leaf: int = 2) -> Topology:
+    """Leaves s1 …, then spines; a leaf's ports are its hosts', then one to each spine."""
+    ports: list[Port] = []
+    for leaf in range(1, leaves + 1):
+        for i in range(1, hosts_per_leaf + 1):
+            ports.append(_edge(f"s{leaf}", i, f"h{(leaf - 1) * hosts_per_leaf + i}"))
+        for j in range(1, spines + 1):
+            spine, uplink = f"s{leaves + j}", hosts_per_leaf + j
+            ports.append(Port(f"s{leaf}", uplink, spine, leaf, FABRIC_BPS))
+            ports.append(Port(spine, leaf, f"s{leaf}", uplink, FABRIC_BPS))
+    hosts = tuple(host(i) for i in range(1, leaves * hosts_per_leaf + 1))
+    switches = tuple(switch(i) for i in range(1, leaves + spines + 1))
+    return Topology("leaf-spine", hosts, switches, tuple(ports))

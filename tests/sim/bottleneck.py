@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,3 +77,23 @@ def blocked(timeouts: int, **settings: Any) -> kit.Net:
         net.flow(source, 4, 1, begin, until_ps=end, **kit.as_priority(0, begin))
     net.run(end + 6 * trip)
     return net
+
+
+CORE = Path(__file__).parents[2] / "simulator" / "core"
+
+
+def compiled(source: Path, folder: Path, *before: Path) -> ctypes.CDLL:
+    """Compile C++ that belongs to a test into a library, with the checks for undefined behaviour. Headers come from
+    `before` if they are there."""
+    library = folder / source.with_suffix(".so").name
+    flags = [
+        *(f"-I{root}" for root in (*before, CORE)),
+        "-std=c++20",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover=all",
+    ]
+    subprocess.run(["c++", *flags, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim.probes import compiled
+from tests.sim.bottleneck import compiled
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import nanobind
 import pytest
 
-from tests.sim.probes import CORE
+from tests.sim.bottleneck import CORE
 
 INCLUDE_ANY = re.compile(r"^#include [<\"]([^>\"]+)", re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)

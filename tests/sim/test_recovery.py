@@ -13,9 +13,8 @@ import pytest
 
 from sluice.simulator import _fabric as core
 from tests.sim import kit
-from tests.sim.bottleneck import blocked
+from tests.sim.bottleneck import blocked, compiled
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, NS, PAYLOAD, US, Link, S, serialisation
-from tests.sim.probes import compiled
 
 HOST_BPS, PORT_BPS = 10 * GBIT, 12 * GBIT
 FULL, ACK, DELAY = serialisation(FRAME, HOST_BPS), serialisation(HEADER, HOST_BPS), US

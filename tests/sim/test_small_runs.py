@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +16,10 @@ import pytest
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import run_all
 from sluice.policy.errors import SluiceError
+from sluice.runs.bundle import is_complete, read_flows
+from sluice.runtime.wait import wait_until
 from sluice.sweep.points import Point, points
+from tests.kit.pages import DOCS, of_order
 
 DOCUMENT = {
     "name": "small",
@@ -45,3 +54,80 @@ def test_run_all__what_failed_is_named_and_the_others_run(tmp_path: Path) -> Non
     with pytest.raises(SluiceError, match=f"1 of 2 runs failed: {bad.name}"):
         run_all([bad, good], tmp_path, jobs=1)
     assert (tmp_path / good.name / "summary.json").exists()
+
+
+SCENARIO = """
+name = "long"
+seed = 1
+[fabric]
+topology = "leaf-spine"
+leaves = 2
+spines = 1
+hosts_per_leaf = 4
+host_rate = "1Gbit"
+core_rate = "4Gbit"
+host_delay = "400us"
+[scheme]
+name = "pias"
+[workload]
+sizes = "web-search-bytes"
+pattern = "all-to-all"
+load = 0.6
+flows = 2000000
+"""
+
+
+@pytest.mark.parametrize(("name", "threads"), [("HUP", ()), ("TERM", ("--threads", "3"))])
+def test_an_interrupted_run_has_a_bundle_that_says_interrupted(
+    tmp_path: Path, name: str, threads: tuple[str, ...]
+) -> None:
+    (tmp_path / "long.toml").write_text(SCENARIO)
+    out = tmp_path / "out"
+    argv = ["env", "--default-signal=HUP", sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml")]
+    argv += ["--on", "simulator", "--yes", "--out", str(out), *threads]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        flows = out / "flows.parquet"
+        wait_until(
+            lambda: process.poll() is not None or (flows.exists() and flows.stat().st_size > 100_000),
+            "flows have ended",
+            timeout_s=300,
+        )
+        os.kill(process.pid, signal.Signals[f"SIG{name}"])
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 130, said
+    assert f"stopped: interrupted by SIG{name}" in said
+    assert "so one thread runs the whole network" not in said
+    assert json.loads((out / "meta.json").read_text())["interrupted"] is True
+    valid = json.loads((out / "summary.json").read_text())["valid"]
+    assert (valid["ok"], valid["reasons"][0].split(";")[0]) == (False, f"interrupted by SIG{name}")
+    assert len(read_flows(out)) > 100
+    assert not is_complete(out, json.loads((out / "scenario.json").read_text()))
+
+
+PAGE = DOCS / "how-to" / "plugins.md"
+
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
+
+
+def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
+    for block in of_order(PAGE, "save"):
+        (tmp_path / block.argument).write_text(block.text)
+    [commands] = of_order(PAGE, "run")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands.text],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    mine = json.loads((tmp_path / "results" / "mine" / "summary.json").read_text())
+    assert mine["unfinished"] == 0
+    meta = json.loads((tmp_path / "results" / "mine" / "meta.json").read_text())
+    digest = hashlib.sha256((tmp_path / "my_scheme.py").read_bytes()).hexdigest()
+    assert meta["plugins"] == {str(tmp_path / "my_scheme.py"): digest}
+    assert mine["fct_us"]["all"]["n"] == 60
+    assert (tmp_path / "results" / "my-ring" / "summary.json").exists()
+    assert "my-scheme" in (tmp_path / "mine.html").read_text()

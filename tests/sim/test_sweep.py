@@ -21,7 +21,7 @@ from sluice.runtime.wait import wait_until
 from sluice.sweep import points, run_points
 from sluice.sweep.points import is_finished
 from sluice.sweep.progress import RUNNING, SweepProgress, read_status
-from tests.kit.sweeps import PATIENCE_S, processes_in, sluice, write_scenario
+from tests.kit.bundles import PATIENCE_S, processes_in, sluice, write_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from sluice.simulator import _fabric as core
 from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
-from tests.kit.finished_runs import given
+from tests.kit.bundles import given
 from tests.sim import kit
 from tests.sim.bottleneck import FULL, TRIP, TRIP_IN_ALL, bottleneck, forever
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisation

@@ -26,8 +26,8 @@ from sluice.simulator.network import near_ps
 from sluice.simulator.taps import Columns, Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
+from tests.sim.bottleneck import compiled
 from tests.sim.kit import FRAME, GBIT, MS, US, Link
-from tests.sim.probes import compiled
 from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, digest, simulation
 
 ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold": 0}}

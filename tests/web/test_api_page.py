@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import pytest
 from playwright.sync_api import ConsoleMessage, Page
 
+from sluice.store.access import create_token
 from tests.web.conftest import Server
+from tests.web.dashboard import open_dashboard
+from tests.web.synthetic import Network
 
 pytestmark = pytest.mark.web
 
@@ -40,3 +44,12 @@ def test_page__has_the_colours_that_the_reader_prefers(
     page.locator(".swagger-ui .info .title").wait_for()
     colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert (colour == "rgba(0, 0, 0, 0)") == (scheme == "light")
+
+
+def test_a_reader_sees_why_the_button_is_off(page: Page, server: Server, network: Network) -> None:
+    token = create_token(network.engine, "wall", "read", time.time() + 600)
+    open_dashboard(page, server, f"#token={token}")
+    page.wait_for_selector("#apply:disabled")
+    assert page.inner_text("#control-message") == (
+        "Your token may only read. Changes need a token with the role change."
+    )

@@ -16,9 +16,8 @@ from sluice.store.engine import open_store
 from sluice.store.observed import Sanction, add_event, put_sanction
 from tests.web.conftest import Server, live_network
 from tests.web.dashboard import WATCHED_FLOW, open_dashboard, until
-from tests.web.known_runs import known_runs
+from tests.web.known_runs import VIEWS, View, known_runs, open_page
 from tests.web.looks import defects, findings
-from tests.web.views import VIEWS, View, open_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -21,7 +21,7 @@ from sluice.store import desired, observed
 from sluice.store.engine import open_store
 from tests.fakes.openflow import BUNDLE_ADD
 from tests.fakes.peer import Peer, leaves_requests_alone
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 
 Answer = Callable[[Frame], bytes | None]
 

@@ -23,7 +23,7 @@ from sluice.controller.session import Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.schema.desired import Policy
 from tests.fakes.openflow import Xids, frames
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 
 GENERATION, MASTER = 9, 2
 HAS_METERS = struct.pack("!IIIBBxx", 262_144, 1 << 1, 0xF, 8, 0)

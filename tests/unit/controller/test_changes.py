@@ -14,7 +14,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import FakeSwitch, Packet
-from tests.unit.controller.networks import leaf_spine, single
+from tests.kit.networks import leaf_spine, single
 
 AT_10KB = mlfq_map([10_000], queues=2, untagged_queue=1)
 AT_1MB = mlfq_map([1_000_000], queues=2, untagged_queue=1)

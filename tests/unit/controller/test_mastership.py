@@ -15,8 +15,8 @@ import pytest
 from sluice.controller import session
 from sluice.store import desired
 from sluice.store.engine import engine_of, open_store
+from tests.kit.networks import single
 from tests.unit.controller.mastership import World, policy
-from tests.unit.controller.networks import single
 
 MODEL = Path(__file__).parents[2] / "model"
 TRACES: list[list[Any]] = json.loads(gzip.decompress((MODEL / "traces.json.gz").read_bytes()))

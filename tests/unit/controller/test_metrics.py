@@ -12,7 +12,7 @@ from sluice.controller.tables import Table, cookie
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.fakes.openflow import flow_entry, learned_entry
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 from tests.unit.controller.sessions import PlayedSession
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})

@@ -24,7 +24,7 @@ from sluice.controller.openflow import PortDescription, PortReason, PortStatus
 from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
 from sluice.policy.network.graph import Topology
 from tests.kit.controller import arrived, frame_in
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 
 FRONT, BACK = 0xF1, 0xB2
 CABLE: dict[PortAt, PortAt] = {(FRONT, 2): (BACK, 2), (BACK, 2): (FRONT, 2)}

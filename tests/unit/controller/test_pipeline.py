@@ -24,7 +24,7 @@ from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
-from tests.unit.controller.networks import leaf_spine, single
+from tests.kit.networks import leaf_spine, single
 
 MAP_AT_10KB = mlfq_map([10_000], queues=2, untagged_queue=1)
 MAP_AT_1MB = mlfq_map([1_000_000], queues=2, untagged_queue=1)

@@ -6,7 +6,7 @@ import pytest
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.policy import tags
 from sluice.policy.schema.desired import Policy, queue_map
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 
 POLICY = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]})
 SMALL, MIDDLE, LARGE = tags.EDGES_BYTES[4], tags.EDGES_BYTES[8], tags.EDGES_BYTES[12]

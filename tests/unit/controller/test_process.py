@@ -18,7 +18,7 @@ from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed
 from tests.fakes.peer import Peer
-from tests.unit.controller.networks import single
+from tests.kit.networks import single
 from tests.unit.controller.processes import (
     Live,
     Process,

@@ -16,7 +16,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store import observed
 from tests.fakes.openflow import flow_entry
 from tests.fakes.peer import multipart_reply
-from tests.unit.controller.networks import leaf_spine
+from tests.kit.networks import leaf_spine
 from tests.unit.controller.processes import (
     Process,
     Starter,

@@ -20,8 +20,8 @@ from sluice.store import desired, observed
 from sluice.store.engine import open_store
 from sluice.store.schema import leases
 from tests.kit.heartbeats import host_heartbeat
+from tests.kit.networks import single
 from tests.unit.controller.leases import take_lease
-from tests.unit.controller.networks import single
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from sluice.policy.policing.limits import Demoted
 from sluice.store import observed
 from sluice.store.engine import open_store
 from sluice.store.observed import all_sanctions
+from tests.kit.networks import single
 from tests.unit.controller.driven import policy
 from tests.unit.controller.leases import take_lease
-from tests.unit.controller.networks import single
 
 Write = Callable[[Callable[[Reporter], None]], None]
 DEMOTED = Demoted("s1:2", "h2", "TCP a > b", 1, 5_000, 1_000, 1.75, 1, 5.0)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+
+
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,3 +24,13 @@ def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts
     with pytest.raises(EnvironmentLacking, match=r"of Sluice 9\.1\.0"):
         check_store(url)
     check_store(f"sqlite:///{tmp_path}/not-yet/store.db")  # a store that is away may come back
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("module", ["connection", "events", "openflow"])
+def test_a_module_that_uses_os_ken_can_be_imported_first(module: str) -> None:
+    program = [sys.executable, "-c", f"import sluice.controller.{module}"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -29,8 +29,8 @@ from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
 from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
+from tests.kit.networks import single
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
-from tests.unit.controller.networks import single
 
 # ── Coming to rest ──────────────────────────────────────────────────────────────────────────────
 

@@ -21,9 +21,9 @@ from sluice.controller.state import (
     SwitchState,
 )
 from sluice.policy import tags
-from tests.kit.port_counters import counted
+from tests.kit.controller import counted
+from tests.kit.networks import single
 from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts
-from tests.unit.controller.networks import single
 
 
 def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:

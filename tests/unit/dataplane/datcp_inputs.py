@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.dataplane import datcp_paper as paper
 from tests.unit.dataplane.datcp_paper import Goal, Window
-from tests.unit.dataplane.wide import u64
+from tests.unit.dataplane.law_driver import u64
 
 ONE = 2**16
 U64 = 2**64 - 1

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sluice.dataplane import build
 from sluice.runtime.command import run
 from tests.unit.dataplane import law_driver
-from tests.unit.dataplane.wide import alphas, u32, u64, unsigned
+from tests.unit.dataplane.law_driver import alphas, u32, u64, unsigned
 
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32

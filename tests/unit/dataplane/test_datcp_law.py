@@ -30,7 +30,7 @@ from tests.unit.dataplane.datcp_inputs import (
     urgencies,
 )
 from tests.unit.dataplane.datcp_paper import Flow, Goal, Window
-from tests.unit.dataplane.wide import u32, u64
+from tests.unit.dataplane.law_driver import u32, u64
 
 
 def test_constants__are_the_papers_and_the_headers(laws: ModuleType) -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.unit.dataplane.wide import alphas, u32, u64
+from tests.unit.dataplane.law_driver import alphas, u32, u64
 
 # laws/ucp.h against the slides of Aemon (Wang, Xu, Liu, APNet 2017, slides 24 and 25) in rational numbers.
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from tests.unit.dataplane.wide import u32, u64
+from tests.unit.dataplane.law_driver import u32, u64
 
 GAP_NS = 10_000_000
 U64 = 2**64 - 1

@@ -224,7 +224,7 @@ def test_errors__are_for_the_user() -> None:
         assert issubclass(kind, SluiceError)
 
 
-# Messages that declare their sizes by themselves. tests/kernel/test_http_sizes.py shows the tags of their packets.
+# Messages that declare their sizes by themselves. tests/kernel/test_tutorial.py shows the tags of their packets.
 
 
 def response(body: int, *more: str, status: str = "200 OK") -> bytes:

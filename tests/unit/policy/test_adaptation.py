@@ -16,7 +16,7 @@ from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percen
 from sluice.policy.thresholds.online import best_thresholds, cost_of
 from sluice.policy.thresholds.static import known_delays
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
-from tests.kit.port_counters import counted, nothing, plus
+from tests.kit.controller import counted, nothing, plus
 
 MS = 1_000_000
 RATE_BPS = 10**9

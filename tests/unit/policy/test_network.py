@@ -35,7 +35,7 @@ from sluice.policy.network.graph import (
 )
 from sluice.policy.network.realised import Realisation, realise
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
-from tests.unit.controller.networks import leaf_spine
+from tests.kit.networks import leaf_spine
 
 GBIT = 10**9
 WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"

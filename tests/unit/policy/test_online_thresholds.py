@@ -26,7 +26,7 @@ from sluice.policy.thresholds.online import (
 )
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
 from sluice.policy.units import MSS_BYTES
-from tests.kit import mlps
+from tests.kit import flows
 
 
 def model_of(
@@ -220,7 +220,7 @@ def test_cost_of__agrees_with_an_event_simulation(
     rng = np.random.default_rng(3)
     drawn = rng.choice(np.asarray(sizes_bytes, float), 20_000, p=shares)
     mean = float(np.dot(sizes_bytes, shares))
-    took = mlps.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
+    took = flows.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
     measured = np.mean(took[1_000:] / (drawn[1_000:] + FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
     assert cost_of(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)

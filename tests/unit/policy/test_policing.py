@@ -36,8 +36,8 @@ from sluice.policy.thresholds.ended_flows import (
 )
 from sluice.policy.thresholds.port_traffic import payload_by_bucket
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
+from tests.kit.controller import counted
 from tests.kit.known import known
-from tests.kit.port_counters import counted
 
 BUCKETS, EDGES = tags.ATTAINED_BUCKETS, np.asarray(tags.EDGES_BYTES)
 HOSTILE = INGRESS_GROUPS - 1

@@ -29,8 +29,8 @@ from sluice.policy.thresholds.port_traffic import (
     payload_up_to,
 )
 from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic, optimal_thresholds
+from tests.kit.controller import counted
 from tests.kit.known import known
-from tests.kit.port_counters import counted
 
 MS = 1_000_000
 

@@ -38,7 +38,7 @@ from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, metadata, schema_versions
 from tests.kit.known import known
-from tests.kit.power import Device
+from tests.kit.small_disk import Device
 from tests.unit.webui.records import record
 from tests.web.synthetic import leaf_spine
 

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The override of one port through the API."""
+"""What a port keeps: overrides and sanctions."""
 
 from __future__ import annotations
 
+import json
+import threading
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
 from sluice.store.desired import current_policy, current_version, policy_changes, put_policy, put_topology
-from sluice.webui import policies
+from sluice.store.observed import Sanction, lift_sanctions, put_sanction
+from sluice.webui import policies, services
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
+from tests.unit.webui.scraped import scrape
 from tests.web.synthetic import leaf_spine
 
 PATH = "/api/v1/ports/s1:2/override?wait_s=0"
@@ -117,3 +122,41 @@ def test_put_override__before_the_first_policy(
 ) -> None:
     monkeypatch.setattr(policies, "policy_in_force", lambda _engine: None)
     assert client.put(PATH, json=FIXED, headers=bearer).json["error"]["code"] == "no-policy"
+
+
+SANCTION = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0, since=100.0)
+
+
+def test_sanctions__who_is_demoted_now(client: Client, engine: Engine) -> None:
+    assert client.get("/api/v1/sanctions").json == {"sanctions": []}
+    put_sanction(engine, SANCTION)
+    assert client.get("/api/v1/sanctions").json == {"sanctions": [vars(SANCTION)]}
+
+
+def test_metrics__who_is_demoted_now(client: Client, engine: Engine) -> None:
+    assert "sluice_host_demoted" not in scrape(client)
+    put_sanction(engine, SANCTION)
+    assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
+    lift_sanctions(engine, ["s1:2"])
+    assert "sluice_host_demoted" not in scrape(client)
+
+
+def test_events__a_sanction_does_not_wait_for_the_next_snapshot(
+    client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snapshots arrive at an interval. A snapshot that names another host arrives at once."""
+    monkeypatch.setattr(services, "INTERVAL_S", 300.0)
+    seen = []
+
+    def follow() -> None:
+        for chunk in client.get("/api/v1/events?count=2", buffered=False).iter_encoded():
+            for line in chunk.decode().splitlines():
+                if line.startswith("data: ") and '"sanctions"' in line:
+                    seen.append(json.loads(line[6:])["sanctions"])
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    wait_until(lambda: seen, "the first snapshot")
+    put_sanction(engine, SANCTION)
+    follower.join(60)
+    assert seen == [[], [vars(SANCTION)]]

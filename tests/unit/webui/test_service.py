@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the web process, as its file has them."""
+"""The settings of the web process."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
-from sluice.policy.errors import SluiceError
-from sluice.webui.service import SERVICE
+from sluice.cli import main
+from sluice.commands.demo import check_plaintext
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.runtime.settings.kinds import is_loopback
+from sluice.store.retention import FOR_EVER, Retention
+from sluice.webui.options import WebOptions, add_retention, problems, retention, retention_argv
+from sluice.webui.service import SERVICE, _server_settings
 
 
 @pytest.mark.parametrize("key", ["alerts", "webhook", "webhook_token_file"])
@@ -20,3 +26,65 @@ def test_a_removed_setting_is_refused_with_what_replaces_it(tmp_path: Path, key:
     variable = f"SLUICE_WEB_{key.upper()}"
     with pytest.raises(SluiceError, match=rf"{variable}: is no setting any more: Prometheus judges"):
         SERVICE.load(None, {}, {variable: "x"})
+
+
+def test_what_a_log_or_a_traceback_shows_has_no_secret() -> None:
+    settings = _server_settings(WebOptions(), "postgresql+psycopg://sluice:hidden1@/sluice", "hidden2")
+    assert "127.0.0.1:8080" in repr(settings)
+    assert "hidden" not in repr(settings)
+
+
+def parsed(*argv: str) -> Retention:
+    parser = argparse.ArgumentParser()
+    add_retention(parser)
+    return retention(parser.parse_args(argv))
+
+
+def test_retention__defaults_and_for_ever() -> None:
+    assert parsed() == Retention()
+    assert parsed("--keep-flows", "forever").flows_s is None
+    assert parsed("--most-flows", "5").most_flows == 5
+
+
+@pytest.mark.parametrize("kept", [Retention(), FOR_EVER, Retention(10.5, 60.0, None, 3)])
+def test_retention__another_process_is_told_the_same(kept: Retention) -> None:
+    assert parsed(*retention_argv(kept)) == kept
+
+
+def test_retention__another_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("--keep-flows", "1w")
+    assert 'must be a time such as 90s, 10min, 12h or 7d, or "forever", not "1w"' in capsys.readouterr().err
+
+
+BEYOND = ["0.0.0.0:8080", "192.0.2.1:8080", "[::]:8080", "[2001:db8::1]:8080", "hub:8080", "localhost.evil:1"]
+
+
+@pytest.mark.parametrize("address", BEYOND)
+def test_an_address_beyond_the_loopback_needs_the_word(address: str) -> None:
+    (problem,) = problems(WebOptions(listen=("127.0.0.1:8080", address)))
+    assert problem.field == "listen"
+    assert problem.problem.startswith(f"{address} is reachable from other machines")
+    assert "--plaintext-beyond-loopback" in problem.problem
+    assert "TLS" in problem.problem
+    assert not list(problems(WebOptions(listen=(address,), plaintext_beyond_loopback=True)))
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8080", "127.9.9.9:1", "[::1]:8080", "localhost:8080", "LOCALHOST:1"]
+)
+def test_the_loopback_needs_none(address: str) -> None:
+    assert is_loopback(address)
+    assert not list(problems(WebOptions(listen=(address,))))
+    check_plaintext(address, allowed=False)
+
+
+def test_the_process_refuses_with_the_flag_as_the_user_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["web", "--listen", "0.0.0.0:0", "--store", "sqlite://", "--check"]) == 2
+    assert "--listen: 0.0.0.0:0 is reachable from other machines" in capsys.readouterr().err
+
+
+def test_the_demonstration_refuses_it_too() -> None:
+    with pytest.raises(FieldError, match="--plaintext-beyond-loopback"):
+        check_plaintext("0.0.0.0:8080", allowed=False)
+    check_plaintext("0.0.0.0:8080", allowed=True)

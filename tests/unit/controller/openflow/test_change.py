@@ -21,7 +21,7 @@ from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner, inners
-from tests.unit.controller.networks import leaf_spine
+from tests.kit.networks import leaf_spine
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
 EXPERIMENTER, BARRIER = MessageType.EXPERIMENTER, MessageType.BARRIER_REQUEST

@@ -27,7 +27,7 @@ from experiments.kit.runs import Runs
 from sluice.policy.units import MSS_BYTES
 from sluice.policy.workload.flows import Workload
 from sluice.runs.files import scenario_with
-from tests.kit.finished_runs import run_of
+from tests.kit.bundles import run_of
 
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:

@@ -24,7 +24,7 @@ from experiments.checks.ns2 import (
 )
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scenario_from_document
 from sluice.runs.files import load_cdf
-from tests.kit.finished_runs import given
+from tests.kit.bundles import given
 
 
 @cache

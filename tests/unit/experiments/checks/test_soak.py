@@ -36,7 +36,7 @@ from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.topologies import build_topology
-from tests.kit.finished_runs import record
+from tests.kit.bundles import record
 from tests.kit.known import known
 
 

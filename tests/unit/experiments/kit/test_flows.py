@@ -16,7 +16,7 @@ from experiments.kit.flows import jain_index, means, percentile, read_flow_colum
 from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
-from tests.kit.finished_runs import flow, flows, sampled, written
+from tests.kit.bundles import finished_flow, flows, sampled, written
 
 
 def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
@@ -80,10 +80,10 @@ def test_column__only_where_it_is_known() -> None:
 
 
 def test_flow__as_text() -> None:
-    assert str(flow("x", bytes=10_000_000, fct_s=3.456)) == "10 MB in 3.46 s"
-    assert str(flow("x", bytes=10_000_000, fct_s=None, reason="quenched")) == "10 MB quenched"
-    assert flow("x", fct_s=None).end_s is None
-    assert flow("x").end_s == 1.5
+    assert str(finished_flow("x", bytes=10_000_000, fct_s=3.456)) == "10 MB in 3.46 s"
+    assert str(finished_flow("x", bytes=10_000_000, fct_s=None, reason="quenched")) == "10 MB quenched"
+    assert finished_flow("x", fct_s=None).end_s is None
+    assert finished_flow("x").end_s == 1.5
 
 
 DEV = """Inter-|   Receive                                         |  Transmit

@@ -20,7 +20,7 @@ from sluice.runs.bundle import write_bundle
 from sluice.runs.files import Resolved
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
-from tests.kit.finished_runs import RUNS, record, run_of
+from tests.kit.bundles import RUNS, record, run_of
 
 
 def test_axes__in_order() -> None:

@@ -26,7 +26,7 @@ from experiments.kit.runs import (
     within,
 )
 from sluice.policy.errors import SluiceError
-from tests.kit.finished_runs import RUNS, run_of
+from tests.kit.bundles import RUNS, run_of
 
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
 

@@ -42,7 +42,7 @@ from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
 from sluice.sweep.points import Point
 from sluice.topologies import build_topology
-from tests.kit.finished_runs import NOWHERE, flows, given, run_of, written
+from tests.kit.bundles import NOWHERE, flows, given, run_of, written
 
 # The experiments on Aemon: scenarios, and figures of a run.
 

@@ -23,7 +23,7 @@ from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
 from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.files import load_cdf, scenario_with
-from tests.kit.finished_runs import given
+from tests.kit.bundles import given
 
 
 def scenarios(*words: str) -> dict[tuple[str, str, float | None], Scenario]:
