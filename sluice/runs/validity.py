@@ -51,7 +51,7 @@ CPU_GOAL = 0.6
 FIXED_PACKETS_PER_S, PACKETS_PER_BIT = 9000.0, 1.4e-3
 """The CPU time of a whole demonstration in packets of the probe: at rest, and for each bit/s of its links' rate.
 
-Measured with links of 2.5, 5 and 8 Mb/s (docs/measurements/costs.md): 0.80, 0.98 and 1.36 cores at 67 us a packet.
+Measured with links of 1, 3 and 6 Mb/s (docs/measurements/costs.md): 1.04, 1.36 and 1.67 cores at 88 to 113 us a packet.
 """
 RATES_BPS = tuple(round(mbit * 1e6) for mbit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10))
 LOOK_S = 0.5
