@@ -91,6 +91,7 @@ export function policyVersion(different = {}, name = "pias") {
       urgent_after: null,
       urgent_share: null,
       host_queues: true,
+      host_thresholds: null,
       demoted_share: null,
       untagged_queue: 0,
       idle_gap_ms: 10,
