@@ -100,9 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if completion.is_asked():
         completion.answer(_parser(), {**COMMANDS, **SERVICE_HELP})
     words = list(sys.argv[1:] if argv is None else argv)
-    for removed in _removed(words):
-        print(f"sluice: {removed} was removed: {REMOVED[removed]}", file=sys.stderr)
-        return 2
+    command, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
+    for name in (command, *(f"{command} {option.partition('=')[0]}" for option in options)):
+        if name in REMOVED:
+            print(f"sluice: {name} was removed: {REMOVED[name]}", file=sys.stderr)
+            return 2
     given = _parser().parse_args(words)
     try:
         plugins.load()
@@ -118,17 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _removed(words: Sequence[str]) -> list[str]:
-    """Return what these words of a command line name that no longer exists."""
-    command, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
-    names = [command, *(f"{command} {option.partition('=')[0]}" for option in options)]
-    return [name for name in names if name in REMOVED]
-
-
 def service(name: str) -> Service[Any]:
     """Return a service by its name."""
-    found: Service[Any] = importlib.import_module(SERVICES[name]).SERVICE
-    return found
+    service: Service[Any] = importlib.import_module(SERVICES[name]).SERVICE
+    return service
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,11 @@ def whole_parser(
     for name, what in commands.items():
         below.add_parser(name, help=what)
     named = next((word for word in words if word in commands), None)
-    if named is not None and (found := _parser_of(named)) is not None:
-        below.choices[named] = found
+    if named is not None:
+        # A service is no module of the commands, and an installation may lack the packages of a command.
+        with suppress(ModuleNotFoundError):
+            below.choices[named] = importlib.import_module(f"sluice.commands.{named}").parser()
     return whole
-
-
-def _parser_of(command: str) -> argparse.ArgumentParser | None:
-    """Return the parser of a command; None for a service, and where an installation lacks the command's packages."""
-    try:
-        found: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{command}").parser()
-    except ModuleNotFoundError:
-        return None
-    return found
 
 
 # ── Words that no parser knows ─────────────────────────────────────────────────────────────────────────────────────
@@ -63,12 +57,12 @@ def completed(action: argparse.Action, words: Words, *, files: tuple[str, ...] =
     """Let an argument be completed by these words, and by the names of files with these endings."""
 
     def complete(prefix: str, **_: Any) -> list[str]:
-        found = [word for word in words() if word.startswith(prefix)]
+        matching = [word for word in words() if word.startswith(prefix)]
         if files:
             from argcomplete.completers import FilesCompleter
 
-            found += FilesCompleter(files)(prefix)
-        return found
+            matching += FilesCompleter(files)(prefix)
+        return matching
 
     action.completer = complete  # type: ignore[attr-defined]
 

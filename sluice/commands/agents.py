@@ -23,9 +23,9 @@ _DAY_S = 86_400.0
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("agents")
-    add_remote(made, changes=False)
-    return made
+    parser = command_parser("agents")
+    add_remote(parser, changes=False)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def rows(
 ) -> list[tuple[str, ...]]:
     """Return a row for each name that sent a heartbeat or has a certificate, by name."""
     reporting = {agent["name"]: agent for agent in agents}
-    certified = {one["name"]: one for one in certificates}
+    certified = {certificate["name"]: certificate for certificate in certificates}
     return [
         _row(name, reporting.get(name), certified.get(name), now) for name in sorted({*reporting, *certified})
     ]

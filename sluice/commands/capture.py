@@ -28,17 +28,17 @@ _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("capture")
-    port = made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    parser = command_parser("capture")
+    port = parser.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
     completed(port, ports)
-    made.add_argument(
+    parser.add_argument(
         "--seconds", type=seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--out", type=file, required=True, help="pcap file to write, for tcpdump -r or Wireshark"
     )
-    add_testbed(made)
-    return made
+    add_testbed(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -52,8 +52,8 @@ def port_named(topology: Topology, name: str) -> Port:
     for port in topology.ports:
         if port.id == name:
             return port
-    known = ", ".join(port.id for port in topology.ports)
-    raise FieldError("port", f"the network has no port {name!r}; its ports are {known}")
+    names = ", ".join(port.id for port in topology.ports)
+    raise FieldError("port", f"the network has no port {name!r}; its ports are {names}")
 
 
 def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None = None) -> int:
@@ -71,10 +71,19 @@ def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None 
     said.unlink(missing_ok=True)
     try:
         process = _start(bed, interface, out, said)
-        _last(process, seconds)
-        return _packets(said)
+        try:
+            process.wait(seconds)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            # At Ctrl-C, the file keeps the packets of the time before.
+            process.send_signal(signal.SIGINT)
+            process.wait(END_S)
+        text = said.read_text(errors="replace")
     finally:
         said.unlink(missing_ok=True)
+    captured = _COUNT.search(text)
+    if captured is None:
+        raise SluiceError(f"tcpdump ended early (did the testbed end?): {text.strip()}")
+    return int(captured[1])
 
 
 def _start(bed: Running, interface: str, out: Path, said: Path) -> subprocess.Popen[bytes]:
@@ -94,20 +103,3 @@ def _start(bed: Running, interface: str, out: Path, said: Path) -> subprocess.Po
         process.wait()
         raise
     return process
-
-
-def _last(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Let tcpdump capture for that long, or until Ctrl-C. The file keeps the packets of the time before."""
-    try:
-        process.wait(seconds)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.send_signal(signal.SIGINT)
-        process.wait(END_S)
-
-
-def _packets(said: Path) -> int:
-    text = said.read_text(errors="replace")
-    found = _COUNT.search(text)
-    if found is None:
-        raise SluiceError(f"tcpdump ended early (did the testbed end?): {text.strip()}")
-    return int(found[1])

@@ -12,25 +12,25 @@ from sluice.runtime import extras
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("compare")
-    made.add_argument(
+    parser = command_parser("compare")
+    parser.add_argument(
         "folders", type=Path, nargs="+", metavar="DIR", help="a bundle, or a folder that holds bundles"
     )
-    made.add_argument(
+    parser.add_argument(
         "--out", type=file, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--baseline",
         help="the scheme, or version of the policy, that the others are compared with (default: the first)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--figures",
         type=folder,
         metavar="FOLDER",
         help="also write every picture as PNG and PDF, and its data as CSV, into FOLDER",
     )
-    add_plugin(made)
-    return made
+    add_plugin(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -19,9 +19,9 @@ The Debian packages install both scripts.
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("completion", _EPILOG)
-    made.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
-    return made
+    parser = command_parser("completion", _EPILOG)
+    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

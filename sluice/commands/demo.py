@@ -27,10 +27,8 @@ from sluice.completion import completed, scenarios
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
 from sluice.policy.network.graph import Topology
-from sluice.policy.schema.desired import Policy
 from sluice.policy.units import format_rate, rate_bps
 from sluice.policy.wire.records import SCHEDULED, WATCHED
-from sluice.policy.workload.scenario import Scenario
 from sluice.runs import validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
 from sluice.runs.fabrics import FABRICS
@@ -64,74 +62,74 @@ SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("demo")
-    scenario = made.add_argument(
+    parser = command_parser("demo")
+    scenario = parser.add_argument(
         "scenario",
         type=Path,
         nargs="?",
         help=f"{SCENARIO_HELP} (default: demo; on the simulator demo-simulator)",
     )
     completed(scenario, scenarios, files=("toml",))
-    made.add_argument(
+    parser.add_argument(
         "--on",
         choices=(AUTO, *FABRICS),
         default=AUTO,
         help="testbed: real switches and real TCP; simulator: a simulated network, without root; "
         "auto: the testbed if this machine can run it (default: %(default)s)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--duration",
         type=seconds,
         default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
         help="length in seconds (or SLUICE_DEMO_SECONDS); default: until Ctrl-C",
     )
-    made.add_argument(
+    parser.add_argument(
         "--rate",
         type=demo_rate,
         metavar="RATE",
         help="rate of all links of the default demonstration on the testbed, for example 5Mbit; default: what this"
         " machine can forward, which takes some seconds to measure",
     )
-    made.add_argument(
+    parser.add_argument(
         "--tour",
         action="store_true",
         help="go through TCP, DCTCP, PIAS, Adaptive MLFQ and Sluice by itself, with the same flows for each, and end"
         " with a table and a plot that compare them",
     )
-    made.add_argument(
+    parser.add_argument(
         "--tour-seconds",
         type=seconds,
         default=STAGE_S,
         metavar="SECONDS",
         help="length of the traffic of each scheme of the tour (default: %(default)g)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--plaintext-beyond-loopback",
         action="store_true",
         help="allow --listen an address that other machines reach, though it has no TLS",
     )
-    made.add_argument(
+    parser.add_argument(
         "--out",
         type=folder,
         default=Path("results/demo"),
         help="folder for the bundle (default: %(default)s)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--services",
         type=services_folder,
         metavar="FOLDER",
         help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )
-    made.add_argument(
+    parser.add_argument(
         "--workers", type=at_least_one, default=1, help="number of web processes (default: %(default)s)"
     )
-    add_plugin(made)
-    add_store(made)
-    add_retention(made)
-    return made
+    add_plugin(parser)
+    add_store(parser)
+    add_retention(parser)
+    return parser
 
 
 @dataclass(frozen=True)
@@ -195,20 +193,22 @@ def execute(arguments: argparse.Namespace) -> int:
 def demo_rate(text: str) -> int:
     """Return bit/s. Raises ArgumentTypeError."""
     try:
-        found = rate_bps("--rate", text)
+        rate = rate_bps("--rate", text)
     except FieldError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not validity.RATES_BPS[0] <= found <= validity.RATES_BPS[-1]:
+    if not validity.RATES_BPS[0] <= rate <= validity.RATES_BPS[-1]:
         raise argparse.ArgumentTypeError(f"must be from 1Mbit to 10Mbit, not {text}")
-    return found
+    return rate
 
 
 def fitting_rate() -> int:
     """Measure what this machine forwards, and say which rate fits."""
     console.print("measuring what this machine forwards …")
-    found = validity.measure()
-    console.print(f"links of {format_rate(found.rate_bps())}: {found}", highlight=False, soft_wrap=True)
-    return found.rate_bps()
+    forwarding = validity.measure()
+    console.print(
+        f"links of {format_rate(forwarding.rate_bps())}: {forwarding}", highlight=False, soft_wrap=True
+    )
+    return forwarding.rate_bps()
 
 
 def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
@@ -216,25 +216,21 @@ def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
 
     Raises SluiceError if the testbed is demanded and cannot run here.
     """
-    found = obstacle() if on != SIMULATOR else None
-    if on == TESTBED and found:
+    reason = obstacle() if on != SIMULATOR else None
+    if on == TESTBED and reason:
         raise SluiceError(
-            f"the testbed cannot run here: {found}. `sluice doctor` names each remedy; "
+            f"the testbed cannot run here: {reason}. `sluice doctor` names each remedy; "
             f"--on {SIMULATOR} needs none"
         )
-    if on == AUTO and not found and path is not None:
-        found = _lacking(scenario_from_file(path)[0].policy)
+    if on == AUTO and not reason and path is not None:
+        policy = scenario_from_file(path)[0].policy
+        if needs := missing(policy, TESTBED):
+            reason = f"{policy.scheme} needs {' and '.join(needs)}"
     if on == AUTO:
-        on = SIMULATOR if found else TESTBED
-        if found:
-            console.print(f"simulated network, because: {found}", highlight=False, soft_wrap=True)
+        on = SIMULATOR if reason else TESTBED
+        if reason:
+            console.print(f"simulated network, because: {reason}", highlight=False, soft_wrap=True)
     return scenario_from_file(path or Path(SCENARIOS[on])), on
-
-
-def _lacking(policy: Policy) -> str | None:
-    """Return what the policy needs and the testbed does not have; None if it has all of it."""
-    needs = missing(policy, TESTBED)
-    return f"{policy.scheme} needs {' and '.join(needs)}" if needs else None
 
 
 def run_demo(demo: Demo) -> int:
@@ -243,7 +239,10 @@ def run_demo(demo: Demo) -> int:
     if demo.external is None:
         check_free(demo.listen)
     if demo.on == SIMULATOR:
-        _prepare_simulator(demo.resolved.scenario)
+        check_scenario(demo.resolved.scenario)
+        if not build.is_fresh():
+            console.print("compiling the simulator, which takes about a minute …")
+            build.build()
     kind = "simulated " if demo.on == SIMULATOR else ""
     console.print(
         f"[bold]Sluice[/] starts {len(topology.switches)} {kind}switches and {len(topology.hosts)} {kind}hosts …"
@@ -269,14 +268,6 @@ def run_demo(demo: Demo) -> int:
         print_summary(summary, title="the whole demonstration")
     console.print(f"bundle: {demo.out}")
     return 0
-
-
-def _prepare_simulator(scenario: Scenario) -> None:
-    """Compile the simulator if that is due. Raises FieldError if it cannot run the scenario."""
-    check_scenario(scenario)
-    if not build.is_fresh():
-        console.print("compiling the simulator, which takes about a minute …")
-        build.build()
 
 
 def _started(demo: Demo, topology: Topology) -> Stack:

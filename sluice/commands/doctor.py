@@ -14,21 +14,21 @@ from sluice.terminal import print_checks, print_tiers
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("doctor")
-    made.add_argument("--quick", action="store_true", help="check without measuring")
-    return made
+    parser = command_parser("doctor")
+    parser.add_argument("--quick", action="store_true", help="check without measuring")
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Return 1 if a check failed. Tiers that are missing are no failure."""
-    found: list[Check] = []
-    code = print_checks(_kept(checks(measure=not arguments.quick), found))
+    findings: list[Check] = []
+    code = print_checks(_kept(checks(measure=not arguments.quick), findings))
     if os.geteuid() == 0:
-        print_tiers(active_tiers(found))
+        print_tiers(active_tiers(findings))
     return code
 
 
-def _kept(checks: Iterable[Check], found: list[Check]) -> Iterator[Check]:
+def _kept(checks: Iterable[Check], findings: list[Check]) -> Iterator[Check]:
     for check in checks:
-        found.append(check)
+        findings.append(check)
         yield check

@@ -12,23 +12,23 @@ from sluice.remote import Remote, add_remote
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser(
+    parser = command_parser(
         "enrol",
         "The token works once. Write it into a file on its host, and start the agent there with --enrol /PATH.",
     )
-    made.add_argument("name", help="name of the agent: of a host, as the network names it")
-    made.add_argument(
+    parser.add_argument("name", help="name of the agent: of a host, as the network names it")
+    parser.add_argument(
         "--kind", choices=KINDS, default="host", help="host agent or port agent (default: host)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--valid",
         type=life(ENROLMENT_LIFE_MAX_S),
         default=3600,
         metavar="TIME",
         help="how long the token can be used: 10min, 12h, 7d …, at most 30d (default: 1h)",
     )
-    add_remote(made)
-    return made
+    add_remote(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

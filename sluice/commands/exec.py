@@ -36,20 +36,20 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         words = list(sys.argv[1:] if args is None else args)
         at = words.index("--") if "--" in words else len(words)
-        found, unknown = super().parse_known_args(words[:at], namespace)
-        found.program = words[at + 1 :]
-        if not found.program:
+        arguments, unknown = super().parse_known_args(words[:at], namespace)
+        arguments.program = words[at + 1 :]
+        if not arguments.program:
             self.error("write -- and the program after the host, as in: sluice exec h1 -- ping -c 3 h3")
-        return found, unknown
+        return arguments, unknown
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("exec", _EPILOG, kind=_Parser)
-    made.usage = "%(prog)s [-h] [--testbed PID] host -- program [argument ...]"
-    host = made.add_argument("host", help="as the dashboard names it, for example h1")
+    parser = command_parser("exec", _EPILOG, kind=_Parser)
+    parser.usage = "%(prog)s [-h] [--testbed PID] host -- program [argument ...]"
+    host = parser.add_argument("host", help="as the dashboard names it, for example h1")
     completed(host, hosts)
-    add_testbed(made)
-    return made
+    add_testbed(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,6 @@ from sluice.policy.schemes.classes import lost
 from sluice.policy.tags import EDGES_BYTES
 from sluice.policy.units import format_bytes
 from sluice.policy.workload.flows import Workload
-from sluice.policy.workload.scenario import Scenario
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
 from sluice.sonic import (
@@ -49,8 +48,8 @@ DEFAULT_LOAD = 0.8
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("export", _EPILOG)
-    actions = made.add_subparsers(dest="target", required=True, metavar="TARGET")
+    parser = command_parser("export", _EPILOG)
+    actions = parser.add_subparsers(dest="target", required=True, metavar="TARGET")
     sonic = actions.add_parser("sonic", help="SONiC: tables of config_db.json")
     add_remote(sonic, changes=False)
     sonic.add_argument("scenario", nargs="?", type=Path, help=SCENARIO_HELP)
@@ -88,30 +87,28 @@ def parser() -> argparse.ArgumentParser:
         help="with --running: look again every so many seconds, and write what has changed, until Ctrl-C",
     )
     sonic.add_argument("--out", type=file, metavar="FILE", help="where the configuration goes")
-    return made
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.running == (arguments.scenario is not None):
         raise SluiceError("give either a scenario or --running")
-    if arguments.follow is not None:
-        _check_follow(arguments)
+    if arguments.follow is not None and not arguments.running:
+        raise SluiceError("--follow needs --running, because a scenario does not change")
+    if arguments.follow is not None and arguments.out is None:
+        raise SluiceError("--follow needs --out, where the tables go")
     if arguments.running:
         return _export_running(arguments)
     scenario, *_ = scenario_from_file(arguments.scenario)
-    made = planned(scenario.policy, arguments.traffic or _own_traffic(scenario))
-    ports = [SonicPort(name, made.thresholds_bytes) for name in arguments.interfaces]
-    tables = (adapted_tables if arguments.only_maps else config_tables)(made.plan, ports)
+    traffic, workload = arguments.traffic, scenario.workload
+    if not traffic and isinstance(workload, Workload) and workload.load is not None:
+        traffic = [Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
+    planning = planned(scenario.policy, traffic or [])
+    ports = [SonicPort(name, planning.thresholds_bytes) for name in arguments.interfaces]
+    tables = (adapted_tables if arguments.only_maps else config_tables)(planning.plan, ports)
     _write(tables, arguments.out)
-    _explain(made)
+    _explain(planning)
     return 0
-
-
-def _own_traffic(scenario: Scenario) -> list[Traffic]:
-    workload = scenario.workload
-    if not isinstance(workload, Workload) or workload.load is None:
-        return []
-    return [Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
 
 
 def _export_running(arguments: argparse.Namespace) -> int:
@@ -126,36 +123,26 @@ def _export_running(arguments: argparse.Namespace) -> int:
     try:
         while arguments.follow is not None:
             time.sleep(arguments.follow)
-            problem = _repeated_turn(arguments, following, problem)
+            try:
+                _turn(arguments, following)
+            except SluiceError as error:
+                # A problem ends nothing: it is said once, and the next look writes what is missing.
+                if str(error) != problem:
+                    print(f"{error}; trying again every {arguments.follow:g} s", file=sys.stderr)
+                problem = str(error)
+                continue
+            if problem:
+                print("It works again.", file=sys.stderr)
+            problem = ""
     except KeyboardInterrupt:
         print("The file keeps what it has.", file=sys.stderr)
     return 0
-
-
-def _repeated_turn(arguments: argparse.Namespace, following: Following, problem: str) -> str:
-    """Look again. A problem ends nothing: it is said once, and the next look writes what is missing. Returns it."""
-    try:
-        _turn(arguments, following)
-    except SluiceError as error:
-        if str(error) != problem:
-            print(f"{error}; trying again every {arguments.follow:g} s", file=sys.stderr)
-        return str(error)
-    if problem:
-        print("It works again.", file=sys.stderr)
-    return ""
 
 
 def _turn(arguments: argparse.Namespace, following: Following) -> None:
     if following.look():
         _write(following.tables, arguments.out)
         following.taken()
-
-
-def _check_follow(arguments: argparse.Namespace) -> None:
-    if not arguments.running:
-        raise SluiceError("--follow needs --running, because a scenario does not change")
-    if arguments.out is None:
-        raise SluiceError("--follow needs --out, where the tables go")
 
 
 def _write(tables: Tables, out: Path | None) -> None:
@@ -168,18 +155,18 @@ def _write(tables: Tables, out: Path | None) -> None:
     new.replace(out)
 
 
-def _explain(made: Planned) -> None:
+def _explain(planning: Planned) -> None:
     """Say on the standard error what the classes are, what is lost by them, and what the switch does otherwise."""
-    plan, traffic = made.plan, made.traffic
+    plan, traffics = planning.plan, planning.traffic
     adapts = plan.policy.definition.threshold_rule.adapts
-    losses = lost(plan, [one.model(plan.policy) for one in traffic]) if adapts else ()
+    losses = lost(plan, [traffic.model(plan.policy) for traffic in traffics]) if adapts else ()
     console = Console(stderr=True, highlight=False)
     edges = [format_bytes(edge) for edge in plan.edges_bytes if edge < EDGES_BYTES[-1]]
     console.print(f"{plan.classes} traffic classes; edges of bytes sent: {', '.join(edges) or 'none'}")
     if losses:
         table = Table("traffic", "load", "mean slowdown against 40 edges")
-        for one, loss in zip(traffic, losses, strict=True):
-            table.add_row(one.name, f"{one.load:g}", f"+{100 * max(loss, 0):.1f} %")
+        for traffic, loss in zip(traffics, losses, strict=True):
+            table.add_row(traffic.name, f"{traffic.load:g}", f"+{100 * max(loss, 0):.1f} %")
         console.print(table)
     for sentence in differences(plan):
         console.print(f"- {sentence}")
@@ -187,7 +174,7 @@ def _explain(made: Planned) -> None:
 
 def _interfaces(text: str) -> dict[str, str]:
     """Return SONiC's name of each port → the place that it stands for; its own name without one."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for part in text.split(","):
         place, separator, name = part.strip().partition("=")
         name = name if separator else place
@@ -195,10 +182,10 @@ def _interfaces(text: str) -> dict[str, str]:
             check_interface(name)
         except SluiceError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-        if name in found or (place in found.values() and place != ANY):
+        if name in places or (place in places.values() and place != ANY):
             raise argparse.ArgumentTypeError(f"{part.strip()} is there twice")
-        found[name] = place
-    return found
+        places[name] = place
+    return places
 
 
 def _traffic(text: str) -> Traffic:
@@ -209,13 +196,6 @@ def _traffic(text: str) -> Traffic:
         return Traffic(name, load_cdf(name), _load(load))
     except FieldError as error:
         raise argparse.ArgumentTypeError(error.problem) from None
-
-
-def _address(text: str) -> str:
-    host, separator, port = text.rpartition(":")
-    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise argparse.ArgumentTypeError(f"write HOST:PORT, for example 192.0.2.7:8080, not {text!r}")
-    return text
 
 
 def _seconds(text: str) -> float:

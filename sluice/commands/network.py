@@ -34,9 +34,9 @@ check, diff, apply and show end with 1 if the description contradicts the switch
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("network", _EPILOG)
-    add_remote(made)
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser = command_parser("network", _EPILOG)
+    add_remote(parser)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, help_ in (
         ("check", "check a file, and compare it with the switches if a web process answers"),
         ("diff", "show what a file would change in the description in force"),
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     actions.add_parser("show", help="show the description in force, the hosts, and contradictions")
     actions.add_parser("discover", help="print a description of what the switches report")
     actions.add_parser("remove", help="withdraw the description: Sluice removes its rules from all switches")
-    return made
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -104,17 +104,17 @@ def _diff(file: Path, remote: Remote) -> int:
     return _check(file, remote)
 
 
-def _show(found: Mapping[str, Any]) -> int:
-    described = found["described"]
-    title = "described" if described is not None else "withdrawn" if found["version"] else "discovered"
-    sys.stdout.write(f"# {title}\n{tomli_w.dumps(described or found['discovered'])}")
+def _show(network: Mapping[str, Any]) -> int:
+    described = network["described"]
+    title = "described" if described is not None else "withdrawn" if network["version"] else "discovered"
+    sys.stdout.write(f"# {title}\n{tomli_w.dumps(described or network['discovered'])}")
     table = Table(
         "host", "MAC", "port", "IPv4", "IPv6", title="hosts that the switches have seen", title_justify="left"
     )
-    for host in found["hosts"]:
+    for host in network["hosts"]:
         table.add_row(host["name"], host["mac"], host["port"], host["ipv4"], host["ipv6"])
     console.print(table)
-    return _report(found["findings"])
+    return _report(network["findings"])
 
 
 def _report(findings: Iterable[Mapping[str, Any]]) -> int:

@@ -61,10 +61,10 @@ _PORTS = 'names such as "rack1:3", "rack1:*" or "*"'
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("policy", _EPILOG)
-    add_remote(made)
-    add_plugin(made)
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser = command_parser("policy", _EPILOG)
+    add_remote(parser)
+    add_plugin(parser)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("show", help="show the policy in force, and the ones before")
     actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")
     change = actions.add_parser("set", help="change some keys and keep the rest, or put a TOML file in force")
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--nowhere", action="store_true", help="only watch")
     back = actions.add_parser("rollback", help="repeat an earlier version, as a new version")
     back.add_argument("version", type=int, nargs="?", help="number of the version (default: the one before)")
-    return made
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -99,7 +99,9 @@ def execute(arguments: argparse.Namespace) -> int:
         case "set":
             _set(remote, arguments.change)
         case "preview":
-            print_preview(remote.post("policy/preview", _document(arguments.what)))
+            what = arguments.what
+            document = _read(Path(what)) if what.endswith(".toml") else {"scheme": what}
+            print_preview(remote.post("policy/preview", document))
         case "freeze":
             _change(remote, lambda policy: frozen(policy, arguments.ports))
         case "unfreeze":
@@ -124,11 +126,11 @@ def _show(remote: Remote) -> None:
 
 def _history(remote: Remote) -> None:
     table = Table("version", "when", "by", "from", "replaced", "changed")
-    for one in remote.read("audit?limit=100")["changes"]:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at"]))
-        before = "-" if one["before"] is None else str(one["before"])
-        changed = ", ".join(one["changed"]) or "nothing"
-        table.add_row(str(one["version"]), when, one["by"], one["address"], before, changed)
+    for change in remote.read("audit?limit=100")["changes"]:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(change["at"]))
+        before = "-" if change["before"] is None else str(change["before"])
+        changed = ", ".join(change["changed"]) or "nothing"
+        table.add_row(str(change["version"]), when, change["by"], change["address"], before, changed)
     console.print(table)
 
 
@@ -162,35 +164,23 @@ def _change(remote: Remote, settings: Callable[[Policy], Mapping[str, Any]]) -> 
 def _roll_back(remote: Remote, version: int | None) -> None:
     """Repeat an earlier version as a new one, and say what another rollback would do."""
     history = remote.get("policy?limit=500")["history"]
-    earlier = _earlier(history, version)
-    made = _put(remote, earlier["policy"])
-    if made is None:
-        console.print(f"version {earlier['version']} is the same policy; give the number of another version")
-        return
-    console.print(
-        f"it repeats version {earlier['version']}. Another `sluice policy rollback` returns to version "
-        f"{history[0]['version']}; give a number to go further back"
-    )
-
-
-def _earlier(history: Sequence[Mapping[str, Any]], version: int | None) -> Mapping[str, Any]:
-    """Return a version by its number, or the one before the newest. Raises SluiceError."""
     if not history:
         raise SluiceError(_NO_POLICY)
     newest = history[0]["version"]
     wanted = newest - 1 if version is None else version
-    found = next((one for one in history if one["version"] == wanted), None)
-    if found:
-        return found
-    if version is None:
+    earlier = next((change for change in history if change["version"] == wanted), None)
+    if earlier is None and version is None:
         raise SluiceError(f"version {newest} is the first policy: there is none before it")
-    known = ", ".join(str(one["version"]) for one in history[:HISTORY])
-    raise SluiceError(f"there is no version {wanted}; the newest are {known}")
-
-
-def _document(what: str) -> dict[str, Any]:
-    """Return the document of a file, or of a scheme with nothing else named."""
-    return _read(Path(what)) if what.endswith(".toml") else {"scheme": what}
+    if earlier is None:
+        numbers = ", ".join(str(change["version"]) for change in history[:HISTORY])
+        raise SluiceError(f"there is no version {wanted}; the newest are {numbers}")
+    if _put(remote, earlier["policy"]) is None:
+        console.print(f"version {earlier['version']} is the same policy; give the number of another version")
+        return
+    console.print(
+        f"it repeats version {earlier['version']}. Another `sluice policy rollback` returns to version "
+        f"{newest}; give a number to go further back"
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:

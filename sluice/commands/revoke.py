@@ -10,13 +10,13 @@ from sluice.remote import Remote, add_remote
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser(
+    parser = command_parser(
         "revoke",
         "The agent keeps its last settings, and its traffic continues. `sluice enrol` admits it again.",
     )
-    made.add_argument("name", help="name of the agent")
-    add_remote(made)
-    return made
+    parser.add_argument("name", help="name of the agent")
+    add_remote(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -29,25 +29,30 @@ from sluice.terminal import print_summary, progress_bar
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("run")
-    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    parser = command_parser("run")
+    scenario = parser.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     completed(scenario, scenarios, files=("toml",))
-    made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
-    add_plugin(made)
-    add_settings(made)
-    made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
-    made.add_argument(
+    parser.add_argument(
+        "--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)"
+    )
+    add_plugin(parser)
+    add_settings(parser)
+    parser.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
+    parser.add_argument(
         "--threads", type=at_least_one, metavar="N", help="the same as --set simulator.threads=N"
     )
-    made.add_argument("--out", type=folder, required=True, help="folder for the bundle")
-    made.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
-    add_yes(made)
-    add_store(made)
-    return made
+    parser.add_argument("--out", type=folder, required=True, help="folder for the bundle")
+    parser.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
+    add_yes(parser)
+    add_store(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    _check_free(arguments.out, arguments.replace)
+    if not arguments.replace and (arguments.out / "summary.json").exists():
+        raise SluiceError(
+            f"--out: {arguments.out} holds the bundle of another run: choose another folder, or add --replace"
+        )
     settings = dict(setting(text) for text in arguments.settings)
     if arguments.flows is not None:
         settings["workload.flows"] = arguments.flows
@@ -88,10 +93,3 @@ def _division(resolved: Resolved) -> Division:
             file=sys.stderr,
         )
     return division
-
-
-def _check_free(out: Path, replace: bool) -> None:
-    if not replace and (out / "summary.json").exists():
-        raise SluiceError(
-            f"--out: {out} holds the bundle of another run: choose another folder, or add --replace"
-        )

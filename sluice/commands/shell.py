@@ -17,11 +17,11 @@ host. `sluice exec` runs one program. The exit code is the shell's.
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("shell", _EPILOG)
-    host = made.add_argument("host", help="as the dashboard names it, for example h1")
+    parser = command_parser("shell", _EPILOG)
+    host = parser.add_argument("host", help="as the dashboard names it, for example h1")
     completed(host, hosts)
-    add_testbed(made)
-    return made
+    add_testbed(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

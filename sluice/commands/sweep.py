@@ -42,37 +42,37 @@ more.
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("sweep", _EPILOG)
-    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    parser = command_parser("sweep", _EPILOG)
+    scenario = parser.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     completed(scenario, scenarios, files=("toml",))
-    chosen = made.add_argument(
+    chosen = parser.add_argument(
         "--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]"
     )
     completed(chosen, schemes)
-    made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
-    made.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
-    add_plugin(made)
-    add_settings(made)
-    made.add_argument(
+    parser.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
+    parser.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
+    add_plugin(parser)
+    add_settings(parser)
+    parser.add_argument(
         "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--jobs",
         type=at_least_one,
         help="points at a time (default: one per core; one on the testbed); on a cluster jobs, 100 by default",
     )
-    made.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
-    made.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
-    made.add_argument(
+    parser.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
+    parser.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
+    parser.add_argument(
         "--job-minutes",
         type=seconds,
         default=DEFAULT_JOB_MINUTES,
         metavar="MINUTES",
         help="points share a job until it takes about this long (default: 5)",
     )
-    made.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
-    add_yes(made)
-    return made
+    parser.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
+    add_yes(parser)
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:

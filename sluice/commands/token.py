@@ -28,9 +28,9 @@ _DAY_S = 86_400.0
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("token", _EPILOG)
-    add_remote(made)
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parser = command_parser("token", _EPILOG)
+    add_remote(parser)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="make a token and write it to the standard output, once")
     create.add_argument("--role", choices=ROLES, required=True, help="what it allows")
     create.add_argument(
@@ -43,32 +43,25 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--name", required=True, help="who uses it; the log of changes shows this name")
     actions.add_parser("list", help="list the tokens, without their secrets")
     actions.add_parser("revoke", help="end a token now").add_argument("name", help="name of the token")
-    return made
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
     remote = Remote.of(arguments)
     match arguments.action:
         case "create":
-            _create(remote, arguments)
+            wanted = {"name": arguments.name, "role": arguments.role, "valid_s": arguments.expires}
+            print(remote.change("POST", "tokens", wanted)["token"])
+            print(f"{arguments.name}: this is the only copy of the token", file=sys.stderr)
         case "list":
-            _list(remote)
+            table = Table("name", "role", "state", "ends")
+            now = time.time()
+            for token in remote.read("tokens")["tokens"]:
+                is_valid = token["state"] == "valid"
+                ends = f"in {(token['expires_at'] - now) / _DAY_S:.1f} days" if is_valid else "-"
+                table.add_row(token["name"], token["role"], token["state"], ends)
+            console.print(table)
         case "revoke":
             remote.change("POST", f"tokens/{arguments.name}/revocation")
             console.print(f"{arguments.name}: the token no longer works")
     return 0
-
-
-def _create(remote: Remote, arguments: argparse.Namespace) -> None:
-    wanted = {"name": arguments.name, "role": arguments.role, "valid_s": arguments.expires}
-    print(remote.change("POST", "tokens", wanted)["token"])
-    print(f"{arguments.name}: this is the only copy of the token", file=sys.stderr)
-
-
-def _list(remote: Remote) -> None:
-    table = Table("name", "role", "state", "ends")
-    now = time.time()
-    for one in remote.read("tokens")["tokens"]:
-        ends = f"in {(one['expires_at'] - now) / _DAY_S:.1f} days" if one["state"] == "valid" else "-"
-        table.add_row(one["name"], one["role"], one["state"], ends)
-    console.print(table)

@@ -32,7 +32,7 @@ MOST_SHOWN = 20
 
 def watch_runs(folders: Sequence[Path], *, once: bool) -> int:
     """Draw until no run is left or Ctrl-C, or print one picture. Raises SluiceError if the folders hold no run."""
-    if not _found(folders):
+    if not _entries(folders):
         listed = ", ".join(map(str, folders))
         raise SluiceError(f"{listed}: no run and no sweep is there; give the --out of `sluice run`")
     if once:
@@ -57,12 +57,12 @@ def runs_picture(folders: Sequence[Path]) -> RenderableType:
     return Group(*parts, *(Text(_line(run)) for run in others[: max(0, MOST_SHOWN - len(running))]))
 
 
-def _found(folders: Sequence[Path]) -> list[Entry]:
+def _entries(folders: Sequence[Path]) -> list[Entry]:
     return [entry for folder in folders for entry in entries(folder)]
 
 
 def _runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    return [{**describe(entry), "folder": str(entry.path)} for entry in _found(folders)]
+    return [{**describe(entry), "folder": str(entry.path)} for entry in _entries(folders)]
 
 
 def _parts(run: Mapping[str, Any]) -> list[RenderableType]:
@@ -97,19 +97,19 @@ Snapshot = Mapping[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("top")
-    made.add_argument(
+    parser = command_parser("top")
+    parser.add_argument(
         "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
     )
-    made.add_argument(
+    parser.add_argument(
         "folders",
         type=Path,
         nargs="*",
         metavar="DIR",
         help="show the runs in these folders, of the simulator, too, instead of a web process",
     )
-    made.add_argument("--once", action="store_true", help="print one picture and end, for scripts")
-    return made
+    parser.add_argument("--once", action="store_true", help="print one picture and end, for scripts")
+    return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -178,10 +178,15 @@ def snapshots(url: str) -> Generator[Snapshot, None, None]:
 
 def picture(snapshot: Snapshot) -> Group:
     traffic = snapshot["traffic"][ALL]
+    problems = [f"{place['where']}: {place['problem']}" for place in snapshot["health"]["problems"]]
+    flaws = [
+        f"the figures are not valid: {flaw['problem']}; {flaw['remedy']}"
+        for flaw in snapshot["validity"]["reasons"]
+    ]
     return Group(
         _head(snapshot),
-        *map(_problem, snapshot["health"]["problems"]),
-        *_not_valid(snapshot["validity"]),
+        *(Text(problem, style="bold red") for problem in problems),
+        *(Text(flaw, style="bold yellow") for flaw in flaws),
         *map(_demoted, snapshot["sanctions"]),
         _fct_table(traffic["fct"]),
         _misses(traffic["deadlines"]),
@@ -206,22 +211,15 @@ def _head(snapshot: Snapshot) -> Text:
     return Text(f"{clock}  {health['status']}  {scheme}  {switches}  {rate}", style=style)
 
 
-def _problem(found: Mapping[str, Any]) -> Text:
-    return Text(f"{found['where']}: {found['problem']}", style="bold red")
-
-
-def _not_valid(validity: Mapping[str, Any]) -> Iterator[Text]:
-    for flaw in validity["reasons"]:
-        yield Text(f"the figures are not valid: {flaw['problem']}; {flaw['remedy']}", style="bold yellow")
-
-
 def _fct_table(fct: Mapping[str, Any]) -> Table:
     table = Table(title=f"FCT in ms, the last {fct['window_s']:.0f} s", title_justify="left")
     for heading in ("flows", "n", "mean", "median", "p95", "p99"):
         table.add_column(heading, justify="left" if heading == "flows" else "right")
     for name in ("small", "medium", "large", "all"):
         row = fct["classes"][name]
-        table.add_row(name, str(row["n"]), *(_ms(row[key]) for key in ("mean", "p50", "p95", "p99")))
+        times_us = [row[key] for key in ("mean", "p50", "p95", "p99")]
+        times_ms = ["–" if time_us is None else f"{time_us / 1000:.2f}" for time_us in times_us]
+        table.add_row(name, str(row["n"]), *times_ms)
     return table
 
 
@@ -284,7 +282,3 @@ def _agents(agents: list[Mapping[str, Any]]) -> Text:
     if silent:
         return Text(f"{text}; silent: {', '.join(silent)}", style="bold red")
     return Text(text)
-
-
-def _ms(value_us: float | None) -> str:
-    return "–" if value_us is None else f"{value_us / 1000:.2f}"

@@ -50,20 +50,32 @@ class Tier(NamedTuple):
 
 
 def tiers_of(
-    found: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str], link: QdiscKind | None
+    findings: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str], link: QdiscKind | None
 ) -> list[Tier]:
     """Return the active tier of each feature.
 
     `controls`: congestion controls that the kernel offers. `link`: the qdisc of the hosts' own links.
     """
-    ok = {finding.name for finding in found if finding.ok}
+    ok = {finding.name for finding in findings if finding.ok}
+    datapaths = next((finding.detail for finding in findings if finding.name == DATAPATHS), "")
+    delays = (
+        "netem" if netem else f"none beyond a hop's own: no netem here ({kernel.qdisc_remedy('sch_netem')})"
+    )
     return [
         Tier("congestion control", _control(ok, kernel, controls)),
-        Tier("switches", _switches(found)),
+        Tier(
+            "switches",
+            f"Open vSwitch's {'kernel' if datapaths.startswith('kernel') else 'userspace'} datapath",
+        ),
         Tier("flow queues", "yes" if PORT_PROGRAM in ok else "no: the port program does not load"),
         Tier("hosts' own links", f"{link.name}: {link.promise}" if link else "one queue"),
-        Tier("link delays", _delays(kernel, netem)),
-        Tier("deadlines", _deadlines(ok)),
+        Tier("link delays", delays),
+        Tier(
+            "deadlines",
+            "programs and agents declare flows by the setsockopt hook"
+            if HOOK in ok
+            else "none: no one can declare a flow, and runs with deadlines are marked as not valid",
+        ),
         Tier("flow watch", "every TCP connection" if WATCH in ok else "only scheduled flows"),
     ]
 
@@ -80,25 +92,6 @@ def _control(ok: set[str], kernel: Kernel, controls: Sequence[str]) -> str:
     return f"{text}; such runs are marked as not valid"
 
 
-def _switches(found: Sequence[Check]) -> str:
-    detail = next((finding.detail for finding in found if finding.name == DATAPATHS), "")
-    if detail.startswith("kernel"):
-        return "Open vSwitch's kernel datapath"
-    return "Open vSwitch's userspace datapath"
-
-
-def _delays(kernel: Kernel, netem: bool) -> str:
-    if netem:
-        return "netem"
-    return f"none beyond a hop's own: no netem here ({kernel.qdisc_remedy('sch_netem')})"
-
-
-def _deadlines(ok: set[str]) -> str:
-    if HOOK in ok:
-        return "programs and agents declare flows by the setsockopt hook"
-    return "none: no one can declare a flow, and runs with deadlines are marked as not valid"
-
-
 def checks(*, measure: bool = True) -> Iterator[Check]:
     """Yield each check when it is done. `measure` adds the checks that start a testbed (about 15 s).
 
@@ -111,26 +104,6 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
     yield from guarded("TCP congestion controls", lambda: [check_congestion_controls(here)])
     if os.geteuid() != 0:
         return
-    yield from _checks_of_root(here)
-    if measure:
-        yield from guarded("testbed", _measured)
-
-
-def active_tiers(found: Sequence[Check]) -> list[Tier]:
-    """Return the active tier of each feature, concluded from the checks. Needs root."""
-    netem, link = qdiscs.has_netem(), link_queues.first_kind()
-    return tiers_of(found, kernel_facts.running(), netem, _offered(), link)
-
-
-def _offered() -> list[str]:
-    """Return the congestion controls that the kernel offers; none if /proc/sys is hidden."""
-    try:
-        return available()
-    except OSError:
-        return []
-
-
-def _checks_of_root(here: Kernel) -> Iterator[Check]:
     yield check_capabilities(here)
     yield from guarded("qdiscs", lambda: check_qdiscs(here))
     yield from guarded("tun", lambda: [check_tun(here)])
@@ -139,6 +112,19 @@ def _checks_of_root(here: Kernel) -> Iterator[Check]:
     yield from guarded("setsockopt hook", lambda: [check_socket_hook(here)])
     yield from guarded("flow watch", lambda: [check_watch(here)])
     yield from guarded("Open vSwitch datapaths", lambda: [check_datapaths()])
+    if measure:
+        yield from guarded("testbed", _measured)
+
+
+def active_tiers(findings: Sequence[Check]) -> list[Tier]:
+    """Return the active tier of each feature, concluded from the checks. Needs root."""
+    netem, link = qdiscs.has_netem(), link_queues.first_kind()
+    kernel = kernel_facts.running()
+    try:
+        controls = available()
+    except OSError:  # /proc/sys is hidden
+        controls = []
+    return tiers_of(findings, kernel, netem, controls, link)
 
 
 def _measured() -> Iterable[Check]:

@@ -104,15 +104,12 @@ def check_capabilities(kernel: Kernel) -> Check:
 
 def check_tools(kernel: Kernel) -> Iterator[Check]:
     for program, (arguments, package) in TOOLS.items():
-        yield _check_tool(kernel, program, arguments, package)
-
-
-def _check_tool(kernel: Kernel, program: str, arguments: list[str], package: str) -> Check:
-    path = shutil.which(program)
-    if path is None:
-        return Check(program, False, "is missing", f"apt-get install {package}")
-    attempt = partial(_version, [path, *arguments]) if arguments else lambda: path
-    return tried(program, attempt, kernel.tool_remedy(package))
+        path = shutil.which(program)
+        if path is None:
+            yield Check(program, False, "is missing", f"apt-get install {package}")
+            continue
+        attempt = partial(_version, [path, *arguments]) if arguments else partial(str, path)
+        yield tried(program, attempt, kernel.tool_remedy(package))
 
 
 def _version(argv: list[str]) -> str:

@@ -121,7 +121,7 @@ def running() -> Kernel:
         release,
         _modules(Path("/lib/modules") / release),
         _config(release),
-        _in_container(),
+        "container" in os.environ or any(path.exists() for path in _CONTAINER_FILES),
         KERNEL_BTF.exists(),
         missing_capabilities(_text(Path("/proc/self/status"))),
     )
@@ -129,10 +129,10 @@ def running() -> Kernel:
 
 def missing_capabilities(status: str) -> tuple[str, ...]:
     """Return the capabilities that a process lacks, from the text of /proc/PID/status; none if it does not say."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
-    if not found:
+    line = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    if not line:
         return ()
-    effective = int(found[1], 16)
+    effective = int(line[1], 16)
     contained = ("CAP_PERFMON", "CAP_BPF") if effective >> _SYS_ADMIN & 1 else ()
     return tuple(
         name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1 and name not in contained
@@ -163,7 +163,3 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def _in_container() -> bool:
-    return "container" in os.environ or any(path.exists() for path in _CONTAINER_FILES)

@@ -45,7 +45,9 @@ def measured_checks() -> Iterator[Check]:
         try:
             bed = Testbed.start(graph, Path(folder), controller=None)
         except (SluiceError, TimeoutError) as error:
-            yield Check("testbed", False, _with_log(error, Path(folder)), remedy)
+            log_file = Path(folder) / "log" / "testbed.log"
+            log = log_file.read_text() if log_file.exists() else ""
+            yield Check("testbed", False, f"{error}\n{log}".strip(), remedy)
             return
         with bed:
             yield Check("testbed", True, f"starts with the {bed.datapath_type} datapath", remedy)
@@ -60,11 +62,6 @@ def measured_checks() -> Iterator[Check]:
             ):
                 yield check(bed)
             yield measure_losses(bed)
-
-
-def _with_log(error: Exception, folder: Path) -> str:
-    log_file = folder / "log" / "testbed.log"
-    return f"{error}\n{log_file.read_text() if log_file.exists() else ''}".strip()
 
 
 def queue_of_tag(tag: int) -> int:
@@ -131,15 +128,15 @@ def measure_marking(bed: Testbed) -> Check:
         before = bed.port_counters("s1:1")
         to = bed.topology.hosts[0].ipv4
         sender = Sender("h2", to, tags=(1,), ecn=2, for_s=1.0)
-        got = measure.transmit(bed, "h1", [sender, Sender("h3", to, tags=(2,), ecn=0, for_s=1.0)])
+        arrivals = measure.transmit(bed, "h1", [sender, Sender("h3", to, tags=(2,), ecn=0, for_s=1.0)])
         after = bed.port_counters("s1:1")
         marked = after[1].marked - before[1].marked
-        ce = {tag: got.tos.get(tag << 2 | 3, 0) for tag in (1, 2)}
+        ce = {tag: arrivals.tos.get(tag << 2 | 3, 0) for tag in (1, 2)}
         if not marked or ce != {1: marked, 2: 0}:
             raise SluiceError(
                 f"the port marked {marked} packets, but {ce[1]} ECN-capable and {ce[2]} other packets arrived with CE"
             )
-        capable = got.tos.get(1 << 2 | 2, 0) + ce[1]
+        capable = arrivals.tos.get(1 << 2 | 2, 0) + ce[1]
         return f"{marked} of {capable} packets marked, and each arrived with its mark"
 
     return tried("ECN marks", attempt, "the port program must be on the port: see port-agent.log")
@@ -191,8 +188,8 @@ def measure_shares(bed: Testbed) -> Check:
 
 def _waiting_packets(bed: Testbed, queue: int) -> int:
     output = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
-    found = re.search(r"backlog \S+ (\d+)p", output)
-    return int(found[1]) if found else 0
+    waiting = re.search(r"backlog \S+ (\d+)p", output)
+    return int(waiting[1]) if waiting else 0
 
 
 def measure_counters(bed: Testbed) -> Check:

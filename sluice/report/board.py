@@ -62,24 +62,22 @@ def board(
     variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
 ) -> Board:
     """Return the scoreboard of these variants at a load, with the size classes that have flows."""
-    scores = {variant: _score(variant, number, load) for number, variant in enumerate(variants)}
+    scores: dict[Variant, Score] = {}
+    for number, variant in enumerate(variants):
+        runs = [flows for run in variant.at(load) if len(flows := run.scored())]
+        if runs:
+            period = Period(number, variant.scheme, -math.inf, math.inf)
+            scores[variant] = Score(period, _one_after_another(runs))
     base = scores.get(baseline)
-    found = {
-        variant: score.document(None if score is base else base) for variant, score in scores.items() if score
+    documents = {
+        variant: score.document(None if score is base else base) for variant, score in scores.items()
     }
-    columns = _columns([*classes, "all"], list(found.values()))
+    columns = _columns([*classes, "all"], list(documents.values()))
     rows = tuple(
         BoardRow(variant, count(document["flows"]), tuple(column.cell(document) for column in columns))
-        for variant, document in found.items()
+        for variant, document in documents.items()
     )
-    return Board(tuple(column.heading for column in columns), rows, _csv_uri(found))
-
-
-def _score(variant: Variant, number: int, load: float | None) -> Score | None:
-    runs = [flows for run in variant.at(load) if len(flows := run.scored())]
-    if not runs:
-        return None
-    return Score(Period(number, variant.scheme, -math.inf, math.inf), _one_after_another(runs))
+    return Board(tuple(column.heading for column in columns), rows, _csv_uri(documents))
 
 
 def _one_after_another(runs: Sequence[ScoredFlows]) -> ScoredFlows:
@@ -89,7 +87,8 @@ def _one_after_another(runs: Sequence[ScoredFlows]) -> ScoredFlows:
         shifts.append(free_s - flows.began_s.min())
         free_s += float(np.ptp(flows.began_s)) + BETWEEN_RUNS_S
     columns = {
-        one.name: np.concatenate([getattr(flows, one.name) for flows in runs]) for one in fields(ScoredFlows)
+        field.name: np.concatenate([getattr(flows, field.name) for flows in runs])
+        for field in fields(ScoredFlows)
     }
     columns["began_s"] = np.concatenate([f.began_s + shift for f, shift in zip(runs, shifts, strict=True)])
     return ScoredFlows(**columns)
@@ -137,19 +136,17 @@ def _columns(classes: Sequence[str], documents: Sequence[Document]) -> list[Colu
         Column("Missed", lambda document: _of(document, "miss_ratio"), PERCENT),
         Column("Retransmissions per flow", lambda document: _of(document, "retransmissions_per_flow"), PLAIN),
     ]
-    times = [
-        _time_column(f"{name.capitalize()} {title}", _of_class(name, key), documents)
+    times_of_flows = [
+        (f"{name.capitalize()} {title}", _of_class(name, key))
         for name in classes
         for title, key in (("mean", "mean_us"), ("p99", "p99_us"))
         if (name, title) != ("all", "p99")  # it is that of the largest flows
     ]
+    times = [
+        Column(title, figure_of, time_scale(_known(figure_of, documents)))
+        for title, figure_of in times_of_flows
+    ]
     return [column for column in (*times, *columns) if _known(column.figure_of, documents)]
-
-
-def _time_column(
-    title: str, figure_of: Callable[[Document], Document], documents: Sequence[Document]
-) -> Column:
-    return Column(title, figure_of, time_scale(_known(figure_of, documents)))
 
 
 def _known(figure_of: Callable[[Document], Document], documents: Sequence[Document]) -> list[float]:
@@ -162,8 +159,8 @@ def _of_class(name: str, key: str) -> Callable[[Document], Document]:
 
 
 def _of(document: Document, key: str) -> Document:
-    found: Document = document[key]
-    return found
+    figure: Document = document[key]
+    return figure
 
 
 _HEADINGS = (
@@ -180,19 +177,19 @@ _HEADINGS = (
 )
 
 
-def _csv_uri(found: Mapping[Variant, Document]) -> str:
+def _csv_uri(documents: Mapping[Variant, Document]) -> str:
     """Return all figures as an address that the page contains. Times are in microseconds."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(_HEADINGS)
-    for variant, document in found.items():
+    for variant, document in documents.items():
         figures = [(name, key, document["classes"][name][key]) for name in CLASSES for key in _CLASS_KEYS]
         figures += [("all", key, document[key]) for key in ("miss_ratio", "retransmissions_per_flow")]
         for name, key, figure in figures:
             if figure["value"] is not None:
                 against = figure["against"] or {}
-                values = [figure[one] for one in ("value", "low", "high")]
-                compared = [against.get(one) for one in ("ratio", "low", "high", "verdict")]
+                values = [figure[item] for item in ("value", "low", "high")]
+                compared = [against.get(item) for item in ("ratio", "low", "high", "verdict")]
                 rows.writerow([variant.label, name, key, *map(_plain, values), *map(_plain, compared)])
     return f"data:text/csv;charset=utf-8,{quote(file.getvalue())}"
 

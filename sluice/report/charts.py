@@ -33,7 +33,6 @@ from sluice.policy.figures.metrics import cdf
 from sluice.report.runs import Flows, Run, Variant
 from sluice.report.tables import (
     Estimate,
-    SizeBins,
     factor_text,
     loads_of,
     miss_ratio,
@@ -61,9 +60,14 @@ def inline(figure: Figure, label: str) -> str:
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _opening(label), text, count=1)
+    opening = rf'<svg viewBox="\1" role="img" aria-label="{escape(label)}">'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, text, count=1)
     text = text.replace("xlink:href=", "href=")
-    text = _with_colours(text)
+    for colour, page_colour in _PAGE_COLOURS.items():
+        text = text.replace(colour, page_colour)
+    text = re.sub(
+        r"(fill|stroke): (#[0-9a-f]{6})", lambda m: f"{m[1]}: var({colour_variable(m[2])}, {m[2]})", text
+    )
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     text = re.sub(r"font-family: [^;\"]*;?", "", text)
     return _with_own_ids(text)
@@ -72,18 +76,6 @@ def inline(figure: Figure, label: str) -> str:
 def colour_variable(colour: str) -> str:
     """Return the page's CSS variable for a plot's colour."""
     return f"--c{colour.removeprefix('#')}"
-
-
-def _opening(label: str) -> str:
-    return rf'<svg viewBox="\1" role="img" aria-label="{escape(label)}">'
-
-
-def _with_colours(text: str) -> str:
-    for colour, page_colour in _PAGE_COLOURS.items():
-        text = text.replace(colour, page_colour)
-    return re.sub(
-        r"(fill|stroke): (#[0-9a-f]{6})", lambda m: f"{m[1]}: var({colour_variable(m[2])}, {m[2]})", text
-    )
 
 
 def _with_own_ids(text: str) -> str:
@@ -249,7 +241,7 @@ def _hover(drawing: Drawing) -> str:
             "steps": drawing.steps,
             "x": drawing.x_format,
             "y": drawing.y_format,
-            "colours": {one.label: colour_variable(one.colour) for one in drawing.series},
+            "colours": {series.label: colour_variable(series.colour) for series in drawing.series},
         }
     )
 
@@ -308,24 +300,20 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
     bins = {variant: slowdown_by_size(flows[variant.label]) for variant in variants}
     panels: list[Panel] = []
     for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
-        if not any(np.isfinite(getattr(found, name)).any() for found in bins.values()):
+        if not any(np.isfinite(getattr(curve, name)).any() for curve in bins.values()):
             continue
         with panel(title, panels, "size_bytes", "slowdown", x_format="size") as drawing:
-            for variant, found in bins.items():
-                _size_curve(drawing, variant, found, name)
+            for variant, curve in bins.items():
+                drawn = np.isfinite(getattr(curve, name))
+                sizes_bytes, values = curve.size_bytes[drawn], getattr(curve, name)[drawn]
+                drawing.axes.plot(sizes_bytes, values, marker="o", **_line(variant))
+                drawing.add(variant.label, variant.colour, sizes_bytes.tolist(), values.tolist())
             axes = drawing.axes
             axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
             logarithmic(axes, "x", size_text)
             axes.set_ylim(bottom=1, top=1.2 * axes.get_ylim()[1])
             logarithmic(axes, "y", factor_text)
     return panels
-
-
-def _size_curve(drawing: Drawing, variant: Variant, bins: SizeBins, name: str) -> None:
-    values = getattr(bins, name)
-    drawn = np.isfinite(values)
-    drawing.axes.plot(bins.size_bytes[drawn], values[drawn], marker="o", **_line(variant))
-    drawing.add(variant.label, variant.colour, bins.size_bytes[drawn].tolist(), values[drawn].tolist())
 
 
 @dataclass(frozen=True)
@@ -394,33 +382,29 @@ def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
 
 
 def _load_curve(drawing: Drawing, variant: Variant, values: Mapping[float, Estimate | None]) -> None:
-    known = {load: value for load, value in values.items() if value is not None}
-    spread = [value.deviation or 0.0 for value in known.values()]
-    means = [value.mean for value in known.values()]
+    estimates = {load: value for load, value in values.items() if value is not None}
+    spread = [value.deviation or 0.0 for value in estimates.values()]
+    means = [value.mean for value in estimates.values()]
     style = {"marker": "o", "capsize": 2, "elinewidth": 0.9, **_line(variant)}
-    drawing.axes.errorbar(list(known), means, yerr=spread, **style)
-    drawing.add(variant.label, variant.colour, list(known), means)
+    drawing.axes.errorbar(list(estimates), means, yerr=spread, **style)
+    drawing.add(variant.label, variant.colour, list(estimates), means)
 
 
 def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
     """Draw the share of missed deadlines at one load, with a bar for each variant."""
-    shares = {variant: miss_ratio(variant.at(load)) for variant in variants}
-    known = {variant: share for variant, share in shares.items() if share is not None}
+    shares = {variant: share for variant in variants if (share := miss_ratio(variant.at(load))) is not None}
     panels: list[Panel] = []
-    height = 0.45 + 0.32 * len(known)
+    height = 0.45 + 0.32 * len(shares)
     with panel("deadlines missed", panels, "variant", "share_missed", height) as drawing:
-        for row, (variant, share) in enumerate(known.items()):
-            _miss_bar(drawing.axes, row, variant, share)
+        axes = drawing.axes
+        for row, (variant, share) in enumerate(shares.items()):
+            spread = share.deviation or 0.0
+            axes.barh(row, share.mean, height=0.6, color=variant.colour, xerr=spread, ecolor=MUTED)
+            text, right_of_it = f"{variant.label}: {percent(share)}", (share.mean + spread, row)
+            axes.annotate(text, right_of_it, (5, 0), textcoords="offset points", va="center")
             drawing.add(variant.label, variant.colour, [row], [share.mean])
-        _bars_alone(drawing.axes, list(known.values()), height)
+        _bars_alone(axes, list(shares.values()), height)
     return panels
-
-
-def _miss_bar(axes: Axes, row: int, variant: Variant, share: Estimate) -> None:
-    spread = share.deviation or 0.0
-    axes.barh(row, share.mean, height=0.6, color=variant.colour, xerr=spread, ecolor=MUTED)
-    text, right_of_it = f"{variant.label}: {percent(share)}", (share.mean + spread, row)
-    axes.annotate(text, right_of_it, (5, 0), textcoords="offset points", va="center")
 
 
 def _bars_alone(axes: Axes, shares: Sequence[Estimate], height: float) -> None:
@@ -471,8 +455,11 @@ def threshold_moves(run: Run) -> Moves | None:
     at_s = np.unique(np.concatenate([times for times, _ in by_port]))
     if len(at_s) > TIMES:
         at_s = np.linspace(at_s[0], at_s[-1], TIMES)
-    held = np.stack([_held(times, values, at_s) for times, values in by_port])
-    low, median, high = np.nanpercentile(held, [LOW_PERCENT, 50, HIGH_PERCENT], axis=0)
+    held = []  # the newest thresholds of each port at these times, NaN before the first
+    for times, values in by_port:
+        newest = np.searchsorted(times, at_s, side="right") - 1
+        held.append(np.where((newest >= 0)[:, None], values[np.maximum(newest, 0)], np.nan))
+    low, median, high = np.nanpercentile(np.stack(held), [LOW_PERCENT, 50, HIGH_PERCENT], axis=0)
     return Moves(at_s - at_s[0], low, median, high, len(by_port))
 
 
@@ -487,19 +474,13 @@ def _by_port(run: Run) -> list[tuple[Floats, Floats]]:
     for row in pq.read_table(path, filters=filters).to_pylist():
         rows.setdefault(row["port"], []).append((row["at"], row["thresholds_bytes"]))
     most = max((len(values) for changes in rows.values() for _, values in changes), default=0)
-    found = []
+    histories = []
     for changes in rows.values():
         kept = sorted((at, values) for at, values in changes if len(values) == most and most)
         if kept:
             times, values = zip(*kept, strict=True)
-            found.append((np.asarray(times, float), np.asarray(values, float)))
-    return found
-
-
-def _held(times: Floats, values: Floats, at_s: Floats) -> Floats:
-    """Return a port's thresholds at these times: the newest ones, NaN before the first."""
-    newest = np.searchsorted(times, at_s, side="right") - 1
-    return np.where((newest >= 0)[:, None], values[np.maximum(newest, 0)], np.nan)
+            histories.append((np.asarray(times, float), np.asarray(values, float)))
+    return histories
 
 
 def threshold_panels(variants: list[tuple[Variant, Run]]) -> list[Panel]:
@@ -507,19 +488,16 @@ def threshold_panels(variants: list[tuple[Variant, Run]]) -> list[Panel]:
     panels: list[Panel] = []
     for variant, run in variants:
         moves = threshold_moves(run)
-        if moves is not None:
-            _draw(variant, moves, panels)
+        if moves is None:
+            continue
+        title, colour = f"thresholds, {variant.label}", variant.colour
+        with panel(title, panels, "seconds", "threshold_bytes", y_format="size", steps=True) as drawing:
+            axes = drawing.axes
+            for number in range(moves.median.shape[1]):
+                low, median, high = (part[:, number] for part in (moves.low, moves.median, moves.high))
+                axes.fill_between(moves.at_s, low, high, color=colour, alpha=0.15, linewidth=0, step="post")
+                axes.step(moves.at_s, median, where="post", color=colour)
+                drawing.add(f"threshold {number + 1}", colour, moves.at_s.tolist(), median.tolist())
+            axes.set(xlabel="time, s", ylabel="threshold")
+            logarithmic(axes, "y", size_text)
     return panels
-
-
-def _draw(variant: Variant, moves: Moves, panels: list[Panel]) -> None:
-    formats: dict[str, Any] = {"y_format": "size", "steps": True}
-    with panel(f"thresholds, {variant.label}", panels, "seconds", "threshold_bytes", **formats) as drawing:
-        axes, colour = drawing.axes, variant.colour
-        for number in range(moves.median.shape[1]):
-            low, median, high = (part[:, number] for part in (moves.low, moves.median, moves.high))
-            axes.fill_between(moves.at_s, low, high, color=colour, alpha=0.15, linewidth=0, step="post")
-            axes.step(moves.at_s, median, where="post", color=colour)
-            drawing.add(f"threshold {number + 1}", colour, moves.at_s.tolist(), median.tolist())
-        axes.set(xlabel="time, s", ylabel="threshold")
-        logarithmic(axes, "y", size_text)

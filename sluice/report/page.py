@@ -53,51 +53,32 @@ def invalid_runs(runs: Sequence[Run]) -> list[tuple[str, int]]:
 def notices(variants: Sequence[Variant]) -> list[str]:
     """Return the warnings as sentences; none if all runs finished and differ only by scheme, load and seed."""
     runs = [run for variant in variants for run in variant.runs]
-    return [
-        *_different_scenarios(runs),
-        *_different_seeds(variants),
-        *_different_fabrics(runs),
-        *_unfinished(variants),
-    ]
-
-
-def _different_scenarios(runs: Sequence[Run]) -> list[str]:
+    sentences = []
     keys = [key for key in differing(runs) if not key.startswith(EXPECTED_TO_DIFFER)]
-    if not keys:
-        return []
-    return [
-        f"These runs are of different scenarios: {', '.join(keys)} differ. If one line is better, the scheme need "
-        "not be the reason."
-    ]
-
-
-def _different_seeds(variants: Sequence[Variant]) -> list[str]:
-    found = []
+    if keys:
+        sentences.append(
+            f"These runs are of different scenarios: {', '.join(keys)} differ. If one line is better, the scheme need "
+            "not be the reason."
+        )
     for load in loads_of(variants):
         seeds = {frozenset(run.seed for run in variant.at(load)) for variant in variants}
         if len(seeds) > 1:
             where = "" if load is None else f" at load {load:g}"
-            found.append(
+            sentences.append(
                 f"Not all schemes have the same seeds{where}: their means cover different traffic. The table of "
                 "completeness lists them."
             )
-    return found
-
-
-def _different_fabrics(runs: Sequence[Run]) -> list[str]:
     fabrics = sorted({run.on for run in runs})
-    return [f"This report compares runs on the {' and the '.join(fabrics)}."] if len(fabrics) > 1 else []
-
-
-def _unfinished(variants: Sequence[Variant]) -> list[str]:
-    left = {v.label: sum(run.summary["unfinished"] for run in v.runs) for v in variants}
-    named = [f"{label} {count(number)}" for label, number in left.items() if number]
-    if not named:
-        return []
-    return [
-        f"Flows that did not finish: {', '.join(named)}. Completion times are those of finished flows only. "
-        "Unfinished flows were slow, so a scheme that left many of them looks better than it is."
-    ]
+    if len(fabrics) > 1:
+        sentences.append(f"This report compares runs on the {' and the '.join(fabrics)}.")
+    unfinished = {v.label: sum(run.summary["unfinished"] for run in v.runs) for v in variants}
+    labels = [f"{label} {count(number)}" for label, number in unfinished.items() if number]
+    if labels:
+        sentences.append(
+            f"Flows that did not finish: {', '.join(labels)}. Completion times are those of finished flows only. "
+            "Unfinished flows were slow, so a scheme that left many of them looks better than it is."
+        )
+    return sentences
 
 
 # ── How to repeat ────────────────────────────────────────────────────────────────────────────────────
@@ -131,10 +112,10 @@ def repeat_runs(variants: Sequence[Variant]) -> list[tuple[str, int]]:
 
     Variants of one bundle share a command.
     """
-    found: dict[str, int] = {}
+    commands: dict[str, int] = {}
     for variant in variants:
-        found.setdefault(repeat_run(variant.runs[0]), len(variant.runs) - 1)
-    return list(found.items())
+        commands.setdefault(repeat_run(variant.runs[0]), len(variant.runs) - 1)
+    return list(commands.items())
 
 
 # ── The page ─────────────────────────────────────────────────────────────────────────────────────────
@@ -213,14 +194,11 @@ def _render(context: Mapping[str, Any]) -> str:
     script = "/*<![CDATA[*/\n" + (HERE / "page.js").read_text() + "/*]]>*/"
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts = {"css": (HERE / "page.css").read_text(), "script": script, "script_sha256": digest}
-    return _with_unique_ids(template.render(**context, **parts).lstrip())
-
-
-def _with_unique_ids(html: str) -> str:
+    html = template.render(**context, **parts).lstrip()
     figures = itertools.count(1)
-    return re.sub(
+    return re.sub(  # an id occurs once in the page
         r"<figure\b.*?</figure>",
-        lambda found: found[0].replace(ID_PREFIX, f"figure{next(figures)}-"),
+        lambda figure: figure[0].replace(ID_PREFIX, f"figure{next(figures)}-"),
         html,
         flags=re.DOTALL,
     )
@@ -230,8 +208,8 @@ def _baseline(compared: Sequence[Variant], label: str | None) -> Variant:
     for variant in compared:
         if label in (None, variant.label, variant.scheme, str(variant.runs[0].version)):
             return variant
-    known = ", ".join(variant.label for variant in compared)
-    raise SluiceError(f"--baseline {label}: no run has this scheme or version; the schemes are {known}")
+    labels = ", ".join(variant.label for variant in compared)
+    raise SluiceError(f"--baseline {label}: no run has this scheme or version; the schemes are {labels}")
 
 
 def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
@@ -239,11 +217,12 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
     compared = variants(runs)
     base = _baseline(compared, baseline)
     loads = loads_of(compared)
+    names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
     parameters = tables.parameters(compared)
     besides = SCHEME_TABLE if parameters else ()
     keys, different = tables.differences(compared, besides)
     return {
-        "title": _title(runs),
+        "title": names[0] if len(names) == 1 else f"Comparison of {_plural(len(runs), 'run')}",
         "subtitle": _subtitle(runs, compared, loads),
         "made": time.strftime("%Y-%m-%d %H:%M"),
         "invalid": invalid_runs(runs),
@@ -266,11 +245,6 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
     }
 
 
-def _title(runs: Sequence[Run]) -> str:
-    names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
-    return names[0] if len(names) == 1 else f"Comparison of {_plural(len(runs), 'run')}"
-
-
 def _subtitle(runs: Sequence[Run], compared: Sequence[Variant], loads: Sequence[float | None]) -> str:
     seeds = sorted({run.seed for run in runs})
     parts = [
@@ -287,14 +261,14 @@ def _subtitle(runs: Sequence[Run], compared: Sequence[Variant], loads: Sequence[
 
 def _versions(runs: Sequence[Run]) -> list[str]:
     """Return the versions of the code that the runs were made with."""
-    found = []
+    versions = []
     for run in runs:
         git = run.meta.get("git") or {}
         commit = (git.get("commit") or "unknown commit")[:10]
-        found.append(
+        versions.append(
             f"sluice {run.meta.get('sluice', '?')} ({commit}{', with changes' if git.get('dirty') else ''})"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(versions))
 
 
 def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[float | None]) -> list[Block]:

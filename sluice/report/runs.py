@@ -87,12 +87,12 @@ def _policies(path: Path) -> dict[int, Mapping[str, Any]]:
 
 def _document(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
-    if not isinstance(found, kind):
+    if not isinstance(document, kind):
         raise _damaged(path, f"it must be a {kind.__name__}")
-    return found
+    return document
 
 
 def _columns(path: Path) -> Sequence[str]:
@@ -102,8 +102,8 @@ def _columns(path: Path) -> Sequence[str]:
         raise _damaged(path, str(error)) from None
 
 
-def _need(path: Path, found: object, keys: Sequence[str]) -> None:
-    lacking = [key for key in keys if not isinstance(found, Mapping | list) or key not in found]
+def _need(path: Path, value: object, keys: Sequence[str]) -> None:
+    lacking = [key for key in keys if not isinstance(value, Mapping | list) or key not in value]
     if lacking:
         raise _damaged(path, f"it lacks {', '.join(lacking)}")
 
@@ -138,27 +138,18 @@ def shown(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, list):
-        return _shown_list(value)
-    return str(value)
-
-
-def _shown_list(values: list[Any]) -> str:
-    if len(values) > MAX_ITEMS:
-        return f"{len(values)} entries ({_fingerprint(values)})"
-    return " · ".join(_shown_entry(value) for value in values)
-
-
-def _shown_entry(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {shown(inner)}" for key, inner in value.items())
-    return shown(value)
-
-
-def _fingerprint(values: list[Any]) -> str:
-    """Return a short hash, so that different long lists look different."""
-
-    return f"{zlib.crc32(json.dumps(values, sort_keys=True, default=str).encode()):08x}"
+    if not isinstance(value, list):
+        return str(value)
+    if len(value) > MAX_ITEMS:  # the hash makes different long lists look different
+        fingerprint = zlib.crc32(json.dumps(value, sort_keys=True, default=str).encode())
+        return f"{len(value)} entries ({fingerprint:08x})"
+    entries = [
+        ", ".join(f"{key} {shown(inner)}" for key, inner in entry.items())
+        if isinstance(entry, Mapping)
+        else shown(entry)
+        for entry in value
+    ]
+    return " · ".join(entries)
 
 
 # ── Scores ───────────────────────────────────────────────────────────────────────────────────────────
@@ -337,7 +328,7 @@ class Variant:
 def find_runs(folders: Iterable[Path]) -> list[Run]:
     """Return every bundle in these folders, in the order of their paths. SluiceError names a
     folder without one."""
-    found: dict[Path, list[Run]] = {}
+    runs_of: dict[Path, list[Run]] = {}
     for folder in folders:
         bundles = sorted({path.parent for path in folder.rglob("summary.json")})
         bundles = [bundle for bundle in bundles if all((bundle / name).exists() for name in FILES)]
@@ -345,14 +336,15 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
             raise SluiceError(
                 f"{folder}: the folder holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
             )
-        found |= {bundle.resolve(): _read(bundle) for bundle in bundles}
-    return [run for runs in found.values() for run in runs]
+        runs_of |= {bundle.resolve(): _read(bundle) for bundle in bundles}
+    return [run for runs in runs_of.values() for run in runs]
 
 
 def _read(bundle: Path) -> list[Run]:
     """Return a run, or one run for each version of the policy if flows lived under several."""
-    found = read_bundle(bundle)
-    scenario, meta, summary, policies = found.scenario, found.meta, found.summary, found.policies
+    documents = read_bundle(bundle)
+    scenario, meta, summary = documents.scenario, documents.meta, documents.summary
+    policies = documents.policies
     if VERSIONS not in summary:
         policy = policies[min(policies)] if policies else None
         planned_as = _planned_as(bundle.resolve())
@@ -397,12 +389,17 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
     several_fabrics = len({run.on for run in runs}) > 1
     labels = _labels(list(groups.values()))
     order = list(SCHEMES)
-    found = [
+    ordered = [
         Variant(f"{label} ({group[0].on})" if several_fabrics else label, group[0].scheme, tuple(group))
         for label, group in zip(labels, groups.values(), strict=True)
     ]
-    found.sort(key=lambda v: (order.index(v.scheme) if v.scheme in order else len(order), v.label))
-    return _styled(found)
+    ordered.sort(key=lambda v: (order.index(v.scheme) if v.scheme in order else len(order), v.label))
+    of_colour: dict[str, int] = defaultdict(int)
+    styled = []
+    for variant in ordered:
+        styled.append(Variant(variant.label, variant.scheme, variant.runs, of_colour[variant.colour]))
+        of_colour[variant.colour] += 1
+    return styled
 
 
 def _identity(run: Run) -> str:
@@ -442,15 +439,6 @@ def differing(runs: Sequence[Run]) -> list[str]:
     """Return the scenario keys, in their order, that do not have one value in all runs."""
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     return [key for key in keys if len({shown(run.settings.get(key)) for run in runs}) > 1]
-
-
-def _styled(found: list[Variant]) -> list[Variant]:
-    seen: dict[str, int] = defaultdict(int)
-    styled = []
-    for variant in found:
-        styled.append(Variant(variant.label, variant.scheme, variant.runs, seen[variant.colour]))
-        seen[variant.colour] += 1
-    return styled
 
 
 def classes_present(runs: Iterable[Run]) -> list[str]:

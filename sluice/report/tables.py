@@ -253,17 +253,15 @@ def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | N
     for variant in variants:
         flows = sum(run.summary["fct_us"][group]["n"] for run in runs[variant])
         cells = [count(flows), *map(scale.show, times[variant]), *map(PLAIN.show, slow[variant])]
-        cells.append(_ratio_text(runs[variant], baseline.at(load), group))
+        against = ratio(
+            runs[variant], baseline.at(load), lambda some: of_class(some, "fct_us", group, "mean")
+        )
+        cells.append(NOTHING if against is None else PLAIN.show(Estimate(against.mean, None, against.n)))
         mean = times[variant][0]
         best = len(means) > 1 and mean is not None and mean.mean == min(means)
         rows.append(Row(variant, tuple(cells), best))
     limits = class_limits(group, variants[0].runs[0].scale)
     return Section(f"{group} flows" + (f", {limits}" if limits else ""), f"FCT in {scale.unit}", tuple(rows))
-
-
-def _ratio_text(runs: Sequence[Run], to: Sequence[Run], group: str) -> str:
-    found = ratio(runs, to, lambda some: of_class(some, "fct_us", group, "mean"))
-    return NOTHING if found is None else PLAIN.show(Estimate(found.mean, None, found.n))
 
 
 def completeness(variants: Sequence[Variant], load: float | None) -> list[Row]:
@@ -278,6 +276,7 @@ def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
     )
     deadlines, missed = (sum(run.summary["deadlines"][key] for run in runs) for key in ("n", "missed"))
     seeds = ", ".join(str(run.seed) for run in sorted(runs, key=lambda run: run.seed))
+    retransmissions = estimate(run.summary["retransmissions"] for run in runs)
     invalid = sum(not run.summary["valid"]["ok"] for run in runs)
     return Row(
         variant,
@@ -288,7 +287,7 @@ def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
             count(deadlines) if deadlines else NOTHING,
             count(missed) if deadlines else NOTHING,
             percent(miss_ratio(runs)),
-            _retransmissions(runs),
+            NOTHING if retransmissions is None else count(round(retransmissions.mean)),
             f"{invalid} of {len(runs)} not" if invalid else "yes",
         ),
     )
@@ -299,26 +298,21 @@ def applications(variants: Sequence[Variant], load: float | None) -> list[Row]:
 
     There are no rows without such flows.
     """
-    rows = [_applications(variant, variant.at(load)) for variant in variants]
-    return [row for row in rows if row is not None]
-
-
-def _applications(variant: Variant, runs: Sequence[Run]) -> Row | None:
-    found = [watched for run in runs if (watched := run.watched) is not None]
-    if not found:
-        return None
-    times = [estimate(one["fct_us"]["all"][name] for one in found) for name in FCT_COLUMNS]
-    slow = estimate(one["slowdown"]["all"]["mean"] for one in found)
-    scale = time_scale([time.mean for time in times if time])
-    n, deadlines, missed = (sum(one[key] for one in found) for key in ("n", "deadlines", "missed"))
-    cells = [f"{scale.show(time)} {scale.unit}" if time else NOTHING for time in times]
-    cells = [count(n), *cells, PLAIN.show(slow), count(deadlines), count(missed)]
-    return Row(variant, tuple(cells))
-
-
-def _retransmissions(runs: Sequence[Run]) -> str:
-    found: Estimate | None = estimate(run.summary["retransmissions"] for run in runs)
-    return NOTHING if found is None else count(round(found.mean))
+    rows = []
+    for variant in variants:
+        summaries = [watched for run in variant.at(load) if (watched := run.watched) is not None]
+        if not summaries:
+            continue
+        times = [estimate(summary["fct_us"]["all"][name] for summary in summaries) for name in FCT_COLUMNS]
+        slow = estimate(summary["slowdown"]["all"]["mean"] for summary in summaries)
+        scale = time_scale([time.mean for time in times if time])
+        n, deadlines, missed = (
+            sum(summary[key] for summary in summaries) for key in ("n", "deadlines", "missed")
+        )
+        cells = [f"{scale.show(time)} {scale.unit}" if time else NOTHING for time in times]
+        cells = [count(n), *cells, PLAIN.show(slow), count(deadlines), count(missed)]
+        rows.append(Row(variant, tuple(cells)))
+    return rows
 
 
 def differences(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> tuple[list[str], list[Row]]:
