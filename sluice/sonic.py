@@ -80,9 +80,17 @@ def check_interface(name: str) -> str:
 
 def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
     """Return the whole configuration of these ports. Raises SluiceError for a policy that SONiC cannot carry out."""
-    _check(plan)
+    needs = plan.policy.needs
+    impossible = [why for need, why in _IMPOSSIBLE.items() if need in needs]
+    if plan.policy.definition.marking is Marking.PHANTOM:
+        impossible.append("a SONiC switch has no phantom queue that marks")
+    if impossible:
+        raise SluiceError(f"{plan.policy.scheme}: {impossible[0]}; choose another scheme, for example sluice")
+    of_tag = plan.class_of_tag
+    # The two DSCPs above all tags count as untagged.
+    classes = {str(dscp): str(of_tag[dscp] if dscp < len(of_tag) else of_tag[0]) for dscp in range(DSCPS)}
     return {
-        "DSCP_TO_TC_MAP": {MAP: _classes(plan)},
+        "DSCP_TO_TC_MAP": {MAP: classes},
         **adapted_tables(plan, ports),
         "SCHEDULER": {MAP: {"type": "STRICT"}},
         "WRED_PROFILE": _profiles(plan),
@@ -99,8 +107,8 @@ def adapted_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
     return {
         ADAPTED_TABLE: {
             _map_of(port): {
-                str(one): str(top - queue)
-                for one, queue in enumerate(plan.queue_of_class(port.thresholds_bytes))
+                str(number): str(top - queue)
+                for number, queue in enumerate(plan.queue_of_class(port.thresholds_bytes))
             }
             for port in ports
         }
@@ -109,50 +117,35 @@ def adapted_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
 
 def differences(plan: ClassPlan) -> list[str]:
     """Return what the switch does otherwise than the policy says, a sentence each."""
-    policy, found = plan.policy, []
+    policy, sentences = plan.policy, []
     if policy.definition.marking is Marking.PORT and policy.mark_by != MarkBy.QUEUE:
-        found.append("Each queue marks by its own backlog, because WRED cannot count a whole port.")
+        sentences.append("Each queue marks by its own backlog, because WRED cannot count a whole port.")
     if policy.urgent_first:
-        found.append("A full port drops what arrives, not what is least urgent.")
+        sentences.append("A full port drops what arrives, not what is least urgent.")
     if policy.shares is not None:
-        found.append("The queues have strict priorities without guaranteed shares.")
+        sentences.append("The queues have strict priorities without guaranteed shares.")
     if policy.mark_at_core is not None:
-        found.append("Ports between switches mark above mark_at, too.")
+        sentences.append("Ports between switches mark above mark_at, too.")
     if coarse_map(policy, policy.thresholds) != queue_map(policy, policy.thresholds):
-        found.append("Urgency has two steps instead of sixteen.")
-    found.append("Packets without ECN are dropped above K, because WRED does not mark them.")
-    found.append(f"The buffer is that of the switch. The policy asks for {policy.buffer} bytes a port.")
-    return found
-
-
-def _check(plan: ClassPlan) -> None:
-    needs = plan.policy.needs
-    impossible = [why for need, why in _IMPOSSIBLE.items() if need in needs]
-    if plan.policy.definition.marking is Marking.PHANTOM:
-        impossible.append("a SONiC switch has no phantom queue that marks")
-    if impossible:
-        raise SluiceError(f"{plan.policy.scheme}: {impossible[0]}; choose another scheme, for example sluice")
+        sentences.append("Urgency has two steps instead of sixteen.")
+    sentences.append("Packets without ECN are dropped above K, because WRED does not mark them.")
+    sentences.append(f"The buffer is that of the switch. The policy asks for {policy.buffer} bytes a port.")
+    return sentences
 
 
 def _map_of(port: SonicPort) -> str:
     return f"{MAP}_{port.interface}"
 
 
-def _classes(plan: ClassPlan) -> dict[str, str]:
-    """The class of each DSCP. The two DSCPs above all tags count as untagged."""
-    of_tag = plan.class_of_tag
-    return {str(dscp): str(of_tag[dscp] if dscp < len(of_tag) else of_tag[0]) for dscp in range(DSCPS)}
-
-
 def _profiles(plan: ClassPlan) -> dict[str, dict[str, str]]:
     marking = plan.policy.port_marking
     if marking.mark_bytes is None:
         return {}
-    found = {MAP: _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)}
+    profiles = {MAP: _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)}
     last = _last_mark(marking)
     if last:
-        found[f"{MAP}_LAST"] = _profile(last, last)
-    return found
+        profiles[f"{MAP}_LAST"] = _profile(last, last)
+    return profiles
 
 
 def _last_mark(marking: PortMarking) -> int:
@@ -214,7 +207,10 @@ class Reported:
         sizes = [size for host, size in self.flows if to in (None, host)]
         if len(sizes) < LEAST_FLOWS:
             return None
-        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", _distribution(sizes), load)
+        ranks = np.linspace(0, 1, min(_POINTS, len(sizes)))
+        points = np.quantile(np.asarray(sizes, float), ranks)
+        distribution = SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
+        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", distribution, load)
 
 
 def reported_flows(remote: Remote) -> Reported:
@@ -228,13 +224,6 @@ def reported_flows(remote: Remote) -> Reported:
             break
         path = f"flows?limit={_PAGE}&before={page['next']}"
     return Reported(flows)
-
-
-def _distribution(sizes_bytes: Sequence[int]) -> SizeCdf:
-    """The distribution through quantiles of these sizes."""
-    ranks = np.linspace(0, 1, min(_POINTS, len(sizes_bytes)))
-    points = np.quantile(np.asarray(sizes_bytes, float), ranks)
-    return SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
 
 
 ANY = "any"
@@ -282,12 +271,12 @@ def look(remote: Remote) -> Running:
 
 def check_places(running: Running, places: Iterable[str]) -> None:
     """Raise SluiceError for the first place that the network does not have."""
-    known = {*running.in_force, *running.hosts, ANY}
+    in_network = {*running.in_force, *running.hosts, ANY}
     for place in places:
-        if place not in known:
+        if place not in in_network:
             shown = ", ".join([*sorted(running.in_force), *sorted(running.hosts), ANY])
             raise SluiceError(
-                f"--interfaces: the network has no port or host {place}{guess(place, known)}; it has {shown}"
+                f"--interfaces: the network has no port or host {place}{guess(place, in_network)}; it has {shown}"
             )
 
 
@@ -296,7 +285,7 @@ def planned(policy: Policy, traffic: Sequence[Traffic]) -> Planned:
     adapts = policy.definition.threshold_rule.adapts
     if adapts and not traffic:
         raise SluiceError("the scenario names no distribution with a load: add --traffic web-search:0.8")
-    models = [one.model(policy) for one in traffic]
+    models = [kind.model(policy) for kind in traffic]
     plan = class_plan(policy, models)
     return Planned(
         plan, traffic, best_of_plan(plan, models[0]) if adapts else plan.snapped(policy.thresholds)
@@ -309,28 +298,32 @@ def reported_traffic(running: Running, load: float) -> list[Traffic]:
     """
     if not running.policy.definition.threshold_rule.adapts:
         return []
-    found = running.reported.traffic(load)
-    if found is None:
+    traffic = running.reported.traffic(load)
+    if traffic is None:
         raise SluiceError(
             f"hosts have reported {len(running.reported.flows)} flows, and a plan needs {LEAST_FLOWS}: wait, or name "
             "the traffic with --traffic web-search:0.8"
         )
-    return [found]
+    return [traffic]
 
 
-def ports_of(made: Planned, running: Running, interfaces: Mapping[str, str], load: float) -> list[SonicPort]:
+def ports_of(
+    planning: Planned, running: Running, interfaces: Mapping[str, str], load: float
+) -> list[SonicPort]:
     """Return the ports with their thresholds. `interfaces`: SONiC's name of a port → the place that it stands for."""
-    of_place = {place: _thresholds(made, running, place, load) for place in interfaces.values()}
+    of_place = {}
+    for place in interfaces.values():
+        if place in running.in_force:
+            of_place[place] = planning.plan.snapped(running.in_force[place])
+            continue
+        traffic = None
+        if running.policy.definition.threshold_rule.adapts:
+            traffic = running.reported.traffic(load, None if place == ANY else place)
+        if traffic is None:
+            of_place[place] = planning.thresholds_bytes
+        else:
+            of_place[place] = best_of_plan(planning.plan, traffic.model(running.policy))
     return [SonicPort(interface, of_place[place]) for interface, place in interfaces.items()]
-
-
-def _thresholds(made: Planned, running: Running, place: str, load: float) -> tuple[int, ...]:
-    if place in running.in_force:
-        return made.plan.snapped(running.in_force[place])
-    if not running.policy.definition.threshold_rule.adapts:
-        return made.thresholds_bytes
-    found = running.reported.traffic(load, None if place == ANY else place)
-    return made.thresholds_bytes if found is None else best_of_plan(made.plan, found.model(running.policy))
 
 
 # ── Following ────────────────────────────────────────────────────────────────────────────────────────
@@ -366,16 +359,14 @@ class Following:
             traffic = self._traffic or reported_traffic(running, self._load)
             self.made, self._version = planned(running.policy, traffic), running.version
         self.tables = self._tables(self.made.plan, ports_of(self.made, running, self._interfaces, self._load))
-        return _difference(self._taken, self.tables)
+        changed = {
+            table: {
+                row: fields for row, fields in rows.items() if self._taken.get(table, {}).get(row) != fields
+            }
+            for table, rows in self.tables.items()
+        }
+        return {table: rows for table, rows in changed.items() if rows}
 
     def taken(self) -> None:
         """The switch has taken all rows of the newest look."""
         self._taken = self.tables
-
-
-def _difference(before: Tables, after: Tables) -> Tables:
-    changed = {
-        table: {row: fields for row, fields in rows.items() if before.get(table, {}).get(row) != fields}
-        for table, rows in after.items()
-    }
-    return {table: rows for table, rows in changed.items() if rows}

@@ -75,8 +75,8 @@ class Plan:
     @property
     def schemes(self) -> tuple[str, ...]:
         """The schemes that run, or the variants of a sweep."""
-        found = [point.scheme for point in self.points] or [self.scenario.policy.scheme]
-        return tuple(dict.fromkeys(found))
+        schemes = [point.scheme for point in self.points] or [self.scenario.policy.scheme]
+        return tuple(dict.fromkeys(schemes))
 
     def command(self, source: str, out: str, places: int) -> list[str]:
         """Return the words after `sluice` that carry it out. `places`: points of a sweep at a time."""
@@ -121,7 +121,7 @@ def _plan_sweep(
         raise FieldError(
             "settings", f"{key} is an axis of the sweep; set {AXES[key].removeprefix('--')} instead"
         )
-    found = points(
+    wanted = points(
         given,
         schemes=request.schemes,
         loads=request.loads,
@@ -130,10 +130,10 @@ def _plan_sweep(
         most=MOST_POINTS,
         check=partial(_checked, on=request.on),
     )
-    works = list(predicted_works(found, request.on).values())
-    predicted = predicted_total_s(works, request.on, min(places, len(found)))
-    first = _checked(found[0].document, request.on).scenario
-    return Plan(request, first, settings, predicted, tuple(found))
+    works = list(predicted_works(wanted, request.on).values())
+    predicted = predicted_total_s(works, request.on, min(places, len(wanted)))
+    first = _checked(wanted[0].document, request.on).scenario
+    return Plan(request, first, settings, predicted, tuple(wanted))
 
 
 def _checked(document: dict[str, Any], on: str) -> Resolved:
@@ -156,22 +156,22 @@ def _given(request: RunRequest) -> Mapping[str, Any]:
             return parse_toml(request.text)
         except NotToml as error:
             raise FieldError("text", f"not TOML: {error}") from None
-    known, name = scenario_names(), str(request.scenario)
-    if name not in known:
+    names, name = scenario_names(), str(request.scenario)
+    if name not in names:
         raise FieldError(
             "scenario",
-            f"there is no scenario {shortened(name)}{guess(name, known)}; the names are {', '.join(known)}",
+            f"there is no scenario {shortened(name)}{guess(name, names)}; the names are {', '.join(names)}",
         )
     return read_document(SCENARIOS / f"{name}.toml")
 
 
 def _included_cdf(name: str) -> SizeCdf:
-    known = known_workloads()
-    if name not in known:
+    names = known_workloads()
+    if name not in names:
         raise FieldError(
             "workload.sizes",
-            f"there is no distribution {shortened(name)}{guess(name, known)}; a run from the browser cannot read "
-            f"files of the machine, so take one of {', '.join(known)}, or write a mix",
+            f"there is no distribution {shortened(name)}{guess(name, names)}; a run from the browser cannot read "
+            f"files of the machine, so take one of {', '.join(names)}, or write a mix",
         )
     return load_cdf(name)
 
@@ -340,21 +340,19 @@ class RunManager:
     def serve(self, ended: threading.Event) -> None:
         """Start what is ordered and reap what has ended, until `ended` is set. Then end every run."""
         while not ended.is_set():
-            self._turn()
+            self._reap()
+            with suppress(queue.Empty):
+                planned, who, started = self._orders.get(timeout=TURN_S)
+                try:
+                    started.set_result(self._spawn(planned, who))
+                except (SluiceError, OSError) as error:
+                    problem = error if isinstance(error, SluiceError) else SluiceError(str(error))
+                    started.set_exception(problem)
         for child in self._children.values():
             child.interrupt()
         while self._children:
             self._reap()
             time.sleep(TURN_S)
-
-    def _turn(self) -> None:
-        self._reap()
-        with suppress(queue.Empty):
-            planned, who, started = self._orders.get(timeout=TURN_S)
-            try:
-                started.set_result(self._spawn(planned, who))
-            except (SluiceError, OSError) as error:
-                started.set_exception(error if isinstance(error, SluiceError) else SluiceError(str(error)))
 
     def _reap(self) -> None:
         self._children = {name: child for name, child in self._children.items() if not child.has_ended()}
@@ -372,7 +370,9 @@ class RunManager:
             source = out / OWN_SCENARIO
             source.write_text(planned.request.text)
         places = min(self._free_places(on), len(planned.points)) if planned.points else 1
-        argv = [*_polite(on), sys.executable, "-m", "sluice", *planned.command(str(source), str(out), places)]
+        # The testbed needs its CPU time; a simulation leaves it to the web process.
+        polite = ["nice", "-n", "10"] if on == SIMULATOR and shutil.which("nice") else []
+        argv = [*polite, sys.executable, "-m", "sluice", *planned.command(str(source), str(out), places)]
         self._children[name] = Child(name, on, spawn(argv, log_file=out / LOG), places)
         return name
 
@@ -386,11 +386,6 @@ class RunManager:
                 (self.folder / name).mkdir(parents=True)
                 return name
         raise SluiceError(f"{self.folder} has too many runs of this second; try again")
-
-
-def _polite(on: str) -> list[str]:
-    """Return the start of a command that leaves the CPU to the web process. The testbed needs its time."""
-    return ["nice", "-n", "10"] if on == SIMULATOR and shutil.which("nice") else []
 
 
 # ── Listing ──────────────────────────────────────────────────────────────────────────────────────────
@@ -411,17 +406,17 @@ class Listing:
     def document(self) -> dict[str, Any]:
         """Return all runs, and what can be started."""
         with self._reading:
-            found = entries(self._manager.folder)
-            documents = [self._described(entry) for entry in found]
-            self._known = {entry: self._known[entry] for entry in found if entry in self._known}
+            listed = entries(self._manager.folder)
+            documents = [self._described(entry) for entry in listed]
+            self._known = {entry: self._known[entry] for entry in listed if entry in self._known}
         fabrics = [{"name": on, "problem": self._manager.obstacle(on)} for on in (SIMULATOR, TESTBED)]
         return {"runs": documents, "scenarios": scenario_names(), "fabrics": fabrics}
 
     def _described(self, entry: Entry) -> dict[str, Any]:
         own = self._manager.states().get(entry.name)
-        known = self._known.get(entry)
-        if known and own is None:
-            return known
+        kept = self._known.get(entry)
+        if kept and own is None:
+            return kept
         document = {**describe(entry), "own": own is not None}
         if own:
             document["state"] = own

@@ -234,6 +234,7 @@ COMMAND = "command"
 
 def machine_meta(seed: int) -> dict[str, Any]:
     """Return what the result depends on, apart from the scenario."""
+    git = ["git", "-C", str(Path(__file__).parent)]
     return {
         "sluice": VERSION,
         "python": platform.python_version(),
@@ -242,7 +243,10 @@ def machine_meta(seed: int) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "openvswitch": _first_line(["ovs-vswitchd", "--version"]),
         "libraries": _versions(),
-        "git": _git_state(),
+        "git": {
+            "commit": _first_line([*git, "rev-parse", "HEAD"]) or None,
+            "dirty": bool(_first_line([*git, "status", "--porcelain"])),
+        },
         "plugins": {plugin.source: plugin.digest for plugin in plugins.LOADED.values()},
         "seed": seed,
         "written_at": time.time(),
@@ -442,10 +446,3 @@ def _first_line(argv: list[str]) -> str:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.partition("\n")[0]
     except FileNotFoundError:
         return "not installed"
-
-
-def _git_state() -> dict[str, Any]:
-    here = Path(__file__).parent
-    commit = _first_line(["git", "-C", str(here), "rev-parse", "HEAD"])
-    dirty = bool(_first_line(["git", "-C", str(here), "status", "--porcelain"]))
-    return {"commit": commit or None, "dirty": dirty}

@@ -29,10 +29,16 @@ from sluice.topologies import build_fabric
 
 def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with the values of `settings`, by key ("fabric.buffer"). SluiceError names a wrong key."""
-    made = copy.deepcopy(dict(document))
+    resolved = copy.deepcopy(dict(document))
     for key, value in settings.items():
-        _put(made, key, value)
-    return made
+        *path, last = key.split(".")
+        table = resolved
+        for step in path:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise SluiceError(f"--set {key}: {step} is not a table")
+        table[last] = value
+    return resolved
 
 
 def setting(text: str, option: str = "--set", example: str = "fabric.buffer=240KB") -> tuple[str, Any]:
@@ -51,16 +57,6 @@ def toml_value(text: str) -> Any:
         return text
 
 
-def _put(resolved: dict[str, Any], key: str, value: Any) -> None:
-    *path, last = key.split(".")
-    table = resolved
-    for step in path:
-        table = table.setdefault(step, {})
-        if not isinstance(table, dict):
-            raise SluiceError(f"--set {key}: {step} is not a table")
-    table[last] = value
-
-
 # ── Tables of flows ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -70,10 +66,11 @@ _MOST_AT_ONCE = 10_000
 
 def load_flow_table(path: Path) -> FlowTable:
     """Return the table in a file. Its rows are read later. Raises FieldError, OSError and ValueError."""
-    return _of_parquet(path) if path.suffix == ".parquet" else _of_csv(path)
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
 
-
-def _of_csv(path: Path) -> FlowTable:
+        table = parquet.ParquetFile(path)
+        return FlowTable(str(path), table.schema_arrow.names, _parquet_rows(table))
     with path.open(newline="", encoding="utf-8-sig") as file:
         columns = [column.strip() for column in next(csv.reader(file), [])]
     return FlowTable(str(path), columns, _csv_rows(path, columns))
@@ -86,23 +83,14 @@ def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         try:
             next(lines, None)
             for values in lines:
-                if values and not values[0].lstrip().startswith("#"):
-                    yield f"line {lines.line_num}", _row(f"line {lines.line_num}", columns, values)
+                if not values or values[0].lstrip().startswith("#"):
+                    continue
+                place = f"line {lines.line_num}"
+                if len(values) != len(columns):
+                    raise FieldError(place, f"has {len(values)} values, but there are {len(columns)} columns")
+                yield place, dict(zip(columns, values, strict=True))
         except (ValueError, csv.Error) as error:
             raise FieldError(f"line {lines.line_num + 1}", f"cannot be read: {error}") from None
-
-
-def _row(place: str, columns: Sequence[str], values: Sequence[str]) -> dict[str, str]:
-    if len(values) != len(columns):
-        raise FieldError(place, f"has {len(values)} values, but there are {len(columns)} columns")
-    return dict(zip(columns, values, strict=True))
-
-
-def _of_parquet(path: Path) -> FlowTable:
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(path)
-    return FlowTable(str(path), file.schema_arrow.names, _parquet_rows(file))
 
 
 def _parquet_rows(file: Any) -> Iterator[Row]:
@@ -131,10 +119,10 @@ def load_cdf(name: str) -> SizeCdf:
     named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
     path = Path(name) if name.endswith(".cdf") else named
     if not is_file(path):
-        known = known_workloads()
+        names = known_workloads()
         raise FieldError(
             "workload.sizes",
-            f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "
+            f"there is no file {path}{guess(name, names)}; the names names are {', '.join(names)}; "
             "otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
@@ -221,12 +209,12 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise SluiceError(f"{path}: not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SluiceError(f"{path}: must be an object with the tables of a scenario")
-    return found
+    return document
 
 
 def scenario_from_file(path: Path, settings: Mapping[str, Any] | None = None) -> Resolved:

@@ -155,13 +155,13 @@ def _describe_run(entry: Entry) -> dict[str, Any]:
         for name in ("scenario.json", "meta.json", "summary.json", REQUEST)
     )
     state = read_state(entry.path) if _is_real(entry.path / FILE, stat.S_ISREG) else None
-    workload = _mapping(scenario.get("workload"))
+    load = _mapping(scenario.get("workload")).get("load")
     document = _blank(entry) | {
         "kind": SWEEP if request.get("sweep") is True else RUN,  # a sweep that starts has no other file yet
         "scenario": _text(scenario.get("name") or (state.name if state else request.get("scenario"))),
         "schemes": [_text(_mapping(scenario.get("scheme")).get("name") or (state.scheme if state else ""))],
         "on": _text(meta.get("on") or (state.on if state else request.get("on")) or TESTBED),
-        "load": _number(workload.get("load")),
+        "load": float(load) if isinstance(load, int | float) else None,
         "by": _text(request.get("by")) or None,
     }
     if state:
@@ -188,24 +188,20 @@ def _describe_sweep(entry: Entry) -> dict[str, Any]:
     schemes = dict.fromkeys(_text(_mapping(point).get("scheme")) for point in points.values())
     state = read_state(entry.path) if _is_real(entry.path / FILE, stat.S_ISREG) else None
     lives = state is not None and state.is_alive
+    reason = ""
+    if finished < len(points) and state and not lives:  # no state: someone has interrupted it
+        reason = state.reason[:400] or KILLED
     return _blank(entry) | {
         "scenario": _text(first.get("name")),
         "schemes": list(schemes),
         "on": _text(config.get("on")),
         "by": _text(_mapping(read_plain(entry.path / REQUEST)).get("by")) or None,
         "state": RUNNING if lives else DONE if finished == len(points) else PARTIAL,
-        "reason": _lack(state) if finished < len(points) else "",
+        "reason": reason,
         "progress": _progress(state) if state and lives else None,
         "points": len(points),
         "finished": finished,
     }
-
-
-def _lack(state: RunState | None) -> str:
-    """Return why a sweep lacks points; empty if it is under way, or if someone has interrupted it."""
-    if state is None or state.is_alive:
-        return ""
-    return state.reason[:400] or KILLED
 
 
 def _progress(state: RunState) -> dict[str, Any]:
@@ -249,7 +245,3 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return str(value)[:100] if isinstance(value, str) else ""
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

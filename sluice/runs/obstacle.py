@@ -61,19 +61,21 @@ def _may_use_bpf() -> bool:
     if number is None:
         return True
     attributes = ctypes.create_string_buffer(struct.pack("=IIII", _BPF_MAP_TYPE_ARRAY, 4, 4, 1), 128)
-    made: int = ctypes.CDLL(None).syscall(number, _BPF_MAP_CREATE, attributes, ctypes.sizeof(attributes))
-    if made < 0:
+    descriptor: int = ctypes.CDLL(None).syscall(
+        number, _BPF_MAP_CREATE, attributes, ctypes.sizeof(attributes)
+    )
+    if descriptor < 0:
         return False
-    os.close(made)
+    os.close(descriptor)
     return True
 
 
 def main() -> int:
     """Print the kernel's obstacle. The exit code is 0 if there is none: then packages are worth installing."""
-    found = kernel_obstacle()
-    if found:
-        print(found)
-    return 1 if found else 0
+    reason = kernel_obstacle()
+    if reason:
+        print(reason)
+    return 1 if reason else 0
 
 
 if __name__ == "__main__":

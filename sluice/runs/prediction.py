@@ -50,13 +50,9 @@ def predicted_work(resolved: Resolved, on: str) -> float | None:
     scenario, _, topology = resolved
     if on == TESTBED:
         return _starting_s(scenario, topology) or None
-    return _wire_bytes(scenario, topology) * _mean_hops(topology) or None
-
-
-def _mean_hops(topology: Topology) -> float:
-    """Return the mean number of ports on the paths from the first host."""
     first, *others = [host.name for host in topology.hosts]
-    return float(np.mean([len(topology.one_path(first, name)) for name in others]))
+    mean_ports = float(np.mean([len(topology.one_path(first, name)) for name in others]))
+    return _wire_bytes(scenario, topology) * mean_ports or None
 
 
 def _wire_bytes(scenario: Scenario, topology: Topology) -> float:
@@ -122,24 +118,24 @@ def predicted_s(resolved: Resolved, on: str) -> float | None:
 
 def predicted_total_s(works: Sequence[Work], on: str, jobs: int = 1) -> float | None:
     """Return the seconds of several runs, `jobs` at a time. Each scheme is measured once, at its first scenario."""
-    known = [
-        (_scheme(work.document), work.document, work.amount) for work in works if work.amount is not None
+    counted = [
+        (str(work.document.get("scheme", {}).get("name", "")), work.document, work.amount)
+        for work in works
+        if work.amount is not None
     ]
-    if not known:
+    if not counted:
         return None
-    total = sum(amount for _, _, amount in known) * len(works) / len(known)
+    total = sum(amount for _, _, amount in counted) * len(works) / len(counted)
     if on != SIMULATOR:
         return total / jobs
     rough_s = _hops(total) / USUAL_HOPS_PER_S / jobs
     if rough_s < PROBE_FROM_S or not build.is_fresh():
         return rough_s
-    firsts = {scheme: document for scheme, document, _ in reversed(known)}
+    firsts = {scheme: document for scheme, document, _ in reversed(counted)}
     paces = {scheme: hops_per_s(scenario_with(document)) for scheme, document in firsts.items()}
-    return sum(_hops(amount) / paces[scheme] for scheme, _, amount in known) * len(works) / len(known) / jobs
-
-
-def _scheme(document: Mapping[str, Any]) -> str:
-    return str(document.get("scheme", {}).get("name", ""))
+    return (
+        sum(_hops(amount) / paces[scheme] for scheme, _, amount in counted) * len(works) / len(counted) / jobs
+    )
 
 
 def _hops(work_bytes: float) -> float:

@@ -20,7 +20,6 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_US
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from sluice.policy.workload.flows import Workload
-from sluice.policy.workload.scenario import Scenario
 from sluice.runs.bundle import (
     FLOWS_SCHEMA,
     INTERRUPTED,
@@ -111,6 +110,8 @@ def run_on_simulator(
 
     scenario, document, topology = resolved
     run_id = f"{scenario.name}-{scenario.seed}"
+    size_scale = scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
+    total = flow_count(scenario)
     with BundleWriter(out, scenario=document, policies=[policy_row(1, scenario.policy)]) as bundle:
         labels: dict[int, str] = {}
         timeouts, figures = 0, RunningFigures()
@@ -123,18 +124,32 @@ def run_on_simulator(
                 columns,
                 topology,
                 run_id,
-                size_scale=_scale(scenario),
+                size_scale=size_scale,
                 schemes=np.full(count, policy.scheme),
                 controls=np.full(count, policy.definition.congestion_control),
             )
             bundle.add_flows(rows)
             figures.add(row_figures(rows))
 
+        def add_thresholds(moved: ThresholdsMoved) -> None:
+            row = {
+                "at": moved.at_s,
+                "port": moved.port,
+                "policy_version": 1,
+                "thresholds_bytes": list(moved.thresholds_bytes),
+                "flows": moved.flows,
+            }
+            bundle.add_thresholds([row])
+
+        def report_flows(progress: SimulationProgress) -> None:
+            """The time left follows from how fast flows have ended so far."""
+            report(Progress(progress.ended, total, progress.ended, total, figures))
+
         taps = Taps(
             flows=add_flows,
-            thresholds=lambda moved: bundle.add_thresholds([_threshold_row(moved)]),
+            thresholds=add_thresholds,
             senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
-            report=lambda progress: report(_in_flows(progress, flow_count(scenario), figures)),
+            report=report_flows,
         )
         simulation = Simulation(scenario, topology, taps, labels, division)
         interruption = ""
@@ -155,26 +170,6 @@ def run_on_simulator(
     if interruption:
         raise Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary
-
-
-def _in_flows(progress: SimulationProgress, total: int, figures: RunningFigures) -> Progress:
-    """Return the progress for a bar over flows: the time left follows from how fast flows have ended so far."""
-    return Progress(progress.ended, total, progress.ended, total, figures)
-
-
-def _scale(scenario: Scenario) -> float:
-    """Return the scale of the size classes."""
-    return scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
-
-
-def _threshold_row(moved: ThresholdsMoved) -> dict[str, Any]:
-    return {
-        "at": moved.at_s,
-        "port": moved.port,
-        "policy_version": 1,
-        "thresholds_bytes": list(moved.thresholds_bytes),
-        "flows": moved.flows,
-    }
 
 
 def _sample_rows(

@@ -203,13 +203,21 @@ class Stack:
         return self.token_file.read_text().strip() if self.token_file.exists() else ""
 
     def _start(self) -> None:
-        settings = self._testbed_settings()
         version = self._write_desired()
         if not self.external:
             self._start_web()
             self.start_controller()
         self._kernel.extend(kernel_parts())
-        self.bed = Testbed.start(self.topology, self._testbed_folder(), **settings)
+        self.bed = Testbed.start(
+            self.topology,
+            self._testbed_folder(),
+            controller=f"unix:{self.openflow_socket}",
+            web=f"unix:{self.web_socket}",
+            log_dir=self.out / "log",
+            behaviour=self.scenario.policy.port_behaviour,
+            rto_min_ms=self.scenario.transport.rto_min_ms,
+            initial_window=self.scenario.transport.initial_window,
+        )
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 
@@ -228,16 +236,6 @@ class Stack:
 
     def _testbed_folder(self) -> Path:
         return self.meeting / "testbed"
-
-    def _testbed_settings(self) -> Mapping[str, Any]:
-        return {
-            "controller": f"unix:{self.openflow_socket}",
-            "web": f"unix:{self.web_socket}",
-            "log_dir": self.out / "log",
-            "behaviour": self.scenario.policy.port_behaviour,
-            "rto_min_ms": self.scenario.transport.rto_min_ms,
-            "initial_window": self.scenario.transport.initial_window,
-        }
 
     def _log(self, name: str) -> Path:
         path = self.out / "log" / f"{name}.log"
@@ -318,11 +316,19 @@ class Stack:
         self._start_file.unlink(missing_ok=True)
         since_s = age_s(self.engine)
         for host in self.topology.hosts:
-            schedule = self._schedule_file(host.name, parts.get(host.name, []))
+            schedule = self.out / "schedule" / f"{host.name}.json.gz"
+            schedule.parent.mkdir(exist_ok=True)
+            write_schedule(schedule, schedule_of(self.scenario, self.topology, parts.get(host.name, [])))
             self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, schedule))
         names = {host.name for host in self.topology.hosts}
+
+        def all_report() -> bool:
+            self.check()
+            agents = observed.all_agents(self.engine)
+            return names <= {agent.name for agent in agents if agent.seen_s > since_s}
+
         what = f"the agents report (their logs are in {self.out / 'log'})"
-        wait_until(partial(self._all_report, names, since_s), what, timeout_s=AGENTS_TIMEOUT_S)
+        wait_until(all_report, what, timeout_s=AGENTS_TIMEOUT_S)
 
     def start_traffic(self, start_at: float) -> None:
         """Let the first flow start at this epoch second. Every agent has read it after START_LEAD_S."""
@@ -331,12 +337,6 @@ class Stack:
     @property
     def _start_file(self) -> Path:
         return self.out / "start"
-
-    def _schedule_file(self, host: str, flows: Sequence[ScheduledFlow]) -> Path:
-        path = self.out / "schedule" / f"{host}.json.gz"
-        path.parent.mkdir(exist_ok=True)
-        write_schedule(path, schedule_of(self.scenario, self.topology, flows))
-        return path
 
     def _agent_folder(self, name: str) -> Path:
         return self.out / "spool" / name
@@ -355,10 +355,6 @@ class Stack:
             host, self.scenario, self._agent_folder(name), self.web_socket, schedule, self._start_file
         )
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"), env=env)
-
-    def _all_report(self, names: set[str], since_s: float) -> bool:
-        self.check()
-        return names <= {agent.name for agent in observed.all_agents(self.engine) if agent.seen_s > since_s}
 
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows, which end with the stack."""
@@ -388,7 +384,7 @@ class Stack:
     def policies(self) -> list[PolicyVersion]:
         """Return this run's versions of the policy, in the order of their numbers."""
         history = desired.policy_history(self.engine, MOST_VERSIONS)
-        return [one for one in reversed(history) if one.version >= self.first_version]
+        return [version for version in reversed(history) if version.version >= self.first_version]
 
     def thresholds(self) -> list[ThresholdChange]:
         """Return this run's threshold changes."""

@@ -81,7 +81,9 @@ def run_on_testbed(
     check_fabric(scenario.policy, TESTBED)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
-    _clear(out)
+    # The store and the summary of an earlier run must not pass for this run's.
+    (out / "summary.json").unlink(missing_ok=True)
+    shutil.rmtree(out / "run", ignore_errors=True)
     web = WebSettings(event_log=event_log, fsync=store is not None)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed)
@@ -102,7 +104,7 @@ def run_on_testbed(
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         stack.stop_agents()
         reasons = [*watch.reasons(), *stack.host_delays.reasons(), *fallback_reasons(stack)]
-        records = complete(_records(stack), flows, scenario, start_at)
+        records = complete(stack.records() + stack.records(BACKGROUND), flows, scenario, start_at)
         summary = write_bundle(
             out,
             scenario=document,
@@ -128,12 +130,6 @@ def run_on_testbed(
     if interruption:
         raise Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary
-
-
-def _clear(out: Path) -> None:
-    """Delete an earlier run's store and summary, so that they cannot pass for this run's."""
-    (out / "summary.json").unlink(missing_ok=True)
-    shutil.rmtree(out / "run", ignore_errors=True)
 
 
 def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
@@ -170,11 +166,6 @@ class _RecordedFigures:
         return self._figures
 
 
-def _records(stack: Stack) -> list[FlowRecord]:
-    """Return the records of the schedule's flows, with the endless ones."""
-    return stack.records() + stack.records(BACKGROUND)
-
-
 def fallback_reasons(stack: Stack) -> list[str]:
     """Return what hosts could not do for the scheme: its congestion control, its tags, declaring
     flows to the kernel."""
@@ -200,7 +191,7 @@ def complete(
 
     `start_at` is the epoch second of the schedule's start.
     """
-    known = {record.id for record in records}
+    reported = {record.id for record in records}
     missing = [
         unfinished(
             flow,
@@ -210,6 +201,6 @@ def complete(
             congestion_control=scenario.policy.definition.congestion_control,
         )
         for flow in flows
-        if flow.id not in known
+        if flow.id not in reported
     ]
     return sorted([*records, *missing], key=lambda record: record.started_at)

@@ -34,7 +34,6 @@ from sluice.policy.schema.fitting import Surroundings, fitted, path_of
 from sluice.policy.schemes import scheme_named
 from sluice.policy.units import US_PER_S, format_bytes
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat
-from sluice.policy.wire.records import ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_of
 from sluice.report.runs import bundle_scoreboard
 from sluice.report.tables import time_text
@@ -65,15 +64,12 @@ def testbed_traffic(stack: Stack, scenario: Scenario, topology: Topology, durati
     while remaining_s > 0:
         round_s = min(ROUND_S, remaining_s)
         run_id = f"{scenario.name}-{int(time.time())}-{number}"
-        _testbed_round(stack, scheduled_flows(scenario, topology, rng, run_id, until_s=round_s), round_s)
+        flows = scheduled_flows(scenario, topology, rng, run_id, until_s=round_s)
+        lead_s = stack.start_agents(flows) - time.time()
+        show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
         stack.stop_agents()
         remaining_s -= round_s
         number += 1
-
-
-def _testbed_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float) -> None:
-    lead_s = stack.start_agents(part) - time.time()
-    show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
 
 
 def simulated_traffic(stack: SimulatedStack, duration_s: float | None) -> None:
@@ -99,17 +95,12 @@ def show(stack: Stack, end: float, done: Callable[[], bool] = lambda: False) -> 
 
 def _progress_line(stack: Stack, left_s: float) -> str:
     left = f"{max(left_s, 0):.0f} s left, " if math.isfinite(left_s) else ""
-    pace = f", {_pace(stack.heartbeat().dilation)}" if isinstance(stack, SimulatedStack) else ""
+    pace = ""
+    if isinstance(stack, SimulatedStack):
+        dilation = stack.heartbeat().dilation
+        speed = f"{dilation:.1f} times slower than" if dilation > 1.05 else "in"
+        pace = f", simulated {speed} real time"
     return f"{left}{stack.recorded()} flows recorded{pace}"
-
-
-def _pace(dilation: float) -> str:
-    """Return how fast simulated time passes."""
-    return (
-        f"simulated {dilation:.1f} times slower than real time"
-        if dilation > 1.05
-        else "simulated in real time"
-    )
 
 
 def _live_view(stack: Stack, left_s: float) -> Group:
@@ -119,22 +110,15 @@ def _live_view(stack: Stack, left_s: float) -> Group:
     assert policy is not None
     state = "applied" if policy.applied_at else "pending"
     head = f"policy {policy.version}: {policy.policy.scheme} ({state}); {_progress_line(stack, left_s)}"
+    ports = [
+        f"{port} {' / '.join(format_bytes(t) for t in change.thresholds_bytes)}"
+        for port, change in list(observed.latest_thresholds(stack.engine).items())[:6]
+    ]
     return Group(
         Text(head, style="bold"),
         summary_table(summarise(recent), f"the last {window_s:.0f} seconds"),
-        Text(_thresholds_line(stack)),
+        Text(f"thresholds: {',  '.join(ports)}" if ports else "no thresholds yet"),
     )
-
-
-def _thresholds_line(stack: Stack) -> str:
-    latest = observed.latest_thresholds(stack.engine)
-    if not latest:
-        return "no thresholds yet"
-    shown = [
-        f"{port} {' / '.join(format_bytes(t) for t in change.thresholds_bytes)}"
-        for port, change in list(latest.items())[:6]
-    ]
-    return "thresholds: " + ",  ".join(shown)
 
 
 # ── The scoreboard ───────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +142,7 @@ PLOTTED = "small"
 def print_scoreboard(board: Mapping[str, Any]) -> None:
     """Print the table, and the distribution of the small flows' FCT."""
     versions = board["versions"]
-    base = next((one for one in versions if one["version"] == board["against"]), None)
+    base = next((version for version in versions if version["version"] == board["against"]), None)
     console.print(_table(versions))
     if base is not None:
         against = scheme_named(base["scheme"]).title
@@ -172,28 +156,25 @@ def print_scoreboard(board: Mapping[str, Any]) -> None:
 
 
 def _table(versions: Sequence[Version]) -> Table:
-    table = Table(title=_title(versions), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    counts = sorted({version["flows"] for version in versions})
+    title = f"{' to '.join(str(count) for count in (counts[:1] + counts[1:][-1:]))} flows under each scheme"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("scheme", no_wrap=True)
     names = (*(name for name, *_ in _COLUMNS), "mean\nslowdown", "missed\n%", "retrans-\nmitted")
     for heading in names:
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in versions:
-        figures = [_figure(one["classes"][group][key], scale) for _, group, key, scale in _COLUMNS]
-        scheme = scheme_named(one["scheme"])
-        unfinished = f"\n{one['unfinished']} unfinished" if one["unfinished"] else ""
+    for version in versions:
+        figures = [_figure(version["classes"][group][key], scale) for _, group, key, scale in _COLUMNS]
+        scheme = scheme_named(version["scheme"])
+        unfinished = f"\n{version['unfinished']} unfinished" if version["unfinished"] else ""
         table.add_row(
             Text(scheme.title + unfinished, style=scheme.colour),
             *figures,
-            _figure(one["classes"]["all"]["slowdown"]),
-            _figure(one["miss_ratio"], 100),
-            str(one["retransmissions"]),
+            _figure(version["classes"]["all"]["slowdown"]),
+            _figure(version["miss_ratio"], 100),
+            str(version["retransmissions"]),
         )
     return table
-
-
-def _title(versions: Sequence[Version]) -> str:
-    counts = sorted({one["flows"] for one in versions})
-    return f"{' to '.join(str(count) for count in (counts[:1] + counts[1:][-1:]))} flows under each scheme"
 
 
 def _figure(figure: Mapping[str, Any], scale: float = 1.0) -> Text:
@@ -216,11 +197,16 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 def cdf_plot(versions: Sequence[Version]) -> list[Text]:
     """Return lines with the share of the small flows that have at most an FCT, over the FCT on a logarithmic axis."""
-    curves = [(one["scheme"], one["classes"][PLOTTED]["cdf"]) for one in versions]
+    curves = [(version["scheme"], version["classes"][PLOTTED]["cdf"]) for version in versions]
     curves = [(scheme, cdf) for scheme, cdf in curves if cdf["us"]]
     if not curves:
         return []
-    low, high = _ends(curves)
+    low = min(cdf["us"][0] for _, cdf in curves)
+    high = max(np.interp(_SHOWN_SHARE, cdf["share"], cdf["us"]) for _, cdf in curves)
+    high = max(float(high), low * 1.001)  # a few slow flows do not decide about the length of the axis
+    legend = Text("share of small flows with at most this completion time:  ")
+    for scheme, _ in curves:
+        legend.append(f"● {scheme_named(scheme).title}  ", style=scheme_named(scheme).colour)
     dots, owner = np.zeros((HEIGHT, WIDTH), int), np.full((HEIGHT, WIDTH), -1)
     for number, (_, cdf) in enumerate(curves):
         places = np.log(np.asarray(cdf["us"]) / low) / math.log(high / low) * (2 * WIDTH - 1)
@@ -232,21 +218,7 @@ def cdf_plot(versions: Sequence[Version]) -> list[Text]:
             y = min(4 * HEIGHT - 1, int((1 - share) * 4 * HEIGHT))
             dots[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
             owner[y // 4, x // 2] = number
-    return [*_legend(curves), *_rows(curves, dots, owner), *_axis(low, high)]
-
-
-def _ends(curves: Sequence[tuple[str, Any]]) -> tuple[float, float]:
-    """Return the ends of the axis. A few slow flows do not decide about its length."""
-    low = min(cdf["us"][0] for _, cdf in curves)
-    high = max(np.interp(_SHOWN_SHARE, cdf["share"], cdf["us"]) for _, cdf in curves)
-    return low, max(float(high), low * 1.001)
-
-
-def _legend(curves: Sequence[tuple[str, Any]]) -> list[Text]:
-    line = Text("share of small flows with at most this completion time:  ")
-    for scheme, _ in curves:
-        line.append(f"● {scheme_named(scheme).title}  ", style=scheme_named(scheme).colour)
-    return [line]
+    return [legend, *_rows(curves, dots, owner), *_axis(low, high)]
 
 
 def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text]:
@@ -282,8 +254,8 @@ def write_picture(board: Mapping[str, Any], file: Path) -> None:
 
     versions = board["versions"]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(3, 2), layout="constrained")
-    for one in versions:
-        cdf, scheme = one["classes"][PLOTTED]["cdf"], scheme_named(one["scheme"])
+    for version in versions:
+        cdf, scheme = version["classes"][PLOTTED]["cdf"], scheme_named(version["scheme"])
         left.plot(
             np.asarray(cdf["us"]) / US_PER_S * 1000, cdf["share"], color=scheme.colour, label=scheme.title
         )
@@ -296,8 +268,8 @@ def write_picture(board: Mapping[str, Any], file: Path) -> None:
 
 
 def _bars(axes: Any, versions: Sequence[Version]) -> None:
-    figures = [one["classes"][PLOTTED]["mean_us"] for one in versions]
-    schemes = [scheme_named(one["scheme"]) for one in versions]
+    figures = [version["classes"][PLOTTED]["mean_us"] for version in versions]
+    schemes = [scheme_named(version["scheme"]) for version in versions]
     values = np.asarray([figure["value"] or 0.0 for figure in figures]) / 1000
     ends = np.asarray([[figure["low"] or 0.0, figure["high"] or 0.0] for figure in figures]).T / 1000
     errors = np.abs(ends - values)
@@ -388,7 +360,11 @@ def finish_tour(bundle: Path) -> None:
 
 def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) -> Stage:
     stack.scenario = scenario = replace(stack.scenario, policy=policy)
-    version = _put_in_force(stack, policy)
+    version = desired.put_policy(stack.engine, policy, AUTHOR)
+    stack.wait_applied(version)
+    _wait(stack, lambda: _ports_follow(stack, version), f"the ports follow policy version {version}")
+    settled = time.monotonic() + SETTLE_S
+    _wait(stack, lambda: time.monotonic() >= settled, "the hosts follow")
     rng = np.random.default_rng(scenario.seed)
     flows = scheduled_flows(scenario, stack.topology, rng, run_id, until_s=stage_s)
     before = stack.recorded()
@@ -397,16 +373,6 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
     show(stack, end, lambda: stack.recorded() - before >= len(flows))
     stack.stop_agents()
     return Stage(version, run_id)
-
-
-def _put_in_force(stack: Stack, policy: Policy) -> int:
-    """Return the version once all switches and ports have followed it for SETTLE_S."""
-    version = desired.put_policy(stack.engine, policy, AUTHOR)
-    stack.wait_applied(version)
-    _wait(stack, lambda: _ports_follow(stack, version), f"the ports follow policy version {version}")
-    settled = time.monotonic() + SETTLE_S
-    _wait(stack, lambda: time.monotonic() >= settled, "the hosts follow")
-    return version
 
 
 def _ports_follow(stack: Stack, version: int) -> bool:

@@ -99,30 +99,33 @@ class SimulatedController:
             self._reporter.refused(desired, str(error))
             return
         if self._desired is None:
-            self._begin(desired)
+            topology = desired.topology
+            row_of = {port.id: row for row, port in enumerate(topology.ports)}
+            for turn, switch in enumerate(topology.switches):
+                state = SwitchState(switch.name, desired, phase=turn / len(topology.switches))
+                self._states[switch.name], self._dpids[switch.name] = state, switch.dpid
+                self._rows[switch.name] = [row_of[port.id] for port in topology.ports_of[switch.name]]
+                self._reporter.connected(switch.dpid, switch.name)
         for state in self._states.values():
             state.want(desired)
         self._desired = desired
         self._reporter.idle_overrides(desired)
 
-    def _begin(self, desired: Desired) -> None:
-        topology = desired.topology
-        row_of = {port.id: row for row, port in enumerate(topology.ports)}
-        for turn, switch in enumerate(topology.switches):
-            state = SwitchState(switch.name, desired, phase=turn / len(topology.switches))
-            self._states[switch.name], self._dpids[switch.name] = state, switch.dpid
-            self._rows[switch.name] = [row_of[port.id] for port in topology.ports_of[switch.name]]
-            self._reporter.connected(switch.dpid, switch.name)
-
     # ── Operations ──────────────────────────────────────────────────────────────────────────────
 
     def advance(self, now_ps: int) -> None:
-        """Carry out whatever is due at this simulated time."""
+        """Carry out whatever is due at this simulated time. Report, once for each version, that every switch
+        implements it."""
         now_ns = now_ps // PS_PER_NS
         for state in self._states.values():
             while (operation := state.next_operation(now_ns)) is not None:
                 self._carry_out(state, operation, now_ns)
-        self._check_applied()
+        desired = self._desired
+        if desired is None or desired.version == self._applied_version:
+            return
+        if all(state.version == desired.version for state in self._states.values()):
+            self._applied_version = desired.version
+            self._reporter.applied(desired, len(self._states))
 
     def _carry_out(self, state: SwitchState, operation: Operation, now_ns: int) -> None:
         """Simulated hosts send true tags, and queues are sampled by the wall clock, so other polls need no answer."""
@@ -130,21 +133,18 @@ class SimulatedController:
             case ReadRules():
                 state.rules_read(SwitchRules((), ()))
             case Change():
-                self._change(state)
+                assert self._desired is not None
+                news = state.applied()
+                for port in news:
+                    self._fabric.map_queues(port.port, queue_map(self._desired.policy, port.thresholds_bytes))
+                self._reporter.thresholds(news)
+                dpid = self._dpids[state.name]
+                if self._reporter.recorded_version(dpid) != state.version:
+                    self._reporter.switch(dpid, state.name, connected=True, version=state.version)
             case PollCarried():
                 state.observe_carried(self._counts(state, self._at(now_ns).carried))
             case PollCompleted():
                 state.observe_completed(now_ns, self._counts(state, self._at(now_ns).completed))
-
-    def _change(self, state: SwitchState) -> None:
-        assert self._desired is not None
-        news = state.applied()
-        for port in news:
-            self._fabric.map_queues(port.port, queue_map(self._desired.policy, port.thresholds_bytes))
-        self._reporter.thresholds(news)
-        dpid = self._dpids[state.name]
-        if self._reporter.recorded_version(dpid) != state.version:
-            self._reporter.switch(dpid, state.name, connected=True, version=state.version)
 
     def _at(self, now_ns: int) -> _Counted:
         if now_ns != self._counted.at_ns:
@@ -160,15 +160,6 @@ class SimulatedController:
         values = counters[self._rows[state.name]]
         return CounterReply(values, np.ones(len(values), bool), values.size)
 
-    def _check_applied(self) -> None:
-        """Report, once for each version, that every switch implements it."""
-        desired = self._desired
-        if desired is None or desired.version == self._applied_version:
-            return
-        if all(state.version == desired.version for state in self._states.values()):
-            self._applied_version = desired.version
-            self._reporter.applied(desired, len(self._states))
-
     # ── Rows at regular times of the wall clock ─────────────────────────────────────────────────
 
     def report_presence(self) -> None:
@@ -179,12 +170,13 @@ class SimulatedController:
     def sample_queues(self, counters: Counters) -> None:
         """Record what each queue has sent so far, from `LiveFabric.queue_counters`."""
         for name, state in self._states.items():
-            rows = zip(state.port_numbers.tolist(), self._rows[name], strict=True)
-            self._reporter.queues(state, {number: _queue_counts(counters[row]) for number, row in rows})
-
-
-def _queue_counts(queues: Counters) -> QueueCounts:
-    return QueueCounts(tuple(queues[:, _BYTES_SENT].tolist()), tuple(queues[:, _PACKETS_SENT].tolist()))
+            counts = {}
+            for number, row in zip(state.port_numbers.tolist(), self._rows[name], strict=True):
+                sent = counters[row]
+                counts[number] = QueueCounts(
+                    tuple(sent[:, _BYTES_SENT].tolist()), tuple(sent[:, _PACKETS_SENT].tolist())
+                )
+            self._reporter.queues(state, counts)
 
 
 # ── Agents ───────────────────────────────────────────────────────────────────────────────────────────

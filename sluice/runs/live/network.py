@@ -187,10 +187,16 @@ class LiveNetwork:
     def step(self, at: Instant) -> bool:
         """Move on towards the simulated time that is due. Return whether the network has reached it."""
         while not self._desired.empty():
-            self._adopt(self._desired.get())
+            self._controller.adopt(self._desired.get())
+            force = self._controller.in_force
+            if force is not None:
+                self._schemes.change(self._next_number, force.policy)
         due_ps = max(self._pace.due_ps(at.now_s), self._fabric.now_ps)
         until_ps = min(due_ps, self._fabric.now_ps + STEP_PS)
-        self._start_flows(until_ps / PS_PER_S)
+        for batch in self._source.before(until_ps / PS_PER_S) if self._source else ():
+            self._fabric.add([batch])
+            self._counts.add_started(batch)
+            self._next_number = batch.first + len(batch)
         self._fabric.advance(until_ps, EVENTS_PER_STEP)
         self._pace.reached(at.now_s, self._fabric.now_ps)
         self._controller.advance(self._fabric.now_ps)
@@ -208,19 +214,7 @@ class LiveNetwork:
         self._record(self._fabric.unfinished(), at.epoch_s)
         self._report(at)
 
-    def _adopt(self, desired: Desired) -> None:
-        self._controller.adopt(desired)
-        force = self._controller.in_force
-        if force is not None:
-            self._schemes.change(self._next_number, force.policy)
-
     # ── Flows ───────────────────────────────────────────────────────────────────────────────────
-
-    def _start_flows(self, end_s: float) -> None:
-        for batch in self._source.before(end_s) if self._source else ():
-            self._fabric.add([batch])
-            self._counts.add_started(batch)
-            self._next_number = batch.first + len(batch)
 
     def _record(self, flows: Mapping[str, Any], epoch_s: float) -> None:
         """Hand over the records of flows that have ended."""
@@ -252,13 +246,11 @@ class LiveNetwork:
             self._controller.report_presence()
             self._controller.sample_queues(counters)
             beats[PORT_AGENT] = port_heartbeat(self._topology, counters, force, at.now_s)
-            beats.update(host_heartbeats(self._topology, self._counts, force, self._running(at)))
+            columns, zero_s = self._fabric.under_way(), at.epoch_s - simulated_s
+            _, controls = self._schemes.of(columns["number"])
+            running = running_flows(columns, self._topology, self._run_id, controls, zero_s)
+            beats.update(host_heartbeats(self._topology, self._counts, force, running))
         self._recorder.record(put_agents, beats)
-
-    def _running(self, at: Instant) -> dict[int, tuple[RunningFlow, ...]]:
-        columns, zero_s = self._fabric.under_way(), at.epoch_s - self._fabric.now_ps / PS_PER_S
-        _, controls = self._schemes.of(columns["number"])
-        return running_flows(columns, self._topology, self._run_id, controls, zero_s)
 
 
 class _Schemes:
