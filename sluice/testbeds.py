@@ -54,10 +54,10 @@ class Running:
         Raises FieldError, or SluiceError if the host does not start in time.
         """
         if name not in self.topology.host_by_name:
-            known = list(self.topology.host_by_name)
+            hosts = list(self.topology.host_by_name)
             raise FieldError(
                 "host",
-                f"the network has no host {shortened(name)}{guess(name, known)}; its hosts are {', '.join(known)}",
+                f"the network has no host {shortened(name)}{guess(name, hosts)}; its hosts are {', '.join(hosts)}",
             )
         pid = self._host_pid_now(name)
         if pid is not None:
@@ -89,12 +89,17 @@ def add_testbed(parser: argparse.ArgumentParser) -> None:
 
 def running_testbeds() -> list[Running]:
     """Return all testbeds of this machine, by process id."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        start_file = _start_file(entry)
-        if start_file is not None and start_file.exists():
-            found[int(entry.name)] = Running(int(entry.name), *load_start(start_file))
-    return [found[pid] for pid in sorted(found) if _parent(pid) not in found]
+    by_pid = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            is_python = (process / "exe").readlink().name.startswith("python")
+        except OSError:
+            continue  # the process has just ended
+        # The `unshare` of a testbed's first process has the same words, but is no Python.
+        if is_python and MODULE in argv and Path(argv[-1]).exists():
+            by_pid[int(process.name)] = Running(int(process.name), *load_start(Path(argv[-1])))
+    return [by_pid[pid] for pid in sorted(by_pid) if _parent(pid) not in by_pid]
 
 
 def _parent(pid: int) -> int | None:
@@ -103,16 +108,6 @@ def _parent(pid: int) -> int | None:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return None  # the process has just ended
-
-
-def _start_file(process: Path) -> Path | None:
-    """Return the settings file of a testbed's first process; None for other processes, also for its `unshare`."""
-    try:
-        argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        is_python = (process / "exe").readlink().name.startswith("python")
-    except OSError:
-        return None  # the process has just ended
-    return Path(argv[-1]) if is_python and MODULE in argv else None
 
 
 def chosen_testbed(running: list[Running], pid: int | None, ask: Ask | None = None) -> Running:

@@ -57,19 +57,16 @@ def rows(
     """Return a row for each name that sent a heartbeat or has a certificate, by name."""
     reporting = {agent["name"]: agent for agent in agents}
     certified = {certificate["name"]: certificate for certificate in certificates}
-    return [
-        _row(name, reporting.get(name), certified.get(name), now) for name in sorted({*reporting, *certified})
-    ]
-
-
-def _row(
-    name: str, agent: Mapping[str, Any] | None, certificate: Mapping[str, Any] | None, now: float
-) -> tuple[str, ...]:
-    kind = (agent or certificate or {})["kind"]
-    state = "no heartbeat yet" if agent is None else "up" if agent["alive"] else "away"
-    heartbeat = "-" if agent is None else f"{agent['age_s']:.0f} s ago"
-    version = "-" if agent is None else agent["status"]["version"] or "-"
-    if certificate is None:
-        return name, kind, state, "none (this machine)", "-", heartbeat, version
-    ends = f"in {(certificate['ends_at'] - now) / _DAY_S:.1f} days"
-    return name, kind, state, certificate["state"], ends, heartbeat, version
+    table: list[tuple[str, ...]] = []
+    for name in sorted({*reporting, *certified}):
+        agent, certificate = reporting.get(name), certified.get(name)
+        kind = (agent or certificate or {})["kind"]
+        state = "no heartbeat yet" if agent is None else "up" if agent["alive"] else "away"
+        heartbeat = "-" if agent is None else f"{agent['age_s']:.0f} s ago"
+        version = "-" if agent is None else agent["status"]["version"] or "-"
+        certificate_state, ends = "none (this machine)", "-"
+        if certificate is not None:
+            certificate_state = certificate["state"]
+            ends = f"in {(certificate['ends_at'] - now) / _DAY_S:.1f} days"
+        table.append((name, kind, state, certificate_state, ends, heartbeat, version))
+    return table

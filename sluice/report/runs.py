@@ -72,17 +72,12 @@ def read_bundle(bundle: Path) -> Documents:
     _need(bundle / FLOWS, _columns(bundle / FLOWS), COLUMNS)
     if (bundle / PORTS).exists():
         _need(bundle / PORTS, _columns(bundle / PORTS), [column.name for column in PORT_COLUMNS])
-    return Documents(scenario, meta, summary, _policies(bundle / POLICIES))
-
-
-def _policies(path: Path) -> dict[int, Mapping[str, Any]]:
-    if not path.exists():
-        return {}
-    rows = _document(path, list)
-    for row in rows:
-        _need(path, row, ("version", "policy"))
-        _need(path, row["policy"], ("scheme",))
-    return {row["version"]: row["policy"] for row in rows}
+    versions = _document(bundle / POLICIES, list) if (bundle / POLICIES).exists() else []
+    for version in versions:
+        _need(bundle / POLICIES, version, ("version", "policy"))
+        _need(bundle / POLICIES, version["policy"], ("scheme",))
+    policies = {version["version"]: version["policy"] for version in versions}
+    return Documents(scenario, meta, summary, policies)
 
 
 def _document(path: Path, kind: type) -> Any:

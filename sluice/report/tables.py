@@ -142,7 +142,7 @@ class Scale:
         if figure is None:
             return NOTHING
         mean = figure.mean * self.factor
-        decimals = _decimals(mean)
+        decimals = 2 if mean == 0 else min(3, max(0, 2 - math.floor(math.log10(abs(mean)) + 1e-9)))
         text = _grouped(mean, decimals)
         return (
             text
@@ -193,10 +193,6 @@ def count(number: int) -> str:
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
     unit, size = next((pair for pair in units if value >= pair[1]), units[-1])
     return f"{value / size:g}{THIN}{unit}"
-
-
-def _decimals(value: float) -> int:
-    return 2 if value == 0 else min(3, max(0, 2 - math.floor(math.log10(abs(value)) + 1e-9)))
 
 
 def _grouped(value: float, decimals: int) -> str:
@@ -352,12 +348,12 @@ def parameters(variants: Sequence[Variant]) -> list[Parameter]:
     """Return the fields of the policies as they ran, without the scheme's name and fields that no variant has."""
     if all(run.policy is None for variant in variants for run in variant.runs):
         return []
-    found = []
+    shown_fields = []
     for field in (field for field in POLICY_FIELDS if field.name != "scheme"):
         values = tuple(_by_load(variant, partial(_in_policy, field.name)) for variant in variants)
         if any(value != NOTHING for value in values):
-            found.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
-    return found
+            shown_fields.append(Parameter(field.name, field.title, values, len(set(values)) > 1))
+    return shown_fields
 
 
 def _in_policy(name: str, run: Run) -> str:

@@ -76,16 +76,16 @@ def batches(points: Sequence[Point], predicted: Mapping[str, float], job_minutes
 
     A point that is longer than a job is a job of its own.
     """
-    most_s, found, filled = 60 * job_minutes, Batches(), dict[str, float]()
-    for point in sorted(points, key=lambda one: (-predicted[one.name], one.name)):
+    most_s, jobs, filled = 60 * job_minutes, Batches(), dict[str, float]()
+    for point in sorted(points, key=lambda point: (-predicted[point.name], point.name)):
         needed = predicted[point.name]
         name = next((name for name, taken in filled.items() if taken + needed <= most_s), None)
         if name is None:
-            name = f"job-{len(found):04d}"
-            found[name], filled[name] = [], 0.0
-        found[name].append(point.name)
+            name = f"job-{len(jobs):04d}"
+            jobs[name], filled[name] = [], 0.0
+        jobs[name].append(point.name)
         filled[name] += needed
-    return found
+    return jobs
 
 
 def limit_minutes(names: Sequence[str], predicted: Mapping[str, float]) -> int:

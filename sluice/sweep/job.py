@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sluice.runtime.process import die_with_parent
 from sluice.sweep.points import CONFIG, POINT_LOG, holds_bundle
@@ -25,16 +24,14 @@ LOCKS = ".locks"
 def main(folder: Path, job: str) -> int:
     """Return 0 if every point of the job has a bundle."""
     config = json.loads((folder / CONFIG).read_text())
-    names = config["jobs"][job]["points"]
-    failed = [name for name in names if not _finish(folder, name, config["points"][name])]
+    failed = []
+    for name in config["jobs"][job]["points"]:
+        with _alone(folder, name):
+            if not (holds_bundle(folder / name, config["points"][name]["document"]) or _run(folder, name)):
+                failed.append(name)
     for name in failed:
         print(f"failed: {name}; see {folder / name / POINT_LOG}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _finish(folder: Path, name: str, entry: dict[str, Any]) -> bool:
-    with _alone(folder, name):
-        return holds_bundle(folder / name, entry["document"]) or _run(folder, name)
 
 
 def _run(folder: Path, name: str) -> bool:

@@ -117,7 +117,11 @@ def points(
     precedence. SluiceError names the point and the key of the first combination that `check`
     refuses, or says that there are more than `most` of them.
     """
-    plans, planned = _read_sweep(document.get("sweep", {}))
+    sweep = document.get("sweep", {})
+    if not isinstance(sweep, Mapping):
+        raise FieldError("sweep", "must be a table")
+    plans = sweep.get("scheme", {})  # by the names of schemes, which are free
+    planned = read(SweepKeys, {key: value for key, value in sweep.items() if key != "scheme"}, "sweep")
     axes = (
         _axis(schemes, planned.schemes, _get(document, "scheme.name")),
         _axis(loads, planned.loads, _get(document, "workload.load")),
@@ -129,7 +133,7 @@ def points(
     if most is not None and count > most:
         raise FieldError("sweep", f"{count} points are too many; at most {most}")
     base = {key: value for key, value in document.items() if key != "sweep"}
-    found = []
+    combinations = []
     for scheme, load, seed in product(*axes):
         if not _LABEL.fullmatch(str(scheme)):
             raise FieldError(
@@ -137,17 +141,9 @@ def points(
                 f"{scheme!r} cannot name a folder; allowed are letters, digits, '.', '_', '+' and '-'",
             )
         resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
-        found.append(Point(scheme, load, seed, resolved))
-    works = _checked_works(found, check)
-    return [replace(point, work=works[point.scheme, point.load]) for point in found]
-
-
-def _read_sweep(table: object) -> tuple[object, SweepKeys]:
-    """Return the plans for single schemes, whose names are free, and the other keys."""
-    if not isinstance(table, Mapping):
-        raise FieldError("sweep", "must be a table")
-    rest = {key: value for key, value in table.items() if key != "scheme"}
-    return table.get("scheme", {}), read(SweepKeys, rest, "sweep")
+        combinations.append(Point(scheme, load, seed, resolved))
+    works = _checked_works(combinations, check)
+    return [replace(point, work=works[point.scheme, point.load]) for point in combinations]
 
 
 def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
@@ -175,7 +171,12 @@ def _resolve(
         resolved["scheme"] = {}  # settings of one scheme do not apply to another
     by_load, always = _split(plan)
     for changes in (always, by_load.get(load, {})):
-        _apply(resolved, changes)
+        for key, value in changes.items():
+            table, values = (key, value) if key in TABLES else ("scheme", {key: value})
+            if not isinstance(values, Mapping):
+                name = resolved["scheme"].get("name", "")
+                raise FieldError(f"sweep.scheme.{name}.{key}", "must be a table")
+            resolved[table] = {**resolved.get(table, {}), **values}
     return changed(resolved, settings)
 
 
@@ -194,14 +195,6 @@ def _split(plan: Document) -> tuple[dict[float | None, Document], Document]:
     return by_load, always
 
 
-def _apply(resolved: Document, changes: Document) -> None:
-    for key, value in changes.items():
-        table, values = (key, value) if key in TABLES else ("scheme", {key: value})
-        if not isinstance(values, Mapping):
-            raise FieldError(f"sweep.scheme.{resolved['scheme'].get('name', '')}.{key}", "must be a table")
-        resolved[table] = {**resolved.get(table, {}), **values}
-
-
 def _get(document: Mapping[str, Any], key: str) -> Any:
     value: Any = document
     for step in key.split("."):
@@ -210,12 +203,12 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
 
 
 def _checked_works(
-    found: Iterable[Point], check: Callable[[Document], Resolved]
+    points: Iterable[Point], check: Callable[[Document], Resolved]
 ) -> dict[tuple[str, float | None], Mapping[str, float | None]]:
     """Check the points, and return their work by scheme and load. Those that differ only by their seed are checked
     once."""
     works: dict[tuple[str, float | None], Mapping[str, float | None]] = {}
-    for point in found:
+    for point in points:
         if (point.scheme, point.load) not in works:
             try:
                 works[point.scheme, point.load] = _work(check(point.document))
@@ -230,14 +223,14 @@ def _work(resolved: Resolved) -> dict[str, float | None]:
 
 def predicted_works(points: Iterable[Point], on: str) -> dict[str, Work]:
     """Return the work of each point by its name. It is unknown if the point is no valid scenario, which then fails."""
-    found = {}
+    works = {}
     for point in points:
         try:
             amounts = point.work or _work(resolve(point.document))
         except SluiceError:
             amounts = {on: None}
-        found[point.name] = Work(point.scheme, amounts[on], point.document)
-    return found
+        works[point.name] = Work(point.scheme, amounts[on], point.document)
+    return works
 
 
 def is_finished(out: Path, point: Point) -> bool:

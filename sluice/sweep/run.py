@@ -151,7 +151,12 @@ class _Here:
     def is_over(self) -> bool:
         self._running = [process for process in self._running if process.poll() is None]
         while self._waiting and len(self._running) < self._jobs:
-            self._running.append(self._started(self._waiting.popleft()))
+            name = self._waiting.popleft()
+            log = self._out / name / POINT_LOG
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.unlink(missing_ok=True)
+            argv = [sys.executable, "-m", "sluice.sweep.point", str(self._out), name]
+            self._running.append(spawn(argv, log_file=log))
         return not self._running
 
     def end(self) -> None:
@@ -159,12 +164,6 @@ class _Here:
 
     def places(self, running: int) -> int:
         return self._jobs
-
-    def _started(self, name: str) -> subprocess.Popen[bytes]:
-        log = self._out / name / POINT_LOG
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.unlink(missing_ok=True)
-        return spawn([sys.executable, "-m", "sluice.sweep.point", str(self._out), name], log_file=log)
 
 
 class _Submitted:
@@ -275,16 +274,16 @@ def _watch(
 def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Engine) -> SweepProgress:
     """Return the progress of so many points. `works` has those that this call runs."""
     statuses = {name: read_status(out, name) for name in works}
-    known = {name: status for name, status in statuses.items() if status}
-    ended = [status for status in known.values() if status.state == DONE]
-    failed = [status for status in known.values() if status.state == FAILED]
-    running = {name: status for name, status in known.items() if status.state == RUNNING}
+    begun = {name: status for name, status in statuses.items() if status}
+    ended = [status for status in begun.values() if status.state == DONE]
+    failed = [status for status in begun.values() if status.state == FAILED]
+    running = {name: status for name, status in begun.items() if status.state == RUNNING}
     return SweepProgress(
         points=points,
         finished=points - len(works) + len(ended),
         failed=len(failed),
         running=running,
-        remaining_s=remaining_s(known, works, engine.places(len(running))),
+        remaining_s=remaining_s(begun, works, engine.places(len(running))),
     )
 
 
@@ -293,14 +292,11 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
     for point in points:
         if is_finished(out, point):
             outcome.finished.append(point)
+            continue
+        status, log = read_status(out, point.name), out / point.name / POINT_LOG
+        if status is None:
+            reason = f"it did not start; see {log if log.exists() else out / LOG}"
         else:
-            outcome.failed[point.name] = _reason(out, point.name)
+            reason = status.reason or f"its process ended without a message (killed?); see {log}"
+        outcome.failed[point.name] = reason
     return outcome
-
-
-def _reason(out: Path, name: str) -> str:
-    status = read_status(out, name)
-    if status is None:
-        log = out / name / POINT_LOG
-        return f"it did not start; see {log if log.exists() else out / LOG}"
-    return status.reason or f"its process ended without a message (killed?); see {out / name / POINT_LOG}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,35 +100,27 @@ def terminal_table(table: Sequence[Row]) -> Table:
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("", no_wrap=True)
     last_load: object = None
-    for (load, scheme), runs in _grouped(table):
+    loads, schemes = (list(dict.fromkeys(row[axis] for row in table)) for axis in ("load", "scheme"))
+    for load, scheme in product(loads, schemes):
+        runs = [row for row in table if (row["load"], row["scheme"]) == (load, scheme)]
+        if not runs:
+            continue
         if load != last_load and last_load is not None:
             shown.add_section()
-        cells = [_cell(runs, column, factor) for _, column, factor in COLUMNS]
+        cells = [
+            Scale("", factor).show(estimate(row[column] for row in runs)) for _, column, factor in COLUMNS
+        ]
         first = "" if load == last_load else ("–" if load is None else f"{load:g}")
         shown.add_row(first, scheme, *cells, _doubts(runs))
         last_load = load
     return shown
 
 
-def _grouped(table: Sequence[Row]) -> list[tuple[tuple[Any, str], list[Row]]]:
-    loads, schemes = (list(dict.fromkeys(row[axis] for row in table)) for axis in ("load", "scheme"))
-    groups = [
-        ((load, scheme), [row for row in table if (row["load"], row["scheme"]) == (load, scheme)])
-        for load in loads
-        for scheme in schemes
-    ]
-    return [(key, runs) for key, runs in groups if runs]
-
-
-def _cell(runs: Sequence[Row], column: str, factor: float) -> str:
-    return Scale("", factor).show(estimate(row[column] for row in runs))
-
-
 def _doubts(runs: Sequence[Row]) -> str:
     """Return the reasons to doubt the figures: runs that are not valid, and unfinished flows."""
     bad, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
-    found = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
-    return ", ".join([*found, *([f"{unfinished} flows unfinished"] if unfinished else [])])
+    doubts = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
+    return ", ".join([*doubts, *([f"{unfinished} flows unfinished"] if unfinished else [])])
 
 
 # ── The terminal ─────────────────────────────────────────────────────────────────────────────────────
