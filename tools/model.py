@@ -101,14 +101,13 @@ def _traces() -> Iterator[list[list[Any]]]:
         _tlc(settings, "-simulate", walk, "-depth", str(STEPS + 1), "-seed", str(SEED))
         for number in range(COUNT):
             text = Path(f"{folder}/trace_0_{number}").read_text()
-            states = [_state(block) for block in re.split(r"STATE_\d+ ==", text)[1:]]
+            states = []
+            for block in re.split(r"STATE_\d+ ==", text)[1:]:
+                # TLC prints each variable with its value.
+                parts = re.split(r"^/\\ (\w+) = ", block.partition("=====")[0], flags=re.MULTILINE)[1:]
+                pairs = zip(parts[::2], parts[1::2], strict=True)
+                states.append({name: _value(value) for name, value in pairs})
             yield [[*state["last"], {name: state[name] for name in KEPT}] for state in states[1:]]
-
-
-def _state(block: str) -> dict[str, Any]:
-    """Read a state as TLC prints it: each variable with its value."""
-    parts = re.split(r"^/\\ (\w+) = ", block.partition("=====")[0], flags=re.MULTILINE)[1:]
-    return {name: _value(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _value(text: str) -> Any:

@@ -269,18 +269,14 @@ def debian(version: str) -> None:
 
 def changelog(version: str) -> str:
     """Return debian/changelog, which names the version and points to the project's own."""
-    when = formatdate(float(os.environ.get("SOURCE_DATE_EPOCH", _last_commit())), localtime=False)
-    entry = "  * See /usr/share/doc/sluice-common/NEWS.md.gz."
-    signature = f" -- The Sluice authors <sluice@localhost.localdomain>  {when}"
-    return f"sluice ({version}) bookworm; urgency=medium\n\n{entry}\n\n{signature}\n"
-
-
-def _last_commit() -> str:
-    """Return the time of the last commit (epoch, s). So two builds of one commit have the same dates."""
+    # The time of the last commit (epoch, s), so that two builds of one commit have the same dates.
     shown = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    return shown.stdout.strip()
+    when = formatdate(float(os.environ.get("SOURCE_DATE_EPOCH", shown.stdout.strip())), localtime=False)
+    entry = "  * See /usr/share/doc/sluice-common/NEWS.md.gz."
+    signature = f" -- The Sluice authors <sluice@localhost.localdomain>  {when}"
+    return f"sluice ({version}) bookworm; urgency=medium\n\n{entry}\n\n{signature}\n"
 
 
 def manual_page(path: Path, version: str) -> None:

@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,11 +102,19 @@ def page_speed(ports: int, seconds: float, days: float) -> dict[str, Any]:
 
 def _weight(server: Server, page: Page) -> dict[str, Any]:
     """Open the page. Return how many bytes come before its first chart, and in each snapshot."""
-    received: dict[str, int] = {}
-    session = page.context.new_cdp_session(page)
-    session.on("Network.dataReceived", lambda event: _count(received, event))
+    received: dict[str, int] = defaultdict(int)
     streams: set[str] = set()
-    session.on("Network.requestWillBeSent", lambda event: _note_stream(streams, event))
+
+    def count(event: Any) -> None:
+        received[event["requestId"]] += event["encodedDataLength"] or event["dataLength"]
+
+    def note_stream(event: Any) -> None:
+        if event["request"]["url"].endswith("/api/v1/events"):
+            streams.add(event["requestId"])
+
+    session = page.context.new_cdp_session(page)
+    session.on("Network.dataReceived", count)
+    session.on("Network.requestWillBeSent", note_stream)
     session.send("Network.enable")
     page.add_init_script(OBSERVE)
     open_dashboard(page, server)
@@ -123,32 +132,22 @@ def _weight(server: Server, page: Page) -> dict[str, Any]:
     }
 
 
-def _count(received: dict[str, int], event: Any) -> None:
-    size = event["encodedDataLength"] or event["dataLength"]
-    received[event["requestId"]] = received.get(event["requestId"], 0) + size
-
-
-def _note_stream(streams: set[str], event: Any) -> None:
-    if event["request"]["url"].endswith("/api/v1/events"):
-        streams.add(event["requestId"])
-
-
 def _motion(page: Page, seconds: float) -> dict[str, Any]:
     """Return the figures of the frames, and the CPU time of the main thread, while snapshots arrive."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     before = _cpu(session)
-    found = page.evaluate(MEASURE, seconds)
+    measured = page.evaluate(MEASURE, seconds)
     after = _cpu(session)
-    frames = np.array(found["frames"])
+    frames = np.array(measured["frames"])
     return {
-        "first_chart_ms": found["chart"],
+        "first_chart_ms": measured["chart"],
         "frame_ms_median": float(np.median(frames)),
         "frame_ms_p99": float(np.percentile(frames, 99)),
         "frame_ms_max": float(frames.max()),
         "frames_dropped_share": float(1 - len(frames) * FRAME_MS / frames.sum()),
-        "long_tasks_per_s": len(found["tasks"]) / seconds,
-        "long_task_ms_max": max(found["tasks"], default=0.0),
+        "long_tasks_per_s": len(measured["tasks"]) / seconds,
+        "long_task_ms_max": max(measured["tasks"], default=0.0),
         **{f"cpu_{name.lower()}_ms_per_s": (after[name] - before[name]) * 1000 / seconds for name in DOMAINS},
     }
 
@@ -162,15 +161,15 @@ def _cpu(session: CDPSession) -> dict[str, float]:
 def _memory(page: Page, days: float) -> dict[str, float]:
     """Return the heap of the page, and what a model adds to it in that many days, and in a night with a held range."""
     session = page.context.new_cdp_session(page)
-    found = {"page_heap_mb": _heap_mb(session)}
+    heaps_mb = {"page_heap_mb": _heap_mb(session)}
     for name, feed_s, step_s, is_held in (
         ("after_2_h", 7200, 1, False),
         (f"after_{days:g}_days", days * DAY_S, CHANGE_S, False),
         ("held_overnight", HELD_S, CHANGE_S, True),
     ):
         page.evaluate(FEED, [feed_s, step_s, is_held, CHANGE_S])
-        found[f"model_mb_{name}"] = _heap_mb(session) - found["page_heap_mb"]
-    return found
+        heaps_mb[f"model_mb_{name}"] = _heap_mb(session) - heaps_mb["page_heap_mb"]
+    return heaps_mb
 
 
 def _heap_mb(session: CDPSession) -> float:

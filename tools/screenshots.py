@@ -56,7 +56,9 @@ def take_pictures(folder: Path, seconds: float) -> list[Path]:
     build()
     with tempfile.TemporaryDirectory(prefix="sluice-pictures-") as out, sync_playwright() as playwright:
         scenario, document, _ = scenario_from_file(SCENARIO)
-        listen = f"127.0.0.1:{_free_port()}"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            listen = f"127.0.0.1:{free.getsockname()[1]}"
         topology = build_topology(scenario)
         with SimulatedStack.of_document(scenario, document, topology, Path(out), listen=listen) as stack:
             _go_through_schemes(stack, seconds)
@@ -65,12 +67,6 @@ def take_pictures(folder: Path, seconds: float) -> list[Path]:
                 return [_take(browser, f"http://{listen}/", picture, folder) for picture in PICTURES]
             finally:
                 browser.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _go_through_schemes(stack: SimulatedStack, seconds: float) -> None:

@@ -57,7 +57,8 @@ def called_once(text: str) -> tuple[int, int]:
 
 def floors(files: Sources, room: str) -> int:
     """Return the length of the longest chain of imports of a room's files, in files. Circles count once."""
-    modules = {_module(name): name for name in files if name.startswith(f"{room}/")}
+    names = [name for name in files if name.startswith(f"{room}/")]
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in names}
     below = {
         module: {*_imported(files[name])} & (modules.keys() - {module}) for module, name in modules.items()
     }
@@ -68,10 +69,6 @@ def floors(files: Sources, room: str) -> int:
         return 1 + max((depth(other, above | {module}) for other in rest), default=0) if rest else 1
 
     return max(map(depth, modules), default=0)
-
-
-def _module(name: str) -> str:
-    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _imported(text: str) -> Iterator[str]:

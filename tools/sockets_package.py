@@ -68,13 +68,10 @@ def modules() -> dict[str, str]:
     """Return the modules of the wheel: name of the file → its text."""
     sources = {path.name: path for path in sorted((ROOT / "hostagent/sockets").glob("*.py"))}
     sources["user_errors.py"] = ROOT / ERRORS
-    return {name: _renamed(path.read_text()) for name, path in sources.items()}
-
-
-def _renamed(text: str) -> str:
+    texts = {name: path.read_text() for name, path in sources.items()}
     for old, new in RENAMED.items():
-        text = text.replace(old, new)
-    return text
+        texts = {name: text.replace(old, new) for name, text in texts.items()}
+    return texts
 
 
 def lay_out(folder: Path) -> None:

@@ -35,29 +35,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.reference", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, name the stale pages")
     if parser.parse_args(argv).check:
-        return _check()
-    for name, made in PAGES.items():
+        names = stale()
+        for name in names:
+            print(f"{name} is stale: run `make gen` and commit the page", file=sys.stderr)
+        return 1 if names else 0
+    for name, text_of in PAGES.items():
         path = ROOT / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made())
+        path.write_text(text_of())
     return 0
 
 
 def stale() -> list[str]:
     """The pages that are not as the code has them."""
-    return [name for name, made in PAGES.items() if _current(name) != made()]
-
-
-def _current(name: str) -> str:
-    path = ROOT / name
-    return path.read_text() if path.exists() else ""
-
-
-def _check() -> int:
-    found = stale()
-    for name in found:
-        print(f"{name} is stale: run `make gen` and commit the page", file=sys.stderr)
-    return 1 if found else 0
+    paths = [(name, ROOT / name, text_of) for name, text_of in PAGES.items()]
+    return [name for name, path, text_of in paths if not path.exists() or path.read_text() != text_of()]
 
 
 if __name__ == "__main__":

@@ -95,13 +95,14 @@ _PLACES = {"{name}": "ports"}
 def text() -> str:
     """The page."""
     document = openapi_document()
+    schemas = sorted(document["components"]["schemas"].items())
     return page(
         "API",
         "For people who write scripts against a running network.",
         _INTRODUCTION,
         *(part for tag in document["tags"] for part in _group(document, tag)),
         "## Answers",
-        *(_model(name, schema) for name, schema in _models(document)),
+        *(_model(name, schema) for name, schema in schemas if schema.get("properties")),
     )
 
 
@@ -118,29 +119,28 @@ def _operation(method: str, path: str, operation: Document) -> Iterator[str]:
     yield f"### `{method.upper()} {path.removeprefix('/api/v1')}`"
     description = operation.get("description", "").replace("<br/>", " ")
     yield " ".join([sentence(operation.get("summary", "")), sentence(description)]).strip()
-    if parameters := operation.get("parameters", []):
-        yield table(("parameter", "kind", "default", "meaning"), map(_parameter, parameters))
+    rows = []
+    for parameter in operation.get("parameters", []):
+        schema, meaning = parameter["schema"], sentence(parameter.get("description", ""))
+        given = schema.get("default")
+        default = "required" if parameter.get("required") else "–" if given is None else code(str(given))
+        rows.append((code(parameter["name"]), _kind(schema), default, meaning))
+    if rows:
+        yield table(("parameter", "kind", "default", "meaning"), rows)
     if help_text := _BODY_HELP.get((method, path)):
         yield help_text
     yield _answers(operation)
     yield fence(recipe(method, path), "bash")
 
 
-def _parameter(parameter: Document) -> tuple[str, str, str, str]:
-    schema = parameter["schema"]
-    given = schema.get("default")
-    default = "required" if parameter.get("required") else "–" if given is None else code(str(given))
-    return code(parameter["name"]), _kind(schema), default, sentence(parameter.get("description", ""))
-
-
 def _answers(operation: Document) -> str:
-    found = []
+    answers = []
     for status, answer in sorted(operation["responses"].items()):
         schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
         if status < "300":
             shown = _kind(schema) if schema else sentence(answer["description"])
-            found.append(f"Answer {status}: {shown}")
-    return "; ".join(found).removesuffix(".") + "."
+            answers.append(f"Answer {status}: {shown}")
+    return "; ".join(answers).removesuffix(".") + "."
 
 
 def recipe(method: str, path: str) -> str:
@@ -163,11 +163,6 @@ def recipe(method: str, path: str) -> str:
     return " \\\n  ".join(lines)
 
 
-def _models(document: Document) -> list[tuple[str, Document]]:
-    schemas = document["components"]["schemas"]
-    return sorted((name, schema) for name, schema in schemas.items() if schema.get("properties"))
-
-
 def _model(name: str, schema: Document) -> str:
     about = schema.get("description", "")
     rows = [
@@ -184,7 +179,7 @@ def _kind(schema: Document) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
+        return " or ".join(_kind(choice) for choice in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(code(str(value)) for value in schema["enum"])
     if schema.get("type") == "array":
@@ -192,11 +187,7 @@ def _kind(schema: Document) -> str:
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), Mapping):
         inner = schema["additionalProperties"]
         return f"object of {_kind(inner)}" if inner else "object"
-    return str(schema.get("type", "any")) + _bounds(schema)
-
-
-def _bounds(schema: Document) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
+    kind, low, high = schema.get("type", "any"), schema.get("minimum"), schema.get("maximum")
     if low is None:
-        return ""
-    return f" from {low:g}" if high is None else f" from {low:g} to {high:.12g}"
+        return str(kind)
+    return f"{kind} from {low:g}" if high is None else f"{kind} from {low:g} to {high:.12g}"

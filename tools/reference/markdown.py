@@ -13,12 +13,11 @@ NOTICE = "<!-- Generated from the code: `make gen` writes this page. -->"
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table. Cells may hold Markdown; a vertical bar is escaped."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|") or " "
+    lines = [
+        [cell.replace("\n", " ").replace("|", "\\|") or " " for cell in line]
+        for line in (headings, ["---"] * len(headings), *rows)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def page(title: str, readers: str, *parts: str) -> str:
@@ -49,9 +48,9 @@ def sentence(text: str) -> str:
 def between(text: str, name: str, content: str) -> str:
     """`text` with new content between its markers for `name`. Raises ValueError without them."""
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    head, found, rest = text.partition(begin)
-    _, closed, tail = rest.partition(end)
-    if not (found and closed):
+    head, opened, after = text.partition(begin)
+    _, closed, tail = after.partition(end)
+    if not (opened and closed):
         raise ValueError(f"the page has no markers {begin} and {end}")
     return f"{head}{begin}\n\n{content}\n\n{end}{tail}"
 
@@ -62,11 +61,11 @@ HEADINGS = ("key", "kind", "allowed", "default", "meaning")
 def keys_of(cls: type, without: Iterable[str] = ()) -> str:
     """Every key of a document, except some."""
     left_out = set(without)
-    return table(HEADINGS, [row(one) for one in entries(cls) if one.key not in left_out])
+    return table(HEADINGS, [row(entry) for entry in entries(cls) if entry.key not in left_out])
 
 
-def row(one: Entry) -> tuple[str, str, str, str, str]:
-    return code(one.key), kind_name(one.kind), allowed(one.kind), default(one), sentence(one.help)
+def row(entry: Entry) -> tuple[str, str, str, str, str]:
+    return code(entry.key), kind_name(entry.kind), allowed(entry.kind), default(entry), sentence(entry.help)
 
 
 def kind_name(kind: Kind) -> str:
@@ -80,7 +79,8 @@ def kind_name(kind: Kind) -> str:
 def allowed(kind: Kind) -> str:
     """Bounds or options."""
     if isinstance(kind, ListOf):
-        return _list_allowed(kind)
+        least = f"at least {kind.shortest}; " if kind.shortest else ""
+        return f"{least}each: {allowed(kind.item)}"
     if isinstance(kind, TableOf):
         return "keys below"
     if isinstance(kind, Choice):
@@ -90,13 +90,8 @@ def allowed(kind: Kind) -> str:
     return kind.allowed.removeprefix("a whole number ").removeprefix("a number ")
 
 
-def _list_allowed(kind: ListOf) -> str:
-    least = f"at least {kind.shortest}; " if kind.shortest else ""
-    return f"{least}each: {allowed(kind.item)}"
-
-
-def default(one: Entry) -> str:
+def default(entry: Entry) -> str:
     """The default as a user writes it."""
-    if one.is_required:
+    if entry.is_required:
         return "required"
-    return code(one.shown_default) if one.shown_default not in ("", '""', "[]") else "–"
+    return code(entry.shown_default) if entry.shown_default not in ("", '""', "[]") else "–"

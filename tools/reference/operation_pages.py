@@ -19,8 +19,7 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric as Family
 
 from sluice.cli import COMMANDS, SERVICES, service
-from sluice.policy.schema.entries import Entry, entries
-from sluice.policy.schema.kinds import Kind
+from sluice.policy.schema.entries import entries
 from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import SecretFile
 from sluice.runtime.settings.service import example, flag_of, metavar
@@ -63,30 +62,21 @@ _SERVICES = """\
 
 def commands_page() -> str:
     """Return docs/reference/commands.md: every command and its options, from the parsers."""
+    lines = [
+        f"| [`sluice {name}`](#sluice-{name}) | {what} | {_NEEDS_ROOT.get(name, 'no')} |"
+        for name, what in COMMANDS.items()
+    ]
     with _width():
         return page(
             "Commands",
             "For everyone who works in a terminal.",
-            _COMMANDS.format(commands="\n".join(map(_line, COMMANDS))),
-            *(
-                part
-                for name in COMMANDS
-                for part in _command_section(f"sluice {name}", _parser(name), COMMANDS[name])
-            ),
+            _COMMANDS.format(commands="\n".join(lines)),
+            *(part for name in COMMANDS for part in _command_section(name)),
             "## `make`",
             _MAKE,
             "## Services",
             _SERVICES,
         )
-
-
-def _line(name: str) -> str:
-    return f"| [`sluice {name}`](#sluice-{name}) | {COMMANDS[name]} | {_NEEDS_ROOT.get(name, 'no')} |"
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{name}").parser()
-    return parser
 
 
 @contextmanager
@@ -101,35 +91,27 @@ def _width() -> Iterator[None]:
         os.environ["COLUMNS"] = before
 
 
-def _command_section(name: str, parser: argparse.ArgumentParser, what: str) -> list[str]:
-    parser.prog = name
-    found = [f"## `{name}`", sentence(what)]
-    found += [
-        fence(parser.format_usage()),
-        table(("option", "meaning", "default"), map(_option_row, _actions(parser))),
-    ]
-    return [*found, fence(parser.epilog)] if parser.epilog else found
-
-
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
-
-
-def _option_row(action: argparse.Action) -> tuple[str, str, str]:
-    return code(_spelling(action)), sentence(_help(action)), _default(action)
+def _command_section(name: str) -> Iterator[str]:
+    parser: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{name}").parser()
+    parser.prog = f"sluice {name}"
+    yield f"## `sluice {name}`"
+    yield sentence(COMMANDS[name])
+    yield fence(parser.format_usage())
+    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    rows = [(code(_spelling(action)), sentence(_help(action)), _default(action)) for action in actions]
+    yield table(("option", "meaning", "default"), rows)
+    if parser.epilog:
+        yield fence(parser.epilog)
 
 
 def _spelling(action: argparse.Action) -> str:
     """As on the command line: an option with its value, or the name of an argument."""
     if not action.option_strings:
         return str(action.metavar or action.dest)
-    value = "" if action.nargs == 0 else f" {action.metavar or _choices(action) or action.dest.upper()}"
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+    value = "" if action.nargs == 0 else f" {action.metavar or choices or action.dest.upper()}"
     more = " …" if action.nargs == "+" else ""
     return f"{action.option_strings[-1]}{value}{more}"
-
-
-def _choices(action: argparse.Action) -> str:
-    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
 
 
 def _help(action: argparse.Action) -> str:
@@ -195,34 +177,23 @@ def examples() -> dict[str, partial[str]]:
     return {f"packaging/etc/{name}.toml": partial(example, service(name)) for name in SERVICES}
 
 
-def _service_section(one: Service[object]) -> Iterator[str]:
-    yield f"## `sluice {one.name}`"
-    yield sentence(one.what.replace("\n", " "))
-    key = entries(one.table)[0].key
-    yield f"Its file is `{one.file}`. Its variable for the key `{key}` is `{one.prefix}{key.upper()}`."
-    headings = ("key", "flag", "allowed", "default", "meaning")
-    yield table(headings, [_setting_row(each) for each in entries(one.table)])
-    yield fence(one.examples)
-
-
-def _setting_row(one: Entry) -> tuple[str, ...]:
-    value = "" if one.kind.name == "boolean" else f" {metavar(one.kind)}"
-    help = sentence(one.help)
-    if isinstance(one.kind, SecretFile):
-        help += f" systemd credential: `{one.kind.credential}`."
-    return (
-        code(one.key),
-        code(flag_of(one) + value),
-        _allowed(one.kind),
-        markdown.default(one),
-        help,
-    )
-
-
-def _allowed(kind: Kind) -> str:
-    """What is allowed; a code span where Markdown would read an address or a pattern as its own signs."""
-    text = markdown.allowed(kind)
-    return code(text) if any(sign in text for sign in ("://", "*", "[", " _ ")) else text
+def _service_section(service: Service[object]) -> Iterator[str]:
+    yield f"## `sluice {service.name}`"
+    yield sentence(service.what.replace("\n", " "))
+    key = entries(service.table)[0].key
+    yield f"Its file is `{service.file}`. Its variable for the key `{key}` is `{service.prefix}{key.upper()}`."
+    rows = []
+    for entry in entries(service.table):
+        flag = flag_of(entry) + ("" if entry.kind.name == "boolean" else f" {metavar(entry.kind)}")
+        allowed = markdown.allowed(entry.kind)
+        if any(sign in allowed for sign in ("://", "*", "[", " _ ")):
+            allowed = code(allowed)  # Markdown would read an address or a pattern as its own signs
+        help = sentence(entry.help)
+        if isinstance(entry.kind, SecretFile):
+            help += f" systemd credential: `{entry.kind.credential}`."
+        rows.append((code(entry.key), code(flag), allowed, markdown.default(entry), help))
+    yield table(("key", "flag", "allowed", "default", "meaning"), rows)
+    yield fence(service.examples)
 
 
 _METRICS = """\
@@ -261,9 +232,9 @@ def metrics_page() -> str:
             ("metric", "kind", "labels", "meaning"),
             [
                 (
-                    _name(family),
+                    code(family.name + ("_total" if family.type == "counter" else "")),
                     family.type,
-                    ", ".join(map(code, _labels(family))),
+                    ", ".join(map(code, getattr(family, "_labelnames", ()))),  # unset without labels
                     sentence(family.documentation),
                 )
                 for family in families()
@@ -279,15 +250,6 @@ def families() -> Iterator[Family]:
         engine = open_store(f"sqlite:///{folder}/store.db")
         yield from StoreCollector(engine).collect()
         engine.dispose()
-
-
-def _name(family: Family) -> str:
-    return code(family.name + ("_total" if family.type == "counter" else ""))
-
-
-def _labels(family: Family) -> tuple[str, ...]:
-    """A family without labels has none of this attribute's names."""
-    return tuple(getattr(family, "_labelnames", ()))
 
 
 ROOT = Path(__file__).parents[2]

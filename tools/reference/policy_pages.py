@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from sluice.controller.tables import PIPELINE
-from sluice.policy import controls, tags
+from sluice.policy import tags
 from sluice.policy.controls import CONTROLS
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schema.field_kinds import MAX_QUEUES, Draft, PolicyEntry
@@ -52,38 +52,30 @@ _DEFAULTS = {"untagged_queue": "the last queue"}
 
 def policy_page() -> str:
     """Return docs/reference/policy.md: every field of a policy."""
+    fields = [
+        (f"[`{field.name}`](#{field.name})" if field.name != "scheme" else "`scheme`", sentence(field.help))
+        for field in POLICY_FIELDS
+    ]
+    counts = range(1, MAX_QUEUES + 1)
+    rules = [rule for rule in QUEUE_RULES if any(rule.allows(n) and rule.demotions(n) for n in counts)]
+    demotions = [
+        [code(rule.label), *(str(rule.demotions(n)) if rule.allows(n) else "–" for n in counts)]
+        for rule in rules
+    ]
     return page(
         "Policy",
         "For people who write a `[scheme]` table or change the policy of a running network.",
         _POLICY,
         "## All fields",
-        _overview(),
+        table(("field", "meaning"), fields),
         "## Number of thresholds",
         _DEMOTIONS,
-        _demotions(),
+        table(("queue rule", *(f"{n} queues" if n > 1 else "1 queue" for n in counts)), demotions),
         "## Overrides",
         _OVERRIDES,
         "## Field by field",
         *(_section(field) for field in POLICY_FIELDS if field.name != "scheme"),
     )
-
-
-def _overview() -> str:
-    rows = [
-        (f"[`{field.name}`](#{field.name})" if field.name != "scheme" else "`scheme`", sentence(field.help))
-        for field in POLICY_FIELDS
-    ]
-    return table(("field", "meaning"), rows)
-
-
-def _demotions() -> str:
-    counts = range(1, MAX_QUEUES + 1)
-    rules = [rule for rule in QUEUE_RULES if any(rule.allows(n) and rule.demotions(n) for n in counts)]
-    rows = [
-        [code(rule.label), *(str(rule.demotions(n)) if rule.allows(n) else "–" for n in counts)]
-        for rule in rules
-    ]
-    return table(("queue rule", *(f"{n} queues" if n > 1 else "1 queue" for n in counts)), rows)
 
 
 def _section(field: PolicyEntry) -> str:
@@ -94,12 +86,7 @@ def _section(field: PolicyEntry) -> str:
         ("allowed", _ALLOWED.get(field.name) or _by_scheme(users, lambda scheme: _allowed(field, scheme))),
         ("default", _DEFAULTS.get(field.name) or _by_scheme(users, lambda scheme: _default(field, scheme))),
     ]
-    parts = [
-        f"### `{field.name}`",
-        sentence(field.help),
-        table(("property", "value"), facts),
-    ]
-    return "\n\n".join(parts)
+    return "\n\n".join([f"### `{field.name}`", sentence(field.help), table(("property", "value"), facts)])
 
 
 def _who(field: PolicyEntry, users: list[Scheme]) -> str:
@@ -144,9 +131,9 @@ def _by_scheme(users: list[Scheme], of: Callable[[Scheme], str]) -> str:
         groups.setdefault(of(scheme), []).append(scheme.name)
     if len(groups) == 1:
         return next(iter(groups))
-    *fewer, (usual, rest) = sorted(groups.items(), key=lambda group: len(group[1]))
+    *fewer, (usual, others) = sorted(groups.items(), key=lambda group: len(group[1]))
     lines = [f"{value}: {_names(names)}" for value, names in fewer]
-    last = _names(rest) if len(rest) <= _FEW else "the others"
+    last = _names(others) if len(others) <= _FEW else "the others"
     return "<br>".join([*lines, f"{usual}: {last}"])
 
 
@@ -191,6 +178,25 @@ agent selects the fallback, and the run is marked as not valid."""
 
 def schemes_page() -> str:
     """Return docs/reference/schemes.md: what each scheme is made of."""
+    defaults = [
+        (
+            code(scheme.name),
+            _sizes(scheme.thresholds_bytes),
+            _sizes(scheme.marks_bytes),
+            f"{scheme.least_share:.0%}" if scheme.least_share else "–",
+            format_bytes(scheme.urgent_after_bytes) if scheme.tags_deadlines else "–",
+        )
+        for scheme in SCHEMES.values()
+    ]
+    laws = [
+        (
+            code(control.kernel_name),
+            control.echo.value,
+            code(control.fallback if control.is_ours else "") or "–",
+            code(f"dataplane/laws/{control.name}.h") if control.is_ours else "–",
+        )
+        for control in CONTROLS
+    ]
     return page(
         "Schemes",
         "For people who choose a scheme, and for developers who want to know what one is made of.",
@@ -208,10 +214,12 @@ def schemes_page() -> str:
         "## Marking",
         _words("marking", _MARKS),
         "## Defaults that differ",
-        _defaults(),
+        table(
+            ("scheme", "thresholds", "marks at", "least share of each lower queue", "urgent after"), defaults
+        ),
         "## Congestion controls",
         _CONTROLS,
-        table(("kernel name", "echo of marks", "fallback", "law"), map(_control, CONTROLS)),
+        table(("kernel name", "echo of marks", "fallback", "law"), laws),
         "## What each scheme is",
         *(f"**`{scheme.name}`**: {scheme.about}" for scheme in SCHEMES.values()),
     )
@@ -219,59 +227,29 @@ def schemes_page() -> str:
 
 def _row(scheme: Scheme) -> list[str]:
     tags = [*(["urgency"] if scheme.tags_deadlines else []), *(["size class"] if scheme.tags_sizes else [])]
+    more = [*(["flow queues"] if scheme.flow_queues else []), *(["shares"] if scheme.least_share else [])]
     return [
         code(scheme.name),
         scheme.paper,
         code(scheme.congestion_control),
-        _rule(scheme),
-        _queues(scheme),
+        "–" if scheme.threshold_rule is ThresholdRule.NONE else scheme.threshold_rule.value,
+        ", ".join([f"{scheme.queues}, {scheme.queue_rule.label}", *more]),
         scheme.marking.value,
         " and ".join(tags) or ("bytes sent" if scheme.queue_rule.reads_tags else "–"),
         SIMULATOR if scheme.simulator_only else f"{TESTBED}, {SIMULATOR}",
     ]
 
 
-def _rule(scheme: Scheme) -> str:
-    return "–" if scheme.threshold_rule is ThresholdRule.NONE else scheme.threshold_rule.value
-
-
-def _queues(scheme: Scheme) -> str:
-    more = [*(["flow queues"] if scheme.flow_queues else []), *(["shares"] if scheme.least_share else [])]
-    return ", ".join([f"{scheme.queues}, {scheme.queue_rule.label}", *more])
-
-
 def _words(heading: str, meanings: dict[ThresholdRule, str] | dict[Marking, str] | dict[str, str]) -> str:
-    rows = [(code(_label(word)), meaning) for word, meaning in meanings.items()]
-    return table((heading, "meaning"), rows)
-
-
-def _label(word: str | Enum) -> str:
-    return str(word.value) if isinstance(word, Enum) else word
-
-
-def _defaults() -> str:
     rows = [
-        (
-            code(scheme.name),
-            _sizes(scheme.thresholds_bytes),
-            _sizes(scheme.marks_bytes),
-            f"{scheme.least_share:.0%}" if scheme.least_share else "–",
-            format_bytes(scheme.urgent_after_bytes) if scheme.tags_deadlines else "–",
-        )
-        for scheme in SCHEMES.values()
+        (code(str(word.value) if isinstance(word, Enum) else word), meaning)
+        for word, meaning in meanings.items()
     ]
-    headings = ("scheme", "thresholds", "marks at", "least share of each lower queue", "urgent after")
-    return table(headings, rows)
+    return table((heading, "meaning"), rows)
 
 
 def _sizes(values: Iterable[int]) -> str:
     return ", ".join(format_bytes(value) for value in values) or "–"
-
-
-def _control(control: controls.Control) -> list[str]:
-    law = f"dataplane/laws/{control.name}.h" if control.is_ours else ""
-    fallback = control.fallback if control.is_ours else ""
-    return [code(control.kernel_name), control.echo.value, code(fallback) or "–", code(law) or "–"]
 
 
 _TAG = """\
@@ -293,27 +271,8 @@ at the first table."""
 
 def tags_page() -> str:
     """Return docs/reference/tags-and-pipeline.md: the values of the tag, and the tables of a switch."""
-    return page(
-        "Tags and pipeline",
-        "For developers who read packets or the rules of a switch.",
-        _TAG,
-        "## Ranges of the tag",
-        _ranges(),
-        "## Attained service",
-        _ATTAINED,
-        _attained(),
-        "## Urgency",
-        _URGENCY,
-        _urgency(),
-        "## Tables of a switch",
-        _TABLES,
-        _pipeline(),
-    )
-
-
-def _ranges() -> str:
     sizes = ", ".join(f"up to {format_bytes(edge)}" for edge in tags.KNOWN_SIZE_EDGES_BYTES)
-    rows = [
+    ranges = [
         (
             str(tags.UNTAGGED),
             "untagged: a host without an agent. The policy names the queue (`untagged_queue`)",
@@ -324,7 +283,33 @@ def _ranges() -> str:
         (str(tags.BACKGROUND), "background: a suspended or killed flow, or a demoted host"),
         (f"{tags.TAG_COUNT}–63", "not used: the port treats them as untagged"),
     ]
-    return table(("DSCP", "meaning"), rows)
+    steps = [f"{edge / tags.URGENCY_ONE:.3g}" for edge in tags.URGENCY_EDGES_Q16] + ["–"]
+    urgency = [(str(tags.URGENCY_FIRST + step), edge) for step, edge in enumerate(steps)]
+    pipeline = [
+        (
+            f"{spec.table.value} {spec.table.name.lower()}",
+            ", ".join(map(code, spec.match)),
+            spec.purpose,
+            spec.miss,
+        )
+        for spec in PIPELINE
+    ]
+    return page(
+        "Tags and pipeline",
+        "For developers who read packets or the rules of a switch.",
+        _TAG,
+        "## Ranges of the tag",
+        table(("DSCP", "meaning"), ranges),
+        "## Attained service",
+        _ATTAINED,
+        _attained(),
+        "## Urgency",
+        _URGENCY,
+        table(("tag", "urgency up to"), urgency),
+        "## Tables of a switch",
+        _TABLES,
+        table(("table", "matches", "purpose", "nothing matches"), pipeline),
+    )
 
 
 def _attained() -> str:
@@ -335,25 +320,3 @@ def _attained() -> str:
         label = f"{tags.ATTAINED_FIRST + first}–{tags.ATTAINED_FIRST + first + len(part) - 1}"
         rows.append((label, *part))
     return table(("tags", *(f"edge {n}" for n in range(1, 9))), rows)
-
-
-def _urgency() -> str:
-    edges = [edge / tags.URGENCY_ONE for edge in tags.URGENCY_EDGES_Q16]
-    rows = [
-        (str(tags.URGENCY_FIRST + step), f"{edge:.3g}" if edge is not None else "–")
-        for step, edge in enumerate([*edges, None])
-    ]
-    return table(("tag", "urgency up to"), rows)
-
-
-def _pipeline() -> str:
-    rows = [
-        (
-            f"{spec.table.value} {spec.table.name.lower()}",
-            ", ".join(map(code, spec.match)),
-            spec.purpose,
-            spec.miss,
-        )
-        for spec in PIPELINE
-    ]
-    return table(("table", "matches", "purpose", "nothing matches"), rows)

@@ -124,6 +124,16 @@ With the key `name`, NAME is a variant: a label of your own for the scheme that 
 
 def scenario_page() -> str:
     """Return docs/reference/scenario.md: every table and key of a scenario."""
+    links = {entry.key for entry in entries(Links)}
+    common = {entry.key for entry in entries(CommonKeys)}
+    topologies = [
+        (
+            f"### Topology `{kind}`",
+            f"The first lines of `{module.__name__.replace('.', '/')}.py` say which host is at which port.",
+            keys_of(module.Parameters, links),
+        )
+        for kind, module in TOPOLOGIES.items()
+    ]
     return page(
         "Scenario",
         "For people who write scenario files.",
@@ -135,7 +145,10 @@ def scenario_page() -> str:
         "## `[[background]]`",
         _BACKGROUND,
         keys_of(Background),
-        *_fabric(),
+        "## `[fabric]`",
+        "These keys hold for every topology. A [plugin](../how-to/plugins.md) adds topologies with keys of their own.",
+        keys_of(FabricKeys),
+        *(part for topology in topologies for part in topology),
         "## `[scheme]`",
         _SCHEME,
         "## `[transport]`",
@@ -146,39 +159,10 @@ def scenario_page() -> str:
         "### `[simulator.tcp]`",
         _TCP,
         keys_of(TcpVariant),
-        *_workload(),
-        "## `[deadlines]`",
-        "Without this table no flow has a deadline. Listed flows have deadlines of their own.",
-        keys_of(Deadlines),
-        "## `[sweep]`",
-        _SWEEP,
-        keys_of(SweepKeys),
-    )
-
-
-def _fabric() -> list[str]:
-    parts = [
-        "## `[fabric]`",
-        "These keys hold for every topology. A [plugin](../how-to/plugins.md) adds topologies with keys of their own.",
-        keys_of(FabricKeys),
-    ]
-    common = {one.key for one in entries(Links)}
-    for kind, module in TOPOLOGIES.items():
-        parts += [
-            f"### Topology `{kind}`",
-            f"The first lines of `{module.__name__.replace('.', '/')}.py` say which host is at which port.",
-            keys_of(module.Parameters, common),
-        ]
-    return parts
-
-
-def _workload() -> list[str]:
-    common = {one.key for one in entries(CommonKeys)}
-    return [
         "## `[workload]`",
         _WORKLOAD,
         "### Workload: random flows",
-        table(HEADINGS, [row(one) for one in entries(RandomKeys)]),
+        table(HEADINGS, [row(entry) for entry in entries(RandomKeys)]),
         table(("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERNS]),
         "#### A part of `mix`",
         keys_of(MixKeys),
@@ -197,7 +181,13 @@ def _workload() -> list[str]:
         _LISTED,
         _example(LISTED),
         keys_of(ExplicitFlow),
-    ]
+        "## `[deadlines]`",
+        "Without this table no flow has a deadline. Listed flows have deadlines of their own.",
+        keys_of(Deadlines),
+        "## `[sweep]`",
+        _SWEEP,
+        keys_of(SweepKeys),
+    )
 
 
 def _example(path: Path) -> str:
@@ -308,21 +298,33 @@ _SWEEP_COLUMNS: Mapping[str, str] = {
 
 
 def results_page() -> str:
-    """Return docs/reference/results.md: the files of a result bundle and their columns."""
+    """Return docs/reference/results.md: the files of a result bundle and their columns.
+
+    Raises KeyError for a key or a column without a meaning.
+    """
+    keys = [*summarise([]), "watched", "valid", "versions"]
+    meanings = {entry.name: entry.help for entry in entries(FlowRecord)}
+    meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
+    meanings["policy_version"] = (
+        "Version of the policy under which the flow lived. Null if it lived under several."
+    )
+    flows = [
+        (code(field.name), str(field.type), sentence(meanings[field.name])) for field in FLOWS_FILE_SCHEMA
+    ]
     return page(
         "Results",
         "For people who evaluate runs with tools of their own.",
         _BUNDLE,
         "## `summary.json`",
-        _SUMMARY.format(statistics=_statistics()),
-        _summary(),
+        _SUMMARY.format(statistics=", ".join(map(code, distribution(np.empty(0))))),
+        table(("key", "meaning"), [(code(key), sentence(_SUMMARY_KEYS[key])) for key in keys]),
         "## Valid or not",
         _VALID,
         table(("reason", "measured", "limit"), _REASONS),
         _NOT_BUSY,
         "## `flows.parquet`",
         "One row for each flow of the schedule. Endless flows are there, too, with the source `background`.",
-        _flows(),
+        table(COLUMN_HEADINGS, flows),
         "## `ports.parquet`",
         'A row is a change of thresholds (`kind` is "thresholds") or a look at the queue counters ("queues").',
         _columns(PORT_COLUMNS),
@@ -337,28 +339,6 @@ def results_page() -> str:
         "Any Parquet reader works. For example, in Python:",
         fence(_READ, "python"),
     )
-
-
-def _statistics() -> str:
-    return ", ".join(code(name) for name in distribution(np.empty(0)))
-
-
-def _summary() -> str:
-    """Every key of summary.json. Raises KeyError for a key without a meaning."""
-    keys = [*summarise([]), "watched", "valid", "versions"]
-    return table(("key", "meaning"), [(code(key), sentence(_SUMMARY_KEYS[key])) for key in keys])
-
-
-def _flows() -> str:
-    meanings = {one.name: one.help for one in entries(FlowRecord)}
-    meanings["slowdown"] = "FCT over ideal FCT. Null if unfinished."
-    meanings["policy_version"] = (
-        "Version of the policy under which the flow lived. Null if it lived under several."
-    )
-    rows = [
-        (code(field.name), str(field.type), sentence(meanings[field.name])) for field in FLOWS_FILE_SCHEMA
-    ]
-    return table(COLUMN_HEADINGS, rows)
 
 
 def _columns(columns: Iterable[Column]) -> str:

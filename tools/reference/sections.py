@@ -18,24 +18,16 @@ _MANY = 3
 def architecture_page() -> str:
     """The architecture page with the table as docs/rooms.toml has it now."""
     rooms = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text())
-    rows = [
-        (
-            code(f"{name}/"),
-            room["what"],
-            _imports(room["imports"], list(rooms)[:place]),
-            ", ".join(map(code, room["starts"])) or "nothing",
-        )
-        for place, (name, room) in enumerate(rooms.items())
-    ]
+    rows = []
+    for place, (name, room) in enumerate(rooms.items()):
+        imports = ", ".join(map(code, room["imports"])) or "nothing"
+        if room["imports"] == list(rooms)[:place] and place > _MANY:
+            imports = "all rooms above"
+        starts = ", ".join(map(code, room["starts"])) or "nothing"
+        rows.append((code(f"{name}/"), room["what"], imports, starts))
     return between(
         ARCHITECTURE.read_text(), "rooms", table(("room", "what", "may import", "starts processes of"), rows)
     )
-
-
-def _imports(imported: list[str], rooms_above: list[str]) -> str:
-    if imported == rooms_above and len(imported) > _MANY:
-        return "all rooms above"
-    return ", ".join(map(code, imported)) or "nothing"
 
 
 SCALE = ROOT / "docs" / "deploying" / "ten-thousand-switches.md"
