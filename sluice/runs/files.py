@@ -122,7 +122,7 @@ def load_cdf(name: str) -> SizeCdf:
         names = known_workloads()
         raise FieldError(
             "workload.sizes",
-            f"there is no file {path}{guess(name, names)}; the names names are {', '.join(names)}; "
+            f"there is no file {path}{guess(name, names)}; the known names are {', '.join(names)}; "
             "otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
