@@ -221,21 +221,18 @@ def _add_libraries(package: str, target: Path, owners: dict[str, str]) -> None:
     source = VENDOR / package
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
-        if not path.is_file() or not _is_run(package, name) or owners.get(str(name)) in BELOW[package]:
+        first = name.parts[0].lower().replace("-", "_")
+        is_unused = (package == "controller" and first.startswith(_NOT_RUN)) or set(name.parts[:-1]) & set(
+            _USELESS
+        )
+        is_source = name.suffix in _SOURCES or name.name in ("RECORD", "INSTALLER", "REQUESTED")
+        if not path.is_file() or is_unused or is_source or owners.get(str(name)) in BELOW[package]:
             continue
         owner = owners.setdefault(str(name), package)
         if owner != package:
             raise ValueError(f"{name} is in {owner} and {package}: put its library into a package below both")
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / name)
-
-
-def _is_run(package: str, name: Path) -> bool:
-    """Whether a service of the package may run or read this file of a library."""
-    first = name.parts[0].lower().replace("-", "_")
-    if (package == "controller" and first.startswith(_NOT_RUN)) or set(name.parts[:-1]) & set(_USELESS):
-        return False
-    return name.suffix not in _SOURCES and name.name not in ("RECORD", "INSTALLER", "REQUESTED")
 
 
 def debian(version: str) -> None:

@@ -310,7 +310,12 @@ def _write_bundle(
     demo: Demo, stack: Stack, watch: RunWatch | None, stages: Sequence[Stage]
 ) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
-    meta = machine_meta(demo.resolved.scenario.seed) | {"on": demo.on, COMMAND: _command(demo)}
+    tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
+    ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
+    rate = [] if demo.rate_bps is None else ["--rate", f"{demo.rate_bps}bit"]
+    # It repeats the demonstration; the scenario and the folder are not in it.
+    command = ["sluice", "demo", "--on", demo.on, *rate, *tour, *ends]
+    meta = machine_meta(demo.resolved.scenario.seed) | {"on": demo.on, COMMAND: command}
     dilation = 1.0
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
@@ -332,14 +337,6 @@ def _write_bundle(
             remarks=watch.remarks() if watch else [],
             watched=stack.records(WATCHED),
         )
-
-
-def _command(demo: Demo) -> list[str]:
-    """Return the command that repeats the demonstration, without its scenario and its folder."""
-    tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
-    ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
-    rate = [] if demo.rate_bps is None else ["--rate", f"{demo.rate_bps}bit"]
-    return ["sluice", "demo", "--on", demo.on, *rate, *tour, *ends]
 
 
 def check_plaintext(listen: str, allowed: bool) -> None:

@@ -55,11 +55,26 @@ def execute(arguments: argparse.Namespace) -> int:
         case "check":
             return _check(arguments.file, remote)
         case "diff":
-            return _diff(arguments.file, remote)
+            before = remote.get("network")["described"] or {}
+            old, new = (tomli_w.dumps(document).splitlines() for document in (before, _read(arguments.file)))
+            for line in difflib.unified_diff(old, new, "in force", str(arguments.file), lineterm=""):
+                console.print(Text(line, style={"+": "green", "-": "red"}.get(line[:1], "")))
+            return _check(arguments.file, remote)
         case "apply":
             return _report(remote.change("PUT", "network", _read(arguments.file))["findings"])
         case "show":
-            return _show(remote.get("network"))
+            network = remote.get("network")
+            described = network["described"]
+            title = (
+                "described" if described is not None else "withdrawn" if network["version"] else "discovered"
+            )
+            sys.stdout.write(f"# {title}\n{tomli_w.dumps(described or network['discovered'])}")
+            heading = "hosts that the switches have seen"
+            table = Table("host", "MAC", "port", "IPv4", "IPv6", title=heading, title_justify="left")
+            for host in network["hosts"]:
+                table.add_row(host["name"], host["mac"], host["port"], host["ipv4"], host["ipv6"])
+            console.print(table)
+            return _report(network["findings"])
         case "discover":
             sys.stdout.write(tomli_w.dumps(remote.get("network")["discovered"]))
         case "remove":
@@ -94,27 +109,6 @@ def _check(file: Path, remote: Remote) -> int:
     except Remote.Away as away:
         console.print(f"{file} is a correct description. It was not compared with the switches: {away}")
         return 0
-
-
-def _diff(file: Path, remote: Remote) -> int:
-    before = remote.get("network")["described"] or {}
-    old, new = (tomli_w.dumps(document).splitlines() for document in (before, _read(file)))
-    for line in difflib.unified_diff(old, new, "in force", str(file), lineterm=""):
-        console.print(Text(line, style={"+": "green", "-": "red"}.get(line[:1], "")))
-    return _check(file, remote)
-
-
-def _show(network: Mapping[str, Any]) -> int:
-    described = network["described"]
-    title = "described" if described is not None else "withdrawn" if network["version"] else "discovered"
-    sys.stdout.write(f"# {title}\n{tomli_w.dumps(described or network['discovered'])}")
-    table = Table(
-        "host", "MAC", "port", "IPv4", "IPv6", title="hosts that the switches have seen", title_justify="left"
-    )
-    for host in network["hosts"]:
-        table.add_row(host["name"], host["mac"], host["port"], host["ipv4"], host["ipv6"])
-    console.print(table)
-    return _report(network["findings"])
 
 
 def _report(findings: Iterable[Mapping[str, Any]]) -> int:

@@ -95,7 +95,13 @@ def execute(arguments: argparse.Namespace) -> int:
         case "show":
             _show(remote)
         case "history":
-            _history(remote)
+            table = Table("version", "when", "by", "from", "replaced", "changed")
+            for change in remote.read("audit?limit=100")["changes"]:
+                when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(change["at"]))
+                before = "-" if change["before"] is None else str(change["before"])
+                keys = ", ".join(change["changed"]) or "nothing"
+                table.add_row(str(change["version"]), when, change["by"], change["address"], before, keys)
+            console.print(table)
         case "set":
             _set(remote, arguments.change)
         case "preview":
@@ -121,16 +127,6 @@ def _show(remote: Remote) -> None:
         policy = version["policy"]
         acts_at = ", ".join(policy["acts_at"]) or "no port"
         table.add_row(str(version["version"]), policy["scheme"], acts_at, version["author"], version["state"])
-    console.print(table)
-
-
-def _history(remote: Remote) -> None:
-    table = Table("version", "when", "by", "from", "replaced", "changed")
-    for change in remote.read("audit?limit=100")["changes"]:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(change["at"]))
-        before = "-" if change["before"] is None else str(change["before"])
-        changed = ", ".join(change["changed"]) or "nothing"
-        table.add_row(str(change["version"]), when, change["by"], change["address"], before, changed)
     console.print(table)
 
 

@@ -88,7 +88,14 @@ def execute(arguments: argparse.Namespace) -> int:
         settings=dict(setting(text) for text in arguments.settings),
         check=partial(check_point, on=arguments.on),
     )
-    cluster = _cluster(arguments)
+    if arguments.cluster and arguments.profile:
+        raise SluiceError("give either --cluster or --profile")
+    if arguments.profile and not Path(arguments.profile).is_dir():
+        raise SluiceError(f"--profile: {arguments.profile} is no folder; give one with a config.yaml")
+    cluster = None
+    if arguments.cluster or arguments.profile:
+        profile = arguments.profile and str(Path(arguments.profile).resolve())
+        cluster = Cluster(profile, arguments.job_minutes)
     jobs = check_start(arguments.out, arguments.on, arguments.jobs, cluster)
     if cluster is None:  # how many nodes of a cluster are free is unknown
         waiting = [point for point in wanted if not is_finished(arguments.out, point)]
@@ -102,14 +109,3 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     rows = table.rows(arguments.out, outcome.finished)
     return print_outcome(arguments.out, rows, outcome)
-
-
-def _cluster(arguments: argparse.Namespace) -> Cluster | None:
-    if arguments.cluster and arguments.profile:
-        raise SluiceError("give either --cluster or --profile")
-    if arguments.profile and not Path(arguments.profile).is_dir():
-        raise SluiceError(f"--profile: {arguments.profile} is no folder; give one with a config.yaml")
-    if not (arguments.cluster or arguments.profile):
-        return None
-    profile = arguments.profile and str(Path(arguments.profile).resolve())
-    return Cluster(profile, arguments.job_minutes)

@@ -183,13 +183,17 @@ def picture(snapshot: Snapshot) -> Group:
         f"the figures are not valid: {flaw['problem']}; {flaw['remedy']}"
         for flaw in snapshot["validity"]["reasons"]
     ]
+    deadlines, misses = traffic["deadlines"], "no flows with deadlines"
+    if deadlines["n"]:
+        share = f"{deadlines['miss_ratio']:.1%}"
+        misses = f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({share})"
     return Group(
         _head(snapshot),
         *(Text(problem, style="bold red") for problem in problems),
         *(Text(flaw, style="bold yellow") for flaw in flaws),
         *map(_demoted, snapshot["sanctions"]),
         _fct_table(traffic["fct"]),
-        _misses(traffic["deadlines"]),
+        Text(misses),
         _agents(snapshot["health"]["agents"]),
         _port_table(snapshot["ports"], snapshot["thresholds"]),  # last: a small terminal shows as many as fit
     )
@@ -223,14 +227,6 @@ def _fct_table(fct: Mapping[str, Any]) -> Table:
     return table
 
 
-def _misses(deadlines: Mapping[str, Any]) -> Text:
-    if not deadlines["n"]:
-        return Text("no flows with deadlines")
-    return Text(
-        f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
-    )
-
-
 def _demoted(sanction: Mapping[str, Any]) -> Text:
     since = time.strftime("%H:%M:%S", time.localtime(sanction["since"]))
     sent, limit = format_bytes(sanction["sent_bytes"]), format_bytes(sanction["limit_bytes"])
@@ -249,12 +245,18 @@ def _port_table(ports: Mapping[str, Any], thresholds: Mapping[str, Any]) -> Tabl
         table.add_column(heading, justify="right" if heading == "load" else "left")
     for name in sorted(set(ports) | set(thresholds), key=_natural):
         port = ports.get(name, {})
-        load = port.get("load")
+        load, rates_bps = port.get("load"), port.get("queue_rates_bps")
+        rates = "–"
+        if rates_bps is not None:
+            busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
+            rates = "  ".join(
+                f"{rate / 1e6:.2f}" for rate in rates_bps[: busy + 1]
+            )  # up to the last busy queue
         edges = thresholds.get(name, {}).get("thresholds_bytes", [])
         table.add_row(
             name,
             "–" if load is None else f"{load:.0%}",
-            _rates(port.get("queue_rates_bps")),
+            rates,
             " / ".join(format_bytes(edge) for edge in edges) or "–",
         )
     return table
@@ -265,14 +267,6 @@ def _natural(port: str) -> tuple[str, int, int]:
     switch, _, number = port.partition(":")
     letters = switch.rstrip("0123456789")
     return letters, int(switch[len(letters) :] or 0), int(number) if number.isdigit() else 0
-
-
-def _rates(rates_bps: list[int] | None) -> str:
-    """Return the rates as text, up to the last busy queue."""
-    if rates_bps is None:
-        return "–"
-    busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
-    return "  ".join(f"{rate / 1e6:.2f}" for rate in rates_bps[: busy + 1])
 
 
 def _agents(agents: list[Mapping[str, Any]]) -> Text:

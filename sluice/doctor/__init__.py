@@ -65,7 +65,9 @@ def tiers_of(
         Tier("congestion control", _control(ok, kernel, controls)),
         Tier(
             "switches",
-            f"Open vSwitch's {'kernel' if datapaths.startswith('kernel') else 'userspace'} datapath",
+            "Open vSwitch's kernel datapath"
+            if datapaths.startswith("kernel")
+            else "Open vSwitch's userspace datapath",
         ),
         Tier("flow queues", "yes" if PORT_PROGRAM in ok else "no: the port program does not load"),
         Tier("hosts' own links", f"{link.name}: {link.promise}" if link else "one queue"),

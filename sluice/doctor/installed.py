@@ -190,15 +190,12 @@ def check_socket_hook(kernel: Kernel) -> Check:
                 raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
             return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
 
-    return tried(HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
-
-
-def _cgroup2_is_mounted() -> bool:
     try:
         sockopt.cgroup_root()
+        is_mounted = True
     except EnvironmentLacking:
-        return False
-    return True
+        is_mounted = False
+    return tried(HOOK, attempt, kernel.hook_remedy(is_mounted))
 
 
 def check_datapaths() -> Check:

@@ -30,7 +30,7 @@ class Kernel:
 
     release: str
     modules: frozenset[str] = frozenset()
-    """Modules that it can load or contains."""
+    """Modules that it can load or contains, with `_` in their names."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Its build options, CONFIG_X → y, m or a value. Empty if this machine does not say."""
     in_container: bool = False
@@ -117,10 +117,19 @@ class Kernel:
 def running() -> Kernel:
     """Return the kernel of this machine."""
     release = platform.release()
+    modules = {path.name for path in Path("/sys/module").glob("*")}  # loaded, built in or on the disk
+    for file, separator in (("modules.dep", ":"), ("modules.builtin", "\n")):
+        lines = _text(Path("/lib/modules") / release / file).splitlines()
+        modules |= {Path(line.partition(separator)[0]).name.partition(".ko")[0] for line in lines}
+    packed, plain = Path("/proc/config.gz"), Path("/boot") / f"config-{release}"
+    try:
+        config = gzip.decompress(packed.read_bytes()).decode() if packed.exists() else plain.read_text()
+    except OSError:
+        config = ""
     return Kernel(
         release,
-        _modules(Path("/lib/modules") / release),
-        _config(release),
+        frozenset(name.replace("-", "_") for name in modules),
+        dict(re.findall(r"^(CONFIG_\w+)=(\S+)", config, re.MULTILINE)),
         "container" in os.environ or any(path.exists() for path in _CONTAINER_FILES),
         KERNEL_BTF.exists(),
         missing_capabilities(_text(Path("/proc/self/status"))),
@@ -137,24 +146,6 @@ def missing_capabilities(status: str) -> tuple[str, ...]:
     return tuple(
         name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1 and name not in contained
     )
-
-
-def _modules(folder: Path) -> frozenset[str]:
-    """Return the modules that are loaded, built in or on the disk, with `_` in their names."""
-    names = {path.name for path in Path("/sys/module").glob("*")}
-    for file, separator in (("modules.dep", ":"), ("modules.builtin", "\n")):
-        lines = _text(folder / file).splitlines()
-        names |= {Path(line.partition(separator)[0]).name.partition(".ko")[0] for line in lines}
-    return frozenset(name.replace("-", "_") for name in names)
-
-
-def _config(release: str) -> dict[str, str]:
-    packed, plain = Path("/proc/config.gz"), Path("/boot") / f"config-{release}"
-    try:
-        text = gzip.decompress(packed.read_bytes()).decode() if packed.exists() else plain.read_text()
-    except OSError:
-        return {}
-    return dict(re.findall(r"^(CONFIG_\w+)=(\S+)", text, re.MULTILINE))
 
 
 def _text(path: Path) -> str:

@@ -70,21 +70,15 @@ def inline(figure: Figure, label: str) -> str:
     )
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     text = re.sub(r"font-family: [^;\"]*;?", "", text)
-    return _with_own_ids(text)
+    # Ids that nothing refers to go. The page can make the others unique if it holds several figures.
+    used = {one or other for one, other in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)}
+    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ID_PREFIX}{m[1]}"' if m[1] in used else "", text)
+    return text.replace('href="#', f'href="#{ID_PREFIX}').replace("url(#", f"url(#{ID_PREFIX}")
 
 
 def colour_variable(colour: str) -> str:
     """Return the page's CSS variable for a plot's colour."""
     return f"--c{colour.removeprefix('#')}"
-
-
-def _with_own_ids(text: str) -> str:
-    """Remove the ids that nothing refers to. The page can make the others unique if it holds
-    several figures."""
-    used = {one or other for one, other in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)}
-    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ID_PREFIX}{m[1]}"' if m[1] in used else "", text)
-    text = text.replace('href="#', f'href="#{ID_PREFIX}')
-    return text.replace("url(#", f"url(#{ID_PREFIX}")
 
 
 # ── The panel ────────────────────────────────────────────────────────────────────────────────────────
@@ -403,20 +397,15 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
             text, right_of_it = f"{variant.label}: {percent(share)}", (share.mean + spread, row)
             axes.annotate(text, right_of_it, (5, 0), textcoords="offset points", va="center")
             drawing.add(variant.label, variant.colour, [row], [share.mean])
-        _bars_alone(axes, list(shares.values()), height)
+        axes.invert_yaxis()
+        axes.grid(visible=False)  # the bars have labels
+        axes.spines["bottom"].set_visible(False)
+        axes.xaxis.set_major_locator(NullLocator())
+        axes.yaxis.set_major_locator(NullLocator())
+        longest = max((share.mean + (share.deviation or 0) for share in shares.values()), default=0)
+        axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
+        axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
     return panels
-
-
-def _bars_alone(axes: Axes, shares: Sequence[Estimate], height: float) -> None:
-    """Remove what a plot of labelled bars does not need."""
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.spines["bottom"].set_visible(False)
-    axes.xaxis.set_major_locator(NullLocator())
-    axes.yaxis.set_major_locator(NullLocator())
-    longest = max((share.mean + (share.deviation or 0) for share in shares), default=0)
-    axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
-    axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
 
 
 def _some(loads: Sequence[float]) -> Sequence[float]:

@@ -218,6 +218,8 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
     base = _baseline(compared, baseline)
     loads = loads_of(compared)
     names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
+    dashes = [DASHES[variant.style % len(DASHES)] or () for variant in compared]
+    dash_arrays = [" ".join(f"{step:g}" for step in steps) for steps in dashes]
     parameters = tables.parameters(compared)
     besides = SCHEME_TABLE if parameters else ()
     keys, different = tables.differences(compared, besides)
@@ -229,7 +231,7 @@ def _context(runs: Sequence[Run], baseline: str | None) -> dict[str, Any]:
         "invalid_runs": sum(not run.summary["valid"]["ok"] for run in runs),
         "runs": len(runs),
         "notices": notices(compared),
-        "legend": [(variant, _dasharray(variant)) for variant in compared],
+        "legend": list(zip(compared, dash_arrays, strict=True)),
         "baseline": base,
         "several": len(compared) > 1,
         "confidence": CONFIDENCE_PERCENT,
@@ -343,10 +345,6 @@ def _counted(runs: Sequence[Run]) -> str:
 
 def _plural(number: int, what: str) -> str:
     return f"{count(number)} {what}{'' if number == 1 else 's'}"
-
-
-def _dasharray(variant: Variant) -> str:
-    return " ".join(f"{step:g}" for step in DASHES[variant.style % len(DASHES)] or ())
 
 
 def _lighter(colour: str) -> str:

@@ -348,24 +348,16 @@ def _read(bundle: Path) -> list[Run]:
         raise SluiceError(
             f"{bundle}: no flow lived wholly under one version of the policy; change it less often"
         )
-    return [
-        Run(
-            bundle,
-            {**scenario, "scheme": _scheme_table(policies[int(version)])},
-            meta,
-            {**figures, "valid": summary["valid"]},
-            version=int(version),
-            policy=policies[int(version)],
-        )
-        for version, figures in summary[VERSIONS].items()
-    ]
-
-
-def _scheme_table(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy as a scenario names it: the scheme, and what differs from its defaults."""
-    default = Policy.from_document({"scheme": policy["scheme"]}).to_document()
-    named = {key: value for key, value in policy.items() if value != default.get(key)}
-    return {"name": policy["scheme"], **named}
+    runs = []
+    for version, figures in summary[VERSIONS].items():
+        policy = policies[int(version)]
+        default = Policy.from_document({"scheme": policy["scheme"]}).to_document()
+        # As a scenario names a policy: the scheme, and what differs from its defaults.
+        own = {key: value for key, value in policy.items() if value != default.get(key)}
+        document = {**scenario, "scheme": {"name": policy["scheme"], **own}}
+        under_version = {**figures, "valid": summary["valid"]}
+        runs.append(Run(bundle, document, meta, under_version, version=int(version), policy=policy))
+    return runs
 
 
 def _planned_as(bundle: Path) -> str | None:
@@ -411,23 +403,23 @@ def _labels(groups: list[list[Run]]) -> list[str]:
     difference gives the folder's name."""
     names = [group[0].planned_as or group[0].scheme for group in groups]
     labels = []
-    for name, group in zip(names, groups, strict=True):
+    for name, (run, *_) in zip(names, groups, strict=True):
         rivals = [
             other[0]
             for other_name, other in zip(names, groups, strict=True)
-            if other_name == name and other is not group and other[0].on == group[0].on
+            if other_name == name and other[0] is not run and other[0].on == run.on
         ]
-        labels.append(_told_apart(name, group[0], rivals) if rivals else name)
+        keys = sorted({key for rival in rivals for key in differing([run, rival])})
+        values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in keys]
+        label = f"{name} ({', '.join(values)})"
+        if not rivals:
+            label = name
+        elif run.version is not None:
+            label = f"{name} (version {run.version})"
+        elif not keys or len(label) > MAX_LABEL:
+            label = str(run.folder)
+        labels.append(label)
     return labels
-
-
-def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
-    keys = {key for rival in rivals for key in differing([run, rival])}
-    values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in sorted(keys)]
-    if run.version is not None:
-        return f"{name} (version {run.version})"
-    label = f"{name} ({', '.join(values)})"
-    return label if keys and len(label) <= MAX_LABEL else str(run.folder)
 
 
 def differing(runs: Sequence[Run]) -> list[str]:

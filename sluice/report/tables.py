@@ -262,21 +262,16 @@ def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | N
 
 def completeness(variants: Sequence[Variant], load: float | None) -> list[Row]:
     """Return seeds, flows, unfinished flows, deadlines, retransmissions and validity."""
-    return [_completeness(variant, variant.at(load)) for variant in variants]
-
-
-def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
-    finished, unfinished = (
-        sum(run.summary["fct_us"]["all"]["n"] for run in runs),
-        sum(run.summary["unfinished"] for run in runs),
-    )
-    deadlines, missed = (sum(run.summary["deadlines"][key] for run in runs) for key in ("n", "missed"))
-    seeds = ", ".join(str(run.seed) for run in sorted(runs, key=lambda run: run.seed))
-    retransmissions = estimate(run.summary["retransmissions"] for run in runs)
-    invalid = sum(not run.summary["valid"]["ok"] for run in runs)
-    return Row(
-        variant,
-        (
+    rows = []
+    for variant in variants:
+        runs = variant.at(load)
+        finished = sum(run.summary["fct_us"]["all"]["n"] for run in runs)
+        unfinished = sum(run.summary["unfinished"] for run in runs)
+        deadlines, missed = (sum(run.summary["deadlines"][key] for run in runs) for key in ("n", "missed"))
+        seeds = ", ".join(str(run.seed) for run in sorted(runs, key=lambda run: run.seed))
+        retransmissions = estimate(run.summary["retransmissions"] for run in runs)
+        invalid = sum(not run.summary["valid"]["ok"] for run in runs)
+        cells = (
             seeds or NOTHING,
             count(finished + unfinished),
             count(unfinished),
@@ -285,8 +280,9 @@ def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
             percent(miss_ratio(runs)),
             NOTHING if retransmissions is None else count(round(retransmissions.mean)),
             f"{invalid} of {len(runs)} not" if invalid else "yes",
-        ),
-    )
+        )
+        rows.append(Row(variant, cells))
+    return rows
 
 
 def applications(variants: Sequence[Variant], load: float | None) -> list[Row]:

@@ -260,23 +260,21 @@ class Services:
                 service.process.kill()
                 service.process.wait()
             code = service.process.poll()
-            if code is not None:
-                self._restart(service, code)
+            if code is None:
+                continue
+            quick = time.monotonic() - service.started_at < QUICK_DEATH_S
+            service.quick_deaths = service.quick_deaths + 1 if quick else 0
+            if service.quick_deaths >= MAX_QUICK_DEATHS:
+                raise SluiceError(
+                    f"{service.name} ends right after each start (exit code {code}); see its log in the run's folder"
+                )
+            log.warning("%s ended (exit code %d): restarting it", service.name, code)
+            if service.watchdog:
+                service.watchdog.begin()
+            service.process = service.start(service.watchdog.env if service.watchdog else {})
+            service.started_at = time.monotonic()
+            service.restarts += 1
         reap_orphans()
-
-    def _restart(self, service: Service, code: int) -> None:
-        quick = time.monotonic() - service.started_at < QUICK_DEATH_S
-        service.quick_deaths = service.quick_deaths + 1 if quick else 0
-        if service.quick_deaths >= MAX_QUICK_DEATHS:
-            raise SluiceError(
-                f"{service.name} ends right after each start (exit code {code}); see its log in the run's folder"
-            )
-        log.warning("%s ended (exit code %d): restarting it", service.name, code)
-        if service.watchdog:
-            service.watchdog.begin()
-        service.process = service.start(service.watchdog.env if service.watchdog else {})
-        service.started_at = time.monotonic()
-        service.restarts += 1
 
     def stop(self, *prefixes: str) -> None:
         """Stop the services whose name starts with one of the prefixes (all without a prefix), newest first."""

@@ -218,7 +218,11 @@ def cdf_plot(versions: Sequence[Version]) -> list[Text]:
             y = min(4 * HEIGHT - 1, int((1 - share) * 4 * HEIGHT))
             dots[y // 4, x // 2] |= _DOTS[y % 4][x % 2]
             owner[y // 4, x // 2] = number
-    return [legend, *_rows(curves, dots, owner), *_axis(low, high)]
+    labels = [time_text(float(f"{value:.2g}")) for value in (low, math.sqrt(low * high), high)]
+    room = WIDTH - sum(map(len, labels))
+    scale = labels[0] + " " * (room // 2) + labels[1] + " " * (room - room // 2) + labels[2]
+    axis = [Text(f"       └{'─' * WIDTH}"), Text(f"        {scale}")]
+    return [legend, *_rows(curves, dots, owner), *axis]
 
 
 def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text]:
@@ -234,14 +238,6 @@ def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text
     return lines
 
 
-def _axis(low: float, high: float) -> list[Text]:
-    middle = math.sqrt(low * high)
-    labels = [time_text(float(f"{value:.2g}")) for value in (low, middle, high)]
-    room = WIDTH - sum(map(len, labels))
-    scale = labels[0] + " " * (room // 2) + labels[1] + " " * (room - room // 2) + labels[2]
-    return [Text(f"       └{'─' * WIDTH}"), Text(f"        {scale}")]
-
-
 # ── A picture ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -253,7 +249,7 @@ def write_picture(board: Mapping[str, Any], file: Path) -> None:
     from matplotlib import pyplot as plt
 
     versions = board["versions"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(3, 2), layout="constrained")
+    picture, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(3, 2), layout="constrained")
     for version in versions:
         cdf, scheme = version["classes"][PLOTTED]["cdf"], scheme_named(version["scheme"])
         left.plot(
@@ -262,22 +258,18 @@ def write_picture(board: Mapping[str, Any], file: Path) -> None:
     left.set(xscale="log", xlabel="FCT of small flows, ms", ylabel="Share of flows", ylim=(0, 1))
     left.legend(frameon=False)
     left.grid(alpha=0.25)
-    _bars(right, versions)
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
-
-
-def _bars(axes: Any, versions: Sequence[Version]) -> None:
     figures = [version["classes"][PLOTTED]["mean_us"] for version in versions]
     schemes = [scheme_named(version["scheme"]) for version in versions]
     values = np.asarray([figure["value"] or 0.0 for figure in figures]) / 1000
     ends = np.asarray([[figure["low"] or 0.0, figure["high"] or 0.0] for figure in figures]).T / 1000
     errors = np.abs(ends - values)
     places = np.arange(len(versions))[::-1]
-    axes.barh(places, values, xerr=errors, color=[scheme.colour for scheme in schemes], capsize=3)
-    axes.set_yticks(places, [scheme.title for scheme in schemes])
-    axes.set(xlabel="Mean FCT of small flows, ms")
-    axes.grid(axis="x", alpha=0.25)
+    right.barh(places, values, xerr=errors, color=[scheme.colour for scheme in schemes], capsize=3)
+    right.set_yticks(places, [scheme.title for scheme in schemes])
+    right.set(xlabel="Mean FCT of small flows, ms")
+    right.grid(axis="x", alpha=0.25)
+    picture.savefig(file, dpi=110)
+    plt.close(picture)
 
 
 # ── The tour ─────────────────────────────────────────────────────────────────────────────────────────
@@ -311,16 +303,15 @@ def tour_policies(scenario: Scenario, topology: Topology, schemes: Sequence[str]
     around = Surroundings(
         path_of(topology), (scenario.policy,), traffic_of(scenario.workload), fits_thresholds=True
     )
-    return [fitted(_document(scenario.policy, scheme), around).policy for scheme in schemes]
-
-
-def _document(own: Policy, scheme: str) -> dict[str, Any]:
-    if scheme != own.scheme:
-        return {"scheme": scheme}
-    document = own.to_document()
-    if own.definition.threshold_rule.adapts:
-        del document["thresholds"]
-    return document
+    policies, own = [], scenario.policy
+    for scheme in schemes:
+        document: dict[str, Any] = {"scheme": scheme}
+        if scheme == own.scheme:
+            document = own.to_document()
+            if own.definition.threshold_rule.adapts:
+                del document["thresholds"]
+        policies.append(fitted(document, around).policy)
+    return policies
 
 
 def by_stage(stages: Sequence[Stage], versions: Sequence[PolicyVersion]) -> VersionOf:
@@ -362,7 +353,13 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
     stack.scenario = scenario = replace(stack.scenario, policy=policy)
     version = desired.put_policy(stack.engine, policy, AUTHOR)
     stack.wait_applied(version)
-    _wait(stack, lambda: _ports_follow(stack, version), f"the ports follow policy version {version}")
+
+    def ports_follow() -> bool:
+        beats = [agent.heartbeat for agent in observed.all_agents(stack.engine)]
+        ports = [beat for beat in beats if isinstance(beat, PortHeartbeat)]
+        return bool(ports) and all(beat.policy_version >= version for beat in ports)
+
+    _wait(stack, ports_follow, f"the ports follow policy version {version}")
     settled = time.monotonic() + SETTLE_S
     _wait(stack, lambda: time.monotonic() >= settled, "the hosts follow")
     rng = np.random.default_rng(scenario.seed)
@@ -373,12 +370,6 @@ def _testbed_stage(stack: Stack, policy: Policy, run_id: str, stage_s: float) ->
     show(stack, end, lambda: stack.recorded() - before >= len(flows))
     stack.stop_agents()
     return Stage(version, run_id)
-
-
-def _ports_follow(stack: Stack, version: int) -> bool:
-    beats = [agent.heartbeat for agent in observed.all_agents(stack.engine)]
-    ports = [beat for beat in beats if isinstance(beat, PortHeartbeat)]
-    return bool(ports) and all(beat.policy_version >= version for beat in ports)
 
 
 def _wait(stack: Stack, ready: Callable[[], bool], what: str) -> None:
@@ -405,7 +396,15 @@ def _simulated_stage(stack: SimulatedStack, policy: Policy, run_id: str, stage_s
     began_s = stack.heartbeat().simulated_s
     stack.begin_traffic()
     end = time.monotonic() + SLOWEST * stage_s + stack.scenario.grace_s
-    show(stack, end, lambda: _has_ended(stack, began_s + stage_s + SETTLE_S))
+
+    def has_ended() -> bool:
+        """Return whether the simulation is past the stage and no flow is active."""
+        if stack.heartbeat().simulated_s < began_s + stage_s + SETTLE_S:
+            return False
+        beats = [agent.heartbeat for agent in observed.all_agents(stack.engine)]
+        return not any(beat.flows_active for beat in beats if isinstance(beat, HostHeartbeat))
+
+    show(stack, end, has_ended)
     stack.stop_agents()
     return Stage(version, run_id)
 
@@ -414,11 +413,3 @@ def scheme_table(policy: Policy) -> dict[str, Any]:
     """Return a policy as the [scheme] table of a scenario."""
     document = policy.to_document()
     return {"name": document.pop("scheme"), **document}
-
-
-def _has_ended(stack: SimulatedStack, simulated_s: float) -> bool:
-    """Return whether the simulation is past this time and no flow is active."""
-    if stack.heartbeat().simulated_s < simulated_s:
-        return False
-    beats = [agent.heartbeat for agent in observed.all_agents(stack.engine)]
-    return not any(beat.flows_active for beat in beats if isinstance(beat, HostHeartbeat))

@@ -58,9 +58,15 @@ class Cluster:
         if self.profile is not None:
             # A storage may still hold the outputs of an earlier call. Jobs skip points that are done.
             return [*given, "--forceall", "--profile", self.profile]
+        try:
+            config = run(["scontrol", "show", "config"])
+        except CommandFailed as error:
+            raise SluiceError(f"--cluster slurm: the cluster does not answer ({error})") from None
+        # sacct tells no states of jobs on a cluster without accounting.
+        status_command = "squeue" if "accounting_storage/none" in config else "sacct"
         return [
             *[*given, "--executor", "slurm", "--slurm-array-jobs", "all"],
-            *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", _status_command()],
+            *["--slurm-requeue", "--slurm-no-account", "--slurm-status-command", status_command],
             *["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"],
         ]
 
@@ -104,12 +110,3 @@ def job_entries(points: Sequence[Point], cluster: Cluster) -> dict[str, dict[str
         }
         for job, names in batches(points, predicted, cluster.job_minutes).items()
     }
-
-
-def _status_command() -> str:
-    """The command that tells the states of jobs. sacct tells nothing on a cluster without accounting."""
-    try:
-        config = run(["scontrol", "show", "config"])
-    except CommandFailed as error:
-        raise SluiceError(f"--cluster slurm: the cluster does not answer ({error})") from None
-    return "squeue" if "accounting_storage/none" in config else "sacct"

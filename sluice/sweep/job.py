@@ -27,19 +27,17 @@ def main(folder: Path, job: str) -> int:
     failed = []
     for name in config["jobs"][job]["points"]:
         with _alone(folder, name):
-            if not (holds_bundle(folder / name, config["points"][name]["document"]) or _run(folder, name)):
+            if holds_bundle(folder / name, config["points"][name]["document"]):
+                continue
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            with (folder / name / POINT_LOG).open("w") as log:
+                argv = [sys.executable, "-m", "sluice.sweep.point", str(folder), name]
+                done = subprocess.run(argv, stdout=log, stderr=log, check=False, preexec_fn=die_with_parent)
+            if done.returncode:
                 failed.append(name)
     for name in failed:
         print(f"failed: {name}; see {folder / name / POINT_LOG}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _run(folder: Path, name: str) -> bool:
-    (folder / name).mkdir(parents=True, exist_ok=True)
-    with (folder / name / POINT_LOG).open("w") as log:
-        argv = [sys.executable, "-m", "sluice.sweep.point", str(folder), name]
-        done = subprocess.run(argv, stdout=log, stderr=log, check=False, preexec_fn=die_with_parent)
-    return done.returncode == 0
 
 
 @contextmanager

@@ -140,7 +140,11 @@ def points(
                 "scheme",
                 f"{scheme!r} cannot name a folder; allowed are letters, digits, '.', '_', '+' and '-'",
             )
-        resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
+        plan = plans.get(scheme, {}) if isinstance(plans, Mapping) else None
+        if not isinstance(plan, Mapping):
+            raise FieldError(f"sweep.scheme.{scheme}", "must be a table")
+        plan = {"name": scheme, **plan}  # the `name` of a variant is its scheme
+        resolved = _resolve(base, plan, load, seed, settings or {})
         combinations.append(Point(scheme, load, seed, resolved))
     works = _checked_works(combinations, check)
     return [replace(point, work=works[point.scheme, point.load]) for point in combinations]
@@ -149,13 +153,6 @@ def points(
 def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
     values = given if given is not None else planned
     return list(dict.fromkeys([own] if values is None else values))
-
-
-def _plan(plans: object, scheme: str) -> Document:
-    """Return the table [sweep.scheme.NAME]. Its `name` is the scheme of a variant."""
-    if not isinstance(plans, Mapping) or not isinstance(plans.get(scheme, {}), Mapping):
-        raise FieldError(f"sweep.scheme.{scheme}", "must be a table")
-    return {"name": scheme, **plans.get(scheme, {})}
 
 
 def _resolve(

@@ -79,24 +79,21 @@ def run_points(
         work = job_entries(waiting, cluster) if cluster else {}
         _write_config(out, on, points, work)
         with sweep_file(out, points, on) as file:
+
+            def report_twice(progress: SweepProgress) -> None:
+                report(progress)
+                file.report(progress)
+
             if waiting:
                 runner(on)  # checks the fabric, and compiles it once before several points use it
                 _forget(out, waiting)
                 engine = (
                     _Submitted(out, cluster.options(jobs), work) if cluster else _Here(out, waiting, jobs)
                 )
-                _watch(out, points, waiting, on, engine, _both(report, file.report))
+                _watch(out, points, waiting, on, engine, report_twice)
             outcome = _outcome(out, points)
             file.end(len(points), outcome.failed)
     return outcome
-
-
-def _both(first: Report, second: Report) -> Report:
-    def report(progress: SweepProgress) -> None:
-        first(progress)
-        second(progress)
-
-    return report
 
 
 def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:

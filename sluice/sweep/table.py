@@ -111,16 +111,12 @@ def terminal_table(table: Sequence[Row]) -> Table:
             Scale("", factor).show(estimate(row[column] for row in runs)) for _, column, factor in COLUMNS
         ]
         first = "" if load == last_load else ("–" if load is None else f"{load:g}")
-        shown.add_row(first, scheme, *cells, _doubts(runs))
+        invalid, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
+        doubts = [f"[bold red]{invalid} of {len(runs)} runs not valid[/]"] if invalid else []
+        doubts += [f"{unfinished} flows unfinished"] if unfinished else []
+        shown.add_row(first, scheme, *cells, ", ".join(doubts))
         last_load = load
     return shown
-
-
-def _doubts(runs: Sequence[Row]) -> str:
-    """Return the reasons to doubt the figures: runs that are not valid, and unfinished flows."""
-    bad, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
-    doubts = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
-    return ", ".join([*doubts, *([f"{unfinished} flows unfinished"] if unfinished else [])])
 
 
 # ── The terminal ─────────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +130,16 @@ def sweep_display() -> Iterator[Report]:
     """Yield the function that `run_points` reports to. Without a terminal it prints a line
     whenever a point ends."""
     if not console.is_terminal:
-        yield _lines()
+        printed = None
+
+        def print_line(progress: SweepProgress) -> None:
+            nonlocal printed
+            ended = (progress.finished, progress.failed)
+            if ended != printed:
+                console.print(headline(progress), highlight=False, soft_wrap=True)
+            printed = ended
+
+        yield print_line
         return
     with Live(console=console, refresh_per_second=5, transient=True) as live:
         yield lambda progress: live.update(picture(progress))
@@ -174,16 +179,3 @@ def print_outcome(out: Path, rows: Sequence[Row], outcome: Outcome) -> int:
     for name, reason in outcome.failed.items():
         console.print(f"[bold red]failed:[/] {name}: {escape(reason)}", highlight=False, soft_wrap=True)
     return 1 if outcome.failed else 0
-
-
-def _lines() -> Report:
-    last = None
-
-    def report(progress: SweepProgress) -> None:
-        nonlocal last
-        ended = (progress.finished, progress.failed)
-        if ended != last:
-            console.print(headline(progress), highlight=False, soft_wrap=True)
-        last = ended
-
-    return report

@@ -129,18 +129,14 @@ def _operation(method: str, path: str, operation: Document) -> Iterator[str]:
         yield table(("parameter", "kind", "default", "meaning"), rows)
     if help_text := _BODY_HELP.get((method, path)):
         yield help_text
-    yield _answers(operation)
-    yield fence(recipe(method, path), "bash")
-
-
-def _answers(operation: Document) -> str:
     answers = []
     for status, answer in sorted(operation["responses"].items()):
         schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
         if status < "300":
-            shown = _kind(schema) if schema else sentence(answer["description"])
-            answers.append(f"Answer {status}: {shown}")
-    return "; ".join(answers).removesuffix(".") + "."
+            content = _kind(schema) if schema else sentence(answer["description"])
+            answers.append(f"Answer {status}: {content}")
+    yield "; ".join(answers).removesuffix(".") + "."
+    yield fence(recipe(method, path), "bash")
 
 
 def recipe(method: str, path: str) -> str:

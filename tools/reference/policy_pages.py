@@ -80,22 +80,18 @@ def policy_page() -> str:
 
 def _section(field: PolicyEntry) -> str:
     users = [scheme for scheme in SCHEMES.values() if field.applies.test(Draft(scheme))]
+    others = [name for name in SCHEMES if SCHEMES[name] not in users]
+    who = field.applies.to
+    if others:
+        few = f"all but {_names(others)}" if len(others) <= _FEW else _names(scheme.name for scheme in users)
+        who = f"{who}: {few}{'' if field.applies.refusal else '. Other schemes may hold it, without effect'}"
     facts = [
         ("kind", markdown.kind_name(field.kind_of(_at_default(users[0])))),
-        ("schemes", _who(field, users)),
+        ("schemes", who),
         ("allowed", _ALLOWED.get(field.name) or _by_scheme(users, lambda scheme: _allowed(field, scheme))),
         ("default", _DEFAULTS.get(field.name) or _by_scheme(users, lambda scheme: _default(field, scheme))),
     ]
     return "\n\n".join([f"### `{field.name}`", sentence(field.help), table(("property", "value"), facts)])
-
-
-def _who(field: PolicyEntry, users: list[Scheme]) -> str:
-    if len(users) == len(SCHEMES):
-        return field.applies.to
-    without = [name for name in SCHEMES if SCHEMES[name] not in users]
-    few = f"all but {_names(without)}" if len(without) <= _FEW else _names(scheme.name for scheme in users)
-    unused = "" if field.applies.refusal else ". Other schemes may hold it, without effect"
-    return f"{field.applies.to}: {few}{unused}"
 
 
 def _names(names: Iterable[str]) -> str:
@@ -283,6 +279,12 @@ def tags_page() -> str:
         (str(tags.BACKGROUND), "background: a suspended or killed flow, or a demoted host"),
         (f"{tags.TAG_COUNT}–63", "not used: the port treats them as untagged"),
     ]
+    edges = [format_bytes(edge) for edge in tags.EDGES_BYTES[:-1]] + ["–"]
+    attained = []
+    for first in range(0, tags.ATTAINED_BUCKETS, 8):
+        part = edges[first : first + 8]
+        label = f"{tags.ATTAINED_FIRST + first}–{tags.ATTAINED_FIRST + first + len(part) - 1}"
+        attained.append((label, *part))
     steps = [f"{edge / tags.URGENCY_ONE:.3g}" for edge in tags.URGENCY_EDGES_Q16] + ["–"]
     urgency = [(str(tags.URGENCY_FIRST + step), edge) for step, edge in enumerate(steps)]
     pipeline = [
@@ -302,7 +304,7 @@ def tags_page() -> str:
         table(("DSCP", "meaning"), ranges),
         "## Attained service",
         _ATTAINED,
-        _attained(),
+        table(("tags", *(f"edge {n}" for n in range(1, 9))), attained),
         "## Urgency",
         _URGENCY,
         table(("tag", "urgency up to"), urgency),
@@ -310,13 +312,3 @@ def tags_page() -> str:
         _TABLES,
         table(("table", "matches", "purpose", "nothing matches"), pipeline),
     )
-
-
-def _attained() -> str:
-    edges = [format_bytes(edge) for edge in tags.EDGES_BYTES[:-1]] + ["–"]
-    rows = []
-    for first in range(0, tags.ATTAINED_BUCKETS, 8):
-        part = edges[first : first + 8]
-        label = f"{tags.ATTAINED_FIRST + first}–{tags.ATTAINED_FIRST + first + len(part) - 1}"
-        rows.append((label, *part))
-    return table(("tags", *(f"edge {n}" for n in range(1, 9))), rows)

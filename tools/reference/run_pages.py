@@ -308,6 +308,14 @@ def results_page() -> str:
     meanings["policy_version"] = (
         "Version of the policy under which the flow lived. Null if it lived under several."
     )
+    summary = {**summarise([]), "watched": summarise_watched([]), "valid": {"ok": True, "reasons": []}}
+    columns = ["scheme", "load", "seed", *figures(summary), "bundle"]
+    single = [name for name in columns if not name.startswith(("fct_us_", "slowdown_"))]
+    many = [
+        ("`fct_us_GROUP_STATISTIC`", "for example `fct_us_small_p99`: FCT in microseconds"),
+        ("`slowdown_GROUP_STATISTIC`", "for example `slowdown_all_mean`"),
+    ]
+    of_points = [(code(name), sentence(_SWEEP_COLUMNS[name])) for name in single]
     flows = [
         (code(field.name), str(field.type), sentence(meanings[field.name])) for field in FLOWS_FILE_SCHEMA
     ]
@@ -334,7 +342,7 @@ def results_page() -> str:
         _columns(SAMPLE_COLUMNS),
         "## `sweep.parquet`",
         f"`sluice sweep` writes `{SWEEP_FILE}`: one row for each point, with these columns.",
-        _sweep_columns(),
+        table(("column", "meaning"), [*of_points[:3], *many, *of_points[3:]]),
         "## Read it",
         "Any Parquet reader works. For example, in Python:",
         fence(_READ, "python"),
@@ -344,16 +352,3 @@ def results_page() -> str:
 def _columns(columns: Iterable[Column]) -> str:
     rows = [(code(column.name), str(column.type), sentence(column.help)) for column in columns]
     return table(COLUMN_HEADINGS, rows)
-
-
-def _sweep_columns() -> str:
-    """Every column of sweep.parquet. Raises KeyError for a column without a meaning."""
-    summary = {**summarise([]), "watched": summarise_watched([]), "valid": {"ok": True, "reasons": []}}
-    columns = ["scheme", "load", "seed", *figures(summary), "bundle"]
-    single = [name for name in columns if not name.startswith(("fct_us_", "slowdown_"))]
-    many = [
-        ("`fct_us_GROUP_STATISTIC`", "for example `fct_us_small_p99`: FCT in microseconds"),
-        ("`slowdown_GROUP_STATISTIC`", "for example `slowdown_all_mean`"),
-    ]
-    rows = [(code(name), sentence(_SWEEP_COLUMNS[name])) for name in single]
-    return table(("column", "meaning"), [*rows[:3], *many, *rows[3:]])

@@ -77,7 +77,14 @@ def run(
     recorder = Recorder(store_url, lambda desired: network.want(desired))
     topology, holds = build_topology(scenario), hold_s is not None
     network = LiveNetwork(scenario, topology, run_id, recorder, now(), holds=holds)
-    recorder.lead(_take_lease(store_url))
+    # This process stands in for a controller, and so takes the controllers' lease.
+    store, held = open_store(store_url), None
+    try:
+        while held is None:
+            held = lease.take(store, NAME, "simulator", lease.look(store, NAME))
+    finally:
+        store.dispose()
+    recorder.lead(held.generation)
     recorder.start()
     notifier = Notifier()
     notifier.ready("simulates the network")
@@ -93,17 +100,6 @@ def run(
     notifier.stopping()
     network.finish(now())
     recorder.stop(LAST_ROWS_S)
-
-
-def _take_lease(store_url: str) -> int:
-    """Take the controllers' lease, because this process stands in for one. Returns its generation."""
-    store, held = open_store(store_url), None
-    try:
-        while held is None:
-            held = lease.take(store, NAME, "simulator", lease.look(store, NAME))
-    finally:
-        store.dispose()
-    return held.generation
 
 
 if __name__ == "__main__":

@@ -271,16 +271,14 @@ def port_heartbeat(topology: Topology, counters: Counters, force: InForce, now_s
         shares_stand=True,
         attached={},
         at=now_s,
-        ports={port.id: _queues(counters[row]) for row, port in enumerate(topology.ports)},
+        ports={
+            port.id: tuple(
+                QueueCounters(packets, size_bytes, marked, dropped, not_markable=0)
+                for packets, size_bytes, marked, dropped in counters[row].tolist()
+            )
+            for row, port in enumerate(topology.ports)
+        },
         late_ns={},
-    )
-
-
-def _queues(counters: Counters) -> tuple[QueueCounters, ...]:
-    rows: list[list[int]] = counters.tolist()
-    return tuple(
-        QueueCounters(packets, size_bytes, marked, dropped, not_markable=0)
-        for packets, size_bytes, marked, dropped in rows
     )
 
 
