@@ -89,11 +89,16 @@ def config_tables(plan: ClassPlan, ports: Sequence[SonicPort]) -> Tables:
     of_tag = plan.class_of_tag
     # The two DSCPs above all tags count as untagged.
     classes = {str(dscp): str(of_tag[dscp] if dscp < len(of_tag) else of_tag[0]) for dscp in range(DSCPS)}
+    marking, profiles = plan.policy.port_marking, {}
+    if marking.mark_bytes is not None:
+        profiles[MAP] = _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)
+        if last := _last_mark(marking):
+            profiles[f"{MAP}_LAST"] = _profile(last, last)
     return {
         "DSCP_TO_TC_MAP": {MAP: classes},
         **adapted_tables(plan, ports),
         "SCHEDULER": {MAP: {"type": "STRICT"}},
-        "WRED_PROFILE": _profiles(plan),
+        "WRED_PROFILE": profiles,
         "QUEUE": {f"{port.interface}|{q}": row for port in ports for q, row in _queues(plan).items()},
         "PORT_QOS_MAP": {
             port.interface: {"dscp_to_tc_map": MAP, "tc_to_queue_map": _map_of(port)} for port in ports
@@ -135,17 +140,6 @@ def differences(plan: ClassPlan) -> list[str]:
 
 def _map_of(port: SonicPort) -> str:
     return f"{MAP}_{port.interface}"
-
-
-def _profiles(plan: ClassPlan) -> dict[str, dict[str, str]]:
-    marking = plan.policy.port_marking
-    if marking.mark_bytes is None:
-        return {}
-    profiles = {MAP: _profile(marking.mark_bytes, marking.mark_max_bytes or marking.mark_bytes)}
-    last = _last_mark(marking)
-    if last:
-        profiles[f"{MAP}_LAST"] = _profile(last, last)
-    return profiles
 
 
 def _last_mark(marking: PortMarking) -> int:

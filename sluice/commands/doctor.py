@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from sluice.commands.arguments import command_parser
 from sluice.doctor import active_tiers, checks
@@ -22,13 +22,13 @@ def parser() -> argparse.ArgumentParser:
 def execute(arguments: argparse.Namespace) -> int:
     """Return 1 if a check failed. Tiers that are missing are no failure."""
     findings: list[Check] = []
-    code = print_checks(_kept(checks(measure=not arguments.quick), findings))
+
+    def kept() -> Iterator[Check]:
+        for check in checks(measure=not arguments.quick):
+            findings.append(check)
+            yield check
+
+    code = print_checks(kept())
     if os.geteuid() == 0:
         print_tiers(active_tiers(findings))
     return code
-
-
-def _kept(checks: Iterable[Check], findings: list[Check]) -> Iterator[Check]:
-    for check in checks:
-        findings.append(check)
-        yield check

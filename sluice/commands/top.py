@@ -248,10 +248,8 @@ def _port_table(ports: Mapping[str, Any], thresholds: Mapping[str, Any]) -> Tabl
         load, rates_bps = port.get("load"), port.get("queue_rates_bps")
         rates = "–"
         if rates_bps is not None:
-            busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
-            rates = "  ".join(
-                f"{rate / 1e6:.2f}" for rate in rates_bps[: busy + 1]
-            )  # up to the last busy queue
+            last_busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
+            rates = "  ".join(f"{rate / 1e6:.2f}" for rate in rates_bps[: last_busy + 1])
         edges = thresholds.get(name, {}).get("thresholds_bytes", [])
         table.add_row(
             name,

@@ -169,16 +169,13 @@ def check_watch(kernel: Kernel) -> Check:
 
 def check_struct_ops(kernel: Kernel) -> Iterator[Check]:
     """Each of Sluice's congestion controls registers. Without one, agents use the kernel's own and mark the run."""
-    for name in congestion.ours():
-        yield _check_control(name, kernel)
 
-
-def _check_control(name: str, kernel: Kernel) -> Check:
-    def attempt() -> str:
+    def attempt(name: str) -> str:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    return tried(struct_ops(name), attempt, kernel.struct_ops_remedy())
+    for name in congestion.ours():
+        yield tried(struct_ops(name), partial(attempt, name), kernel.struct_ops_remedy())
 
 
 def check_socket_hook(kernel: Kernel) -> Check:

@@ -70,7 +70,7 @@ def inline(figure: Figure, label: str) -> str:
     )
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     text = re.sub(r"font-family: [^;\"]*;?", "", text)
-    # Ids that nothing refers to go. The page can make the others unique if it holds several figures.
+    # Only ids that something refers to stay. The page can make them unique if it holds several figures.
     used = {one or other for one, other in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)}
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ID_PREFIX}{m[1]}"' if m[1] in used else "", text)
     return text.replace('href="#', f'href="#{ID_PREFIX}').replace("url(#", f"url(#{ID_PREFIX}")

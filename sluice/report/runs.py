@@ -342,7 +342,10 @@ def _read(bundle: Path) -> list[Run]:
     policies = documents.policies
     if VERSIONS not in summary:
         policy = policies[min(policies)] if policies else None
-        planned_as = _planned_as(bundle.resolve())
+        folder, planned_as = bundle.resolve(), None
+        if _SEED_FOLDER.fullmatch(folder.name):  # SWEEP/pias/load-0.8/seed-01 is planned as `pias`
+            above = folder.parent.parent if _LOAD_FOLDER.fullmatch(folder.parent.name) else folder.parent
+            planned_as = above.name if (above.parent / "sweep.json").exists() else None
         return [Run(bundle, scenario, meta, summary, planned_as=planned_as, policy=policy)]
     if not summary[VERSIONS]:
         raise SluiceError(
@@ -358,14 +361,6 @@ def _read(bundle: Path) -> list[Run]:
         under_version = {**figures, "valid": summary["valid"]}
         runs.append(Run(bundle, document, meta, under_version, version=int(version), policy=policy))
     return runs
-
-
-def _planned_as(bundle: Path) -> str | None:
-    """Return `pias` for SWEEP/pias/load-0.8/seed-01."""
-    if not _SEED_FOLDER.fullmatch(bundle.name):
-        return None
-    above = bundle.parent.parent if _LOAD_FOLDER.fullmatch(bundle.parent.name) else bundle.parent
-    return above.name if (above.parent / "sweep.json").exists() else None
 
 
 def variants(runs: Sequence[Run]) -> list[Variant]:

@@ -103,14 +103,14 @@ def bundles(entry: Entry) -> list[Path]:
     """
     from sluice.report.runs import FILES
 
-    folders = list(filter(_is_finished, _below(entry.path))) if entry.kind == SWEEP else [entry.path]
+    folders = [entry.path]
+    if entry.kind == SWEEP:
+        folders = []
+        for path, names, _ in os.walk(entry.path, followlinks=False):
+            names[:] = sorted(name for name in names if not name.startswith("."))
+            below = [Path(path) / name for name in names if not (Path(path) / name).is_symlink()]
+            folders += filter(_is_finished, below)
     return [folder for folder in folders if all(_is_real(folder / name, stat.S_ISREG) for name in FILES)]
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for path, folders, _ in os.walk(folder, followlinks=False):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(path) / name for name in folders if not (Path(path) / name).is_symlink())
 
 
 def _is_finished(folder: Path) -> bool:

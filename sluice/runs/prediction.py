@@ -51,6 +51,7 @@ def predicted_work(resolved: Resolved, on: str) -> float | None:
     if on == TESTBED:
         return _starting_s(scenario, topology) or None
     first, *others = [host.name for host in topology.hosts]
+    # The mean number of ports on the paths from the first host.
     mean_ports = float(np.mean([len(topology.one_path(first, name)) for name in others]))
     return _wire_bytes(scenario, topology) * mean_ports or None
 

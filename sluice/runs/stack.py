@@ -359,19 +359,20 @@ class Stack:
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows, which end with the stack."""
         control = self.scenario.policy.definition.congestion_control
+
+        def spawn_on(host: str, argv: Sequence[str], log_file: Path) -> Process:
+            return self.testbed.spawn(host, argv, log_file=log_file)
+
         for number, flow in enumerate(self.scenario.background):
             address = self.topology.host_by_name[flow.to].ipv4
             load = Load(flow.source, flow.to, address, control, flow.rate_bps, FIRST_PORT + number)
-            self.background.append(BackgroundLoad(self._spawn_on, load, self.out / "background"))
+            self.background.append(BackgroundLoad(spawn_on, load, self.out / "background"))
         return self.background
 
     def stop_background(self) -> None:
         """Stop the long flows. Stopping twice changes nothing."""
         for load in self.background:
             load.stop()
-
-    def _spawn_on(self, host: str, argv: Sequence[str], log_file: Path) -> Process:
-        return self.testbed.spawn(host, argv, log_file=log_file)
 
     def records(self, source: str = SCHEDULED) -> list[FlowRecord]:
         """Return this run's records."""
