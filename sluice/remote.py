@@ -66,7 +66,7 @@ class Remote:
         body = None if document is None else json.dumps(document).encode()
         try:
             answer = self._client.request(method, f"/api/v1/{path}", body, headers)
-            found: dict[str, Any] = answer.json()
+            content: dict[str, Any] = answer.json()
         except ServerAway as away:
             raise self.Away(
                 f"no Sluice answers at {self._url} ({away}): start a web process, or give --url"
@@ -74,7 +74,7 @@ class Remote:
         if answer.status == 401:
             raise SluiceError(f"{self._url} refuses the token: give the web process's own with --token-file")
         if not answer.ok:
-            error = found["error"]
+            error = content["error"]
             where = f"{error['field']}: " if error["field"] else ""
             raise SluiceError(f"{self._url} answers {answer.status}: {where}{error['problem']}")
-        return found
+        return content

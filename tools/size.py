@@ -65,8 +65,8 @@ def floors(files: Sources, room: str) -> int:
 
     @cache
     def depth(module: str, above: frozenset[str] = frozenset()) -> int:
-        rest = below[module] - above
-        return 1 + max((depth(other, above | {module}) for other in rest), default=0) if rest else 1
+        new = below[module] - above
+        return 1 + max((depth(other, above | {module}) for other in new), default=0) if new else 1
 
     return max(map(depth, modules), default=0)
 

@@ -216,7 +216,7 @@ def _named(text: str, kind: str) -> Path:
 
 def _check_writable(path: Path, inner: Path) -> None:
     """Check the lowest folder that exists, because the ones below it can be made if it can be written."""
-    existing = next(one for one in (inner.absolute(), *inner.absolute().parents) if one.exists())
+    existing = next(folder for folder in (inner.absolute(), *inner.absolute().parents) if folder.exists())
     if not existing.is_dir():
         raise argparse.ArgumentTypeError(f"{path} cannot be made, because {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):

@@ -190,7 +190,9 @@ def scored_columns(table: pa.Table) -> ScoredFlows:
         ended_s=began_s + fct_us / US_PER_S,
         fct_us=fct_us,
         slowdown=table["slowdown"].to_numpy().astype(float),
-        size_class=np.asarray([SIZE_CLASSES.index(one) for one in table["size_class"].to_pylist()], np.uint8),
+        size_class=np.asarray(
+            [SIZE_CLASSES.index(name) for name in table["size_class"].to_pylist()], np.uint8
+        ),
         has_deadline=table["deadline_us"].is_valid().to_numpy(),
         missed=~met,
         retransmissions=table["retransmissions"].to_numpy().astype(float),
@@ -255,8 +257,8 @@ class Run:
     @property
     def watched(self) -> Mapping[str, Any] | None:
         """The figures of other programs' flows; None if there were none, and in bundles that lack their FCT."""
-        found: Mapping[str, Any] = self.summary.get("watched", {})
-        return found if found.get("n") and "fct_us" in found else None
+        figures: Mapping[str, Any] = self.summary.get("watched", {})
+        return figures if figures.get("n") and "fct_us" in figures else None
 
     @cached_property
     def settings(self) -> dict[str, Any]:

@@ -96,8 +96,8 @@ class SizeBins:
 
 def slowdown_by_size(flows: Flows) -> SizeBins:
     """Return bins of a third of a decade, without empty ones."""
-    known = ~np.isnan(flows.slowdown)
-    logs, slowdown = np.log10(flows.size_bytes[known]), flows.slowdown[known]
+    finished = ~np.isnan(flows.slowdown)
+    logs, slowdown = np.log10(flows.size_bytes[finished]), flows.slowdown[finished]
     numbers = np.floor(logs * BINS_PER_DECADE + 1e-9).astype(int)
     rows = []
     for number in np.unique(numbers):
@@ -158,8 +158,8 @@ PERCENT = Scale("%", 100.0)
 
 def time_scale(values_us: Iterable[float]) -> Scale:
     """Return the unit for times in microseconds: by their geometric mean, but fine enough for the smallest."""
-    known = [value for value in values_us if value > 0] or [1.0]
-    middle, least = statistics.geometric_mean(known), min(known)
+    positive_us = [value for value in values_us if value > 0] or [1.0]
+    middle, least = statistics.geometric_mean(positive_us), min(positive_us)
     for unit, size_us in _TIMES_US:
         if middle >= size_us / 2 and least >= size_us / 10:
             return Scale(unit, 1 / size_us)

@@ -71,12 +71,12 @@ def by_time(versions: Sequence[PolicyVersion], dilation: float = 1.0) -> Version
     """
     if len(versions) == 1:
         return always(versions[0].version)
-    found = periods([Applied(v.version, v.policy.scheme, v.created_at, v.applied_at) for v in versions])
+    in_force = periods([Applied(v.version, v.policy.scheme, v.created_at, v.applied_at) for v in versions])
 
     def version_of(rows: pa.Table) -> Versions:
         began_s, ended_s = _times_s(rows, dilation)
         schemes, lived = rows["scheme"].to_numpy().astype(str), np.zeros(rows.num_rows, np.int64)
-        for period in found:
+        for period in in_force:
             inside = (began_s >= period.since_s) & (ended_s <= period.until_s) & (schemes == period.scheme)
             lived[inside] = period.version
         return lived
@@ -104,7 +104,9 @@ def by_run(versions: Mapping[str, int], changed_s: Mapping[int, float] | None = 
 
 def replaced_by_others(versions: Sequence[PolicyVersion], author: str) -> dict[int, float]:
     """Return when each version was replaced, if its successor is not of this author."""
-    return {one.version: after.created_at for one, after in pairwise(versions) if after.author != author}
+    return {
+        version.version: after.created_at for version, after in pairwise(versions) if after.author != author
+    }
 
 
 def _times_s(rows: pa.Table, dilation: float = 1.0) -> tuple[Times, Times]:
@@ -121,9 +123,7 @@ def _times_s(rows: pa.Table, dilation: float = 1.0) -> tuple[Times, Times]:
 
 def policy_rows(versions: Sequence[PolicyVersion]) -> list[dict[str, Any]]:
     """Return the versions as policies.json has them."""
-    return [
-        policy_row(one.version, one.policy, one.author, one.created_at, one.applied_at) for one in versions
-    ]
+    return [policy_row(v.version, v.policy, v.author, v.created_at, v.applied_at) for v in versions]
 
 
 def policy_row(
@@ -256,9 +256,9 @@ def machine_meta(seed: int) -> dict[str, Any]:
 def _versions() -> dict[str, str]:
     """Return the versions of the libraries that are installed. A machine without the testbed lacks some."""
     return {
-        library: found.version
+        library: distribution.version
         for library in _LIBRARIES
-        for found in importlib.metadata.distributions(name=library)
+        for distribution in importlib.metadata.distributions(name=library)
     }
 
 
@@ -344,8 +344,8 @@ class BundleWriter:
         figures = summarise(row_figures(rows))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
         if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
-            found = sorted(self._versions - {0})
-            summary[VERSIONS] = {str(one): summarise(row_figures(_under(rows, one))) for one in found}
+            versions = sorted(self._versions - {0})
+            summary[VERSIONS] = {str(v): summarise(row_figures(_under(rows, v))) for v in versions}
         _write_json(self._out / "summary.json", summary)
         return summary
 

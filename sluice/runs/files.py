@@ -195,9 +195,9 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         return _read_json(path) if path.suffix == ".json" else read_toml(path)
     except FileNotFoundError:
-        known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
+        names = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
-        raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
+        raise SluiceError(f"{path}: no such file{near}; the included scenarios are {names}") from None
     except IsADirectoryError:
         inner = path / "scenario.json"
         raise SluiceError(f"{path}: is a folder; give {inner if inner.exists() else 'a TOML file'}") from None

@@ -52,8 +52,8 @@ class Entry:
 
 def entries(root: Path) -> list[Entry]:
     """Return the runs and sweeps below a folder, the newest first. Folders inside a run or a sweep are its own."""
-    found = list(_walk(root, "", MOST_DEPTH, [MOST_FOLDERS]))
-    return sorted(found, key=lambda entry: entry.changed_at, reverse=True)[:MOST_ENTRIES]
+    below = _walk(root, "", MOST_DEPTH, [MOST_FOLDERS])
+    return sorted(below, key=lambda entry: entry.changed_at, reverse=True)[:MOST_ENTRIES]
 
 
 def _walk(root: Path, name: str, depth: int, budget: list[int]) -> Iterator[Entry]:
@@ -62,16 +62,16 @@ def _walk(root: Path, name: str, depth: int, budget: list[int]) -> Iterator[Entr
         return
     try:
         with os.scandir(root / name) as listing:
-            inside = [one for one in listing if not one.is_symlink()]
-        entry = _entry(root, name, {one.name for one in inside if one.is_file(follow_symlinks=False)})
+            inside = [child for child in listing if not child.is_symlink()]
+        entry = _entry(root, name, {child.name for child in inside if child.is_file(follow_symlinks=False)})
     except OSError:
         return
     if entry:
         yield entry
     elif depth:
-        for one in inside:
-            if one.is_dir(follow_symlinks=False) and not one.name.startswith("."):
-                yield from _walk(root, f"{name}/{one.name}" if name else one.name, depth - 1, budget)
+        for child in inside:
+            if child.is_dir(follow_symlinks=False) and not child.name.startswith("."):
+                yield from _walk(root, f"{name}/{child.name}" if name else child.name, depth - 1, budget)
 
 
 def _entry(root: Path, name: str, files: set[str]) -> Entry | None:

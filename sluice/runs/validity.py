@@ -205,19 +205,19 @@ class RunWatch:
 
 def reasons_between(before: Reading, after: Reading) -> list[str]:
     """Return why what happened between two readings does not represent a network."""
-    found = []
+    reasons = []
     restarts = after.switch_restarts - before.switch_restarts
     if restarts:
-        found.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
+        reasons.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
     late = share_forwarded_late(delays_between(before.forwarding, after.forwarding))
     if late > FORWARDED_LATE_LIMIT:
-        found.append(f"{forwarded_late(late, 'of the run')}; {REMEDY}")
-    found += [
+        reasons.append(f"{forwarded_late(late, 'of the run')}; {REMEDY}")
+    reasons += [
         f"the machine served port {port} late, by {share:.0%} of the port's sending time; {REMEDY}"
         for port, share in lateness(before.service, after.service).items()
         if share > LATE_LIMIT
     ]
-    return found + loss_reasons(before.losses, after.losses)
+    return reasons + loss_reasons(before.losses, after.losses)
 
 
 def remarks_between(before: Reading, after: Reading) -> list[str]:
@@ -244,14 +244,14 @@ def summary_between(before: Reading, after: Reading) -> dict[str, Any]:
 def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:
     """Return port id → lateness as a share of the sending time between two readings, for ports
     that sent long enough."""
-    found = {}
+    shares = {}
     for port, now in after.items():
         then = before.get(port, PortService(0.0, 0.0))
         if now.busy_s < then.busy_s:  # the port agent restarted and counts from zero
             then = PortService(0.0, 0.0)
         if now.busy_s - then.busy_s >= LEAST_BUSY_S:
-            found[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
-    return found
+            shares[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
+    return shares
 
 
 def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

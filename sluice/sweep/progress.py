@@ -44,8 +44,8 @@ class Status:
         """The part of the work that is done, as far as it is known."""
         if self.state == DONE:
             return 1.0
-        known = self.state == RUNNING and self.done > self.flows / 100
-        return self.done / self.flows if known else 0.0
+        is_known = self.state == RUNNING and self.done > self.flows / 100
+        return self.done / self.flows if is_known else 0.0
 
     @property
     def remaining_s(self) -> float | None:
@@ -119,8 +119,8 @@ class Pace:
 
     def __init__(self, statuses: Mapping[str, Status], works: Mapping[str, Work]) -> None:
         self._works = works
-        known = [work.amount for work in works.values() if work.amount is not None]
-        self._usual = statistics.fmean(known) if known else 1.0
+        amounts = [work.amount for work in works.values() if work.amount is not None]
+        self._usual = statistics.fmean(amounts) if amounts else 1.0
         times: dict[str, float] = defaultdict(float)
         done: dict[str, float] = defaultdict(float)
         for point, status in statuses.items():

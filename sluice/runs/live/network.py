@@ -98,9 +98,9 @@ def running_flows(
     `controls` has each flow's TCP_CONGESTION name, and `zero_s` is the epoch time at which simulated time was zero.
     The simulator counts what a flow has delivered only at its end, so its progress is unknown.
     """
-    found: dict[int, list[RunningFlow]] = {}
+    flows_of: dict[int, list[RunningFlow]] = {}
     for row, sender in enumerate(columns["src"].tolist()):
-        flows = found.setdefault(sender, [])
+        flows = flows_of.setdefault(sender, [])
         if len(flows) == MOST_SHOWN:
             continue
         endless = not np.isnan(columns["until_s"][row])
@@ -119,7 +119,7 @@ def running_flows(
                 srtt_us=None,
             )
         )
-    return {sender: tuple(flows) for sender, flows in found.items()}
+    return {sender: tuple(flows) for sender, flows in flows_of.items()}
 
 
 # ── The network ──────────────────────────────────────────────────────────────────────────────────────
