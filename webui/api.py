@@ -15,11 +15,10 @@ from operator import or_
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from flask import Flask, Response, jsonify, make_response, request
+from flask import Blueprint, Response, jsonify, make_response, request
 from flask_openapi3.blueprint import APIBlueprint
-from flask_openapi3.models.operation import Operation
+from flask_openapi3.models.schema import Schema
 from flask_openapi3.models.tag import Tag
-from flask_openapi3.utils import get_responses
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
@@ -29,6 +28,8 @@ from sluice.policy.schema.kinds import Choice
 from sluice.store.failures import failure_of
 
 PREFIX = "/api/v1"
+
+# ── Models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Model(BaseModel):
@@ -65,9 +66,7 @@ def model_of(cls: type, **replaced: Any) -> Any:
     return model
 
 
-@cache
-def _nested(cls: Any) -> Any:
-    return model_of(cls)
+_nested = cache(model_of)
 
 
 def _shown(hint: Any) -> Any:
@@ -88,6 +87,9 @@ def _words(hint: Any, kind: object) -> Any:
         return hint
     words: Any = Literal[kind.options]
     return words | None if type(None) in get_args(hint) else words
+
+
+# ── Endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -148,18 +150,36 @@ class Api(APIBlueprint):
             abp_responses={422: Error, 503: Error},
         )
         for method, rule, view, described, body in self._endpoints:
-            extensions = {"openapi_extensions": _request_body(body())} if body else {}
-            getattr(blueprint, method)(rule, **described, **extensions)(view)
-        for model in self._messages:
-            get_responses({"200": model}, blueprint.components_schemas, Operation())
+            if body is not None:
+                content = {"application/json": {"schema": body()}}
+                described = described | {
+                    "openapi_extensions": {"requestBody": {"required": True, "content": content}}
+                }
+            getattr(blueprint, method)(rule, **described)(view)
         return blueprint
 
+    def message_schemas(self) -> dict[str, Any]:
+        """Return the schemas of the messages and of their parts by name, as an OpenAPI document has them."""
+        schemas: dict[str, Any] = {}
+        for model in self._messages:
+            schema = model.model_json_schema(
+                mode="serialization", ref_template="#/components/schemas/{model}"
+            )
+            parts = schema.pop("$defs", {})
+            schemas |= {model.__name__: schema, **parts}
+        return {
+            name: Schema(**schema).model_dump(mode="json", by_alias=True, exclude_unset=True)
+            for name, schema in schemas.items()
+        }
 
-def _request_body(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+# ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 log = logging.getLogger(__name__)
+
+errors = Blueprint("errors", __name__)
+"""What a request gets for an exception, anywhere in the application."""
 
 MAX_PROBLEM_CHARACTERS = 400
 BUSY = frozenset({429, 503})
@@ -199,39 +219,35 @@ def query_error(error: ValidationError) -> Response:
     )
 
 
-def register_errors(app: Flask) -> None:
-    app.register_error_handler(ApiError, _api_error)
-    app.register_error_handler(FieldError, _field_error)
-    app.register_error_handler(SluiceError, _sluice_error)
-    app.register_error_handler(SQLAlchemyError, _store_error)
-    app.register_error_handler(RequestEntityTooLarge, _too_large)
-    app.register_error_handler(HTTPException, _http_error)
-    app.register_error_handler(Exception, _bug)
-
-
-def _api_error(error: ApiError) -> Response:
+@errors.app_errorhandler(ApiError)
+def api_error(error: ApiError) -> Response:
     return error_response(error.status, error.code, error.problem, error.field, error.index)
 
 
-def _field_error(error: FieldError) -> Response:
+@errors.app_errorhandler(FieldError)
+def field_error(error: FieldError) -> Response:
     return error_response(422, "invalid-field", error.problem, error.field)
 
 
-def _sluice_error(error: SluiceError) -> Response:
+@errors.app_errorhandler(SluiceError)
+def sluice_error(error: SluiceError) -> Response:
     return error_response(422, "refused", str(error))
 
 
-def _store_error(error: SQLAlchemyError) -> Response:
+@errors.app_errorhandler(SQLAlchemyError)
+def store_error(error: SQLAlchemyError) -> Response:
     log.error("the store failed: %s", error)
     failure = failure_of(error)
     return error_response(503, failure.code, failure.problem)
 
 
-def _too_large(_error: RequestEntityTooLarge) -> Response:
+@errors.app_errorhandler(RequestEntityTooLarge)
+def too_large(_error: RequestEntityTooLarge) -> Response:
     return error_response(413, "too-large", "the body is larger than this endpoint allows")
 
 
-def _http_error(error: HTTPException) -> Response:
+@errors.app_errorhandler(HTTPException)
+def http_error(error: HTTPException) -> Response:
     if error.response is not None and isinstance(error.response, Response):
         return error.response
     code = error.name.lower().replace(" ", "-")
@@ -242,7 +258,8 @@ def _http_error(error: HTTPException) -> Response:
     return response
 
 
-def _bug(error: Exception) -> Response:
+@errors.app_errorhandler(Exception)
+def bug(error: Exception) -> Response:
     """Answer a defect of the server. The log gets the traceback; the client gets no details."""
     log.exception("a request failed: %s %s", request.method, request.path, exc_info=error)
     return error_response(500, "internal", "an internal error; the server's log has the details")

@@ -33,7 +33,7 @@ from sluice.webui import (
     scoreboard,
 )
 from sluice.webui.access import allowed_hosts, check_channel, check_host
-from sluice.webui.api import Error, query_error, register_errors
+from sluice.webui.api import Error, errors, query_error
 from sluice.webui.authority import Authority
 from sluice.webui.callers import MOST_STREAMS, StreamPlaces
 from sluice.webui.figures import RecentFlows
@@ -68,13 +68,13 @@ def runs_page() -> str:
 @cache
 def modules(entry: str) -> tuple[str, ...]:
     """Return the paths of this module and of all that it imports. A browser that knows them fetches all at once."""
-    found = [_STATIC / entry]
-    for file in found:
+    files = [_STATIC / entry]
+    for file in files:
         named = _IMPORTED.findall(file.read_text()) if file.exists() else []  # a library may be missing
-        found += dict.fromkeys(
-            path for name in named if (path := (file.parent / name).resolve()) not in found
+        files += dict.fromkeys(
+            path for name in named if (path := (file.parent / name).resolve()) not in files
         )
-    return tuple(str(file.relative_to(_STATIC)) for file in found)
+    return tuple(str(file.relative_to(_STATIC)) for file in files)
 
 
 # ── /openapi/ ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,6 +112,8 @@ def openapi_document() -> dict[str, Any]:
     for api in APIS:
         app.register_api(api.described())
     document: dict[str, Any] = app.api_doc
+    for api in APIS:
+        document["components"]["schemas"] |= api.message_schemas()
     return document
 
 
@@ -183,7 +185,7 @@ def create_app(
     app.register_blueprint(api_page)
     app.add_url_rule("/health", "health", network.health)  # where probes of operators look
     app.add_url_rule("/openapi/openapi.json", "openapi", openapi_document)
-    register_errors(app)
+    app.register_blueprint(errors)
     app.before_request(check_host)
     app.before_request(check_channel)
     app.after_request(_secure)
