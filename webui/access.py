@@ -64,22 +64,17 @@ def check_channel() -> None:
             "agents-only",
             "agents of other machines use the address of --agents, with a certificate: `sluice enrol NAME`",
         )
-    elif endpoint in AGENT_DOCUMENTS:
-        _check_user()
-
-
-def _check_user() -> None:
-    """Refuse agents' documents of other users. Only root and the web process's own user may speak for agents here."""
-    uid_of = channel_of(request.environ).uid
-    uid = uid_of() if uid_of else os.geteuid()
-    if uid is None:  # nobody waits for the answer, and nobody is to blame
-        raise ApiError(403, "agents-only", "the connection ended before its user was known")
-    if uid not in (0, os.geteuid()):
-        raise _refused(
-            f"user-{uid}",
-            "agents-only",
-            f"the user with the id {uid} may not send agents' documents; root and the user of the web process may",
-        )
+    elif endpoint in AGENT_DOCUMENTS:  # only root and the web process's own user may speak for agents here
+        uid_of = channel_of(request.environ).uid
+        uid = uid_of() if uid_of else os.geteuid()
+        if uid is None:  # nobody waits for the answer, and nobody is to blame
+            raise ApiError(403, "agents-only", "the connection ended before its user was known")
+        if uid not in (0, os.geteuid()):
+            raise _refused(
+                f"user-{uid}",
+                "agents-only",
+                f"the user with the id {uid} may not send agents' documents; root and the user of the web process may",
+            )
 
 
 def _from_this_machine() -> bool:
@@ -104,29 +99,29 @@ def holder() -> Holder | None:
     certificate = peer_certificate(request.environ)
     if certificate is None:
         raise ApiError(401, "no-certificate", "this agent has no certificate: enrol it with `sluice enrol`")
-    found = holder_of(certificate)
+    agent = holder_of(certificate)
     row = find_certificate(services().engine, serial_of(certificate))
     if row is None:
         raise _refused(
-            found.name,
+            agent.name,
             "certificate-unknown",
             "the store does not know this agent's certificate; enrol it again",
         )
     if row.revoked_at is not None:
         raise _refused(
-            found.name, "certificate-revoked", "this agent's certificate was revoked; enrol it again"
+            agent.name, "certificate-revoked", "this agent's certificate was revoked; enrol it again"
         )
-    return found
+    return agent
 
 
 def check_agent(name: str, kind: str) -> None:
     """Refuse a heartbeat under another name or of another kind than the certificate's. Raises ApiError 403."""
-    found = holder()
-    if found is not None and found != Holder(name, kind):
+    agent = holder()
+    if agent is not None and agent != Holder(name, kind):
         raise _refused(
-            found.name,
+            agent.name,
             "other-agent",
-            f"the certificate is of the agent {found.name} of kind {found.kind}, not of {name} of kind {kind}",
+            f"the certificate is of the agent {agent.name} of kind {agent.kind}, not of {name} of kind {kind}",
         )
 
 
@@ -145,24 +140,24 @@ def own_records(records: Sequence[FlowRecord]) -> Sequence[FlowRecord]:
     The id of a record that came with a certificate begins with its host's name, so no host can take another's
     id. Raises ApiError 403 for records that this host cannot have made.
     """
-    found = holder()
-    if found is None:
+    agent = holder()
+    if agent is None:
         return records
-    if found.kind != _HOST:
-        raise _refused(found.name, "other-agent", f"agents of kind {found.kind} deliver no flow records")
+    if agent.kind != _HOST:
+        raise _refused(agent.name, "other-agent", f"agents of kind {agent.kind} deliver no flow records")
     for index, record in enumerate(records):
-        if problem := foreign_record(found.name, record):
-            raise _refused(found.name, "other-agent", problem, index)
-    return [replace(record, id=f"{found.name}@{record.id}") for record in records]
+        if problem := foreign_record(agent.name, record):
+            raise _refused(agent.name, "other-agent", problem, index)
+    return [replace(record, id=f"{agent.name}@{record.id}") for record in records]
 
 
 def refuse_conflict(records: Sequence[FlowRecord], conflicts: Sequence[Conflict]) -> ApiError:
     """Report records that contradict the store, and return the error for their sender."""
     first = conflicts[0]
     record = first.record
-    places = (index for index, one in enumerate(records) if one.id == record.id)
+    places = (index for index, delivered in enumerate(records) if delivered.id == record.id)
     problem = f"another record with the id {record.id} is in the store, and its {first.field} differs"
-    who = found.name if (found := holder()) else record.src
+    who = agent.name if (agent := holder()) else record.src
     services().refusals.note(who, f"{problem}; {len(conflicts)} such records in one delivery")
     return ApiError(409, "record-conflict", problem, first.field, next(places, None))
 
@@ -186,8 +181,8 @@ def foreign_record(host: str, record: FlowRecord) -> str:
         return no_end(host, record.src, record.dst)
     if not record.is_a_receivers:
         return f"{host} is only the receiver of the flow {record.src} > {record.dst}: its sender records it"
-    known = [name for name in UNKNOWN_TO_A_RECEIVER if getattr(record, name) is not None]
-    return f"{host} is only the receiver of the flow, so its record cannot have {known[0]}" if known else ""
+    fields = [name for name in UNKNOWN_TO_A_RECEIVER if getattr(record, name) is not None]
+    return f"{host} is only the receiver of the flow, so its record cannot have {fields[0]}" if fields else ""
 
 
 def no_end(host: str, src: str, dst: str) -> str:
@@ -213,13 +208,13 @@ def allowed_hosts(listen: Iterable[str], more: Iterable[str]) -> frozenset[str]:
 def host_of(header: str) -> str | None:
     """Return the name in a header Host, in small letters and without the port; None if it is no name."""
     try:
-        found = urlsplit(f"//{header}")
-        found.port  # noqa: B018 - it raises ValueError for a port that is no number
+        url = urlsplit(f"//{header}")
+        url.port  # noqa: B018 - it raises ValueError for a port that is no number
     except ValueError:
         return None
-    if found.path or found.query or found.fragment or found.username is not None:
+    if url.path or url.query or url.fragment or url.username is not None:
         return None
-    return (found.hostname or "").rstrip(".") or None
+    return (url.hostname or "").rstrip(".") or None
 
 
 def check_host() -> None:

@@ -51,14 +51,13 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
 
 def heartbeat_schema() -> dict[str, Any]:
     """Return the schema of an agent's heartbeat: one alternative for each kind of agent."""
-    return {"oneOf": [_heartbeat_schema(kind, cls) for kind, cls in HEARTBEATS.items()]}
-
-
-def _heartbeat_schema(kind: str, cls: type[Heartbeat]) -> dict[str, Any]:
-    document = schema(cls)
-    document["properties"] = {"kind": {"type": "string", "const": kind}, **document["properties"]}
-    document["required"] = ["kind", *document["required"]]
-    return {"title": kind, **document}
+    kinds = []
+    for kind, cls in HEARTBEATS.items():
+        document = schema(cls)
+        document["properties"] = {"kind": {"type": "string", "const": kind}, **document["properties"]}
+        document["required"] = ["kind", *document["required"]]
+        kinds.append({"title": kind, **document})
+    return {"oneOf": kinds}
 
 
 class FlowsAccepted(Model):
@@ -73,11 +72,11 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
     properties, required = document["properties"], set(document["required"])
     properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
     properties["source"] = {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]}
-    there = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
-    there |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
-    for name, is_there in there.items():
-        properties[name] = properties[name]["anyOf"][0] if is_there else {"type": "null"}
-        required |= {name} if is_there else set()
+    has_value = {"fct_us": finished, "deadline_us": deadline, "met": deadline}
+    has_value |= {} if watched else dict.fromkeys(NEEDED_IF_SCHEDULED, True)
+    for name, is_set in has_value.items():
+        properties[name] = properties[name]["anyOf"][0] if is_set else {"type": "null"}
+        required |= {name} if is_set else set()
     required |= {"source"} if watched else set()
     title = f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}"
     return {
@@ -120,9 +119,11 @@ def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
     beat = services().heartbeats.read(path.name, read_body(MAX_HEARTBEAT_BYTES), _heartbeat)
     check_agent(path.name, beat.KIND)
+    before = None
     if isinstance(beat, HostHeartbeat):
         check_connections(path.name, beat.watch.connections)
-    before = _with_foreign_dscps(path.name, beat)
+        if beat.foreign_dscps:  # most heartbeats name none, and cost no query
+            before = find_agent(services().engine, path.name)
     outcome = services().heartbeats.add(path.name, beat)
     if not outcome.is_kept:
         raise ApiError(
@@ -132,7 +133,9 @@ def heartbeat(path: AgentPath) -> Response:
             "name",
         )
     if isinstance(beat, HostHeartbeat):
-        _note_foreign_dscps(path.name, before, beat)
+        earlier = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
+        if uses := new_uses(earlier, beat.foreign_dscps):
+            add_event(services().engine, "foreign-dscp", host=path.name, uses=[str(use) for use in uses])
     return jsonify(services().heartbeats.settings(outcome.policy_version))
 
 
@@ -151,20 +154,6 @@ def _heartbeat(name: str, body: bytes) -> Heartbeat:
         raise ApiError(422, "other-version", f"{problem} the older one", error.field) from None
 
 
-def _with_foreign_dscps(name: str, beat: Heartbeat) -> Heartbeat | None:
-    """Return the agent's previous heartbeat if this one names foreign DSCPs. Most name none, and cost no query."""
-    if not isinstance(beat, HostHeartbeat) or not beat.foreign_dscps:
-        return None
-    return find_agent(services().engine, name)
-
-
-def _note_foreign_dscps(name: str, before: Heartbeat | None, beat: HostHeartbeat) -> None:
-    """Write an event for DSCPs that others begin to use on a host."""
-    known = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
-    if uses := new_uses(known, beat.foreign_dscps):
-        add_event(services().engine, "foreign-dscp", host=name, uses=[str(use) for use in uses])
-
-
 # ── Flow records ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -179,17 +168,17 @@ def deliver_flows() -> Response:
     A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
     the others of its batch are stored.
     """
-    began, found = time.monotonic(), services()
+    began, shared = time.monotonic(), services()
     try:
         records = own_records(_records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None)))
     except (ApiError, RequestEntityTooLarge) as refused:
         status = refused.status if isinstance(refused, ApiError) else 413
-        found.tally.count(REQUESTS_REFUSED, status=str(status))
+        shared.tally.count(REQUESTS_REFUSED, status=str(status))
         raise
-    added = found.ingestion.add(records)
-    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
+    added = shared.ingestion.add(records)
+    shared.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
     if added.conflicts:
-        found.tally.count(REQUESTS_REFUSED, status="409")
+        shared.tally.count(REQUESTS_REFUSED, status="409")
         raise refuse_conflict(records, added.conflicts)
     return jsonify(accepted=added.new, known=len(records) - added.new)
 

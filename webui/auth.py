@@ -100,12 +100,12 @@ class Caller:
 def require_token(owner_token: str, needed: str = CHANGE) -> Caller:
     """Return who sends the request. Raises ApiError 401 without a token in force, 403 if its role allows less."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    found = _who(given.strip(), owner_token) if scheme.lower() == "bearer" else None
-    if found is None:
+    token = _token_in_force(given.strip(), owner_token) if scheme.lower() == "bearer" else None
+    if token is None:
         raise ApiError(
             401, "unauthorised", "send the header Authorization: Bearer <token>, with a token in force"
         )
-    name, role = found
+    name, role = token
     if not allows(role, needed):
         allowed = (
             "the token of the web process's start" if needed == OWNER else f"a token with the role {needed}"
@@ -114,12 +114,12 @@ def require_token(owner_token: str, needed: str = CHANGE) -> Caller:
     return Caller(name, role, request.remote_addr or "unix socket")
 
 
-def _who(given: str, owner_token: str) -> tuple[str, str] | None:
+def _token_in_force(given: str, owner_token: str) -> tuple[str, str] | None:
     """Return name and role of a token; None if it is not in force."""
     if hmac.compare_digest(given.encode(), owner_token.encode()):
         return OWNER, OWNER
-    found = access.find_token(services().engine, given)
-    return (found.name, found.role) if found else None
+    token = access.find_token(services().engine, given)
+    return (token.name, token.role) if token else None
 
 
 # ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
@@ -215,8 +215,8 @@ def list_access_tokens() -> Response:
     """The tokens without their secrets. Needs the role change. An ended one stays in the list for 30 days."""
     require_token(services().token, CHANGE)
     now = time.time()
-    found = access.all_tokens(services().engine)
-    return jsonify(tokens=[{**asdict(one), "state": one.state(now)} for one in found])
+    tokens = access.all_tokens(services().engine)
+    return jsonify(tokens=[{**asdict(token), "state": token.state(now)} for token in tokens])
 
 
 @api.post(

@@ -67,8 +67,8 @@ class Authority:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._alone():
                 if not self._main.exists():
-                    made = _new_authority()
-                    write_private(self._main, key_pem(made.key) + pem(made.certificate))
+                    signer = _new_authority()
+                    write_private(self._main, key_pem(signer.key) + pem(signer.certificate))
         except OSError as error:
             raise EnvironmentLacking(
                 f"{folder}: cannot keep the authority of the agents here ({error.strerror}); "
@@ -96,15 +96,16 @@ class Authority:
         The holder is what the caller has proved. A request for another holder is refused.
         """
         request = _checked_request(request_pem, holder)
-        made = _sign(
+        certificate = _sign(
             self.signer,
             subject(holder),
             request.public_key(),  # type: ignore[arg-type]
             self._agent_life_s,
             usage=Usage.CLIENT_AUTH,
         )
-        issued, ends = _times(made)
-        return made, Certificate(serial_of(made), holder.name, holder.kind, issued, ends)
+        issued, ends = _times(certificate)
+        row = Certificate(serial_of(certificate), holder.name, holder.kind, issued, ends)
+        return certificate, row
 
     def web_chain(self) -> Path:
         """Return the file with key and certificate of the web process. Make it if it is old or of another authority."""
@@ -113,19 +114,19 @@ class Authority:
             if not self._is_fresh(path):
                 key = new_key()
                 name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
-                made = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
-                write_private(path, key_pem(key) + pem(made))
+                certificate = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
+                write_private(path, key_pem(key) + pem(certificate))
         return path
 
     def _is_fresh(self, path: Path) -> bool:
         if not path.exists():
             return False
-        made = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
         try:
-            made.verify_directly_issued_by(self.signer.certificate)
+            certificate.verify_directly_issued_by(self.signer.certificate)
         except (ValueError, InvalidSignature):
             return False
-        issued, ends = _times(made)
+        issued, ends = _times(certificate)
         return _now().timestamp() < (issued + ends) / 2
 
     @property

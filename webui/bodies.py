@@ -86,11 +86,11 @@ def parse_json(raw: bytes) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. A key that comes twice is refused: another reader of the body may take the other value."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    entry_of = dict(pairs)
+    if len(entry_of) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object has the key {shortened(twice)} twice")
-    return made
+    return entry_of
 
 
 def _refuse_constant(name: str) -> None:
@@ -108,16 +108,11 @@ def _finite(text: str) -> float | int:
 def _deeper_than(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
-        level = [child for node in level for child in _children(node)]
+        inner = (node for node in level if isinstance(node, dict | list))
+        level = [child for node in inner for child in (node.values() if isinstance(node, dict) else node)]
         if not level:
             return False
     return True
-
-
-def _children(node: Any) -> list[Any]:
-    if isinstance(node, dict):
-        return list(node.values())
-    return node if isinstance(node, list) else []
 
 
 EPOCH_MAX_S = 1e11

@@ -139,10 +139,8 @@ class Bridge:
 
     def listen(self, kind: str, listener: socket.socket) -> None:
         """Accept connections. A few at a time, so that several workers share them evenly."""
-        if kind == PLAIN:
-            listener.setsockopt(
-                socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_BYTES
-            )  # its connections inherit it
+        if kind == PLAIN:  # its connections inherit the length of the buffer
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_BYTES)
         self._listeners.append(listener)
         self.loop.add_reader(listener, self._accept, kind, listener)
 
@@ -274,9 +272,8 @@ class Connection(HTTPServerConnectionDelegate):
         return True
 
     async def _shake_hands(self, tls: ServerTls) -> None:
-        kept = (
-            self.socket.dup()
-        )  # Tornado closes the connection after a refusal, but the client must get its alert
+        # Tornado closes the connection after a refusal, but the client must get its alert.
+        kept = self.socket.dup()
         try:
             self.socket = secured = tls.context().wrap_socket(
                 self.socket, server_side=True, do_handshake_on_connect=False
@@ -399,17 +396,13 @@ class Request(HTTPMessageDelegate):
         if length.isdigit() and int(length[:15]) > DISCARDED_BYTES:
             self._refuse(413, "too-large", f"the body is larger than {DISCARDED_BYTES} bytes")
         elif self._path == STREAM_PATH and "Authorization" not in headers:
-            self._take_stream_place()
+            try:  # without a place, it is refused at once, which costs no thread
+                self._leave = self._bridge.services.streams.take(has_token=False)
+            except ApiError as error:
+                self._refuse(error.status, error.code, error.problem)
         if length != "0" or "Transfer-Encoding" in headers:
             self._began = self._bridge.loop.time()
             self._check_pace()
-
-    def _take_stream_place(self) -> None:
-        """Refuse a stream without a token at once if there is no place. It costs no thread."""
-        try:
-            self._leave = self._bridge.services.streams.take(has_token=False)
-        except ApiError as error:
-            self._refuse(error.status, error.code, error.problem)
 
     def _check_pace(self) -> None:
         now = self._bridge.loop.time()
@@ -426,14 +419,11 @@ class Request(HTTPMessageDelegate):
             self._refuse(413, "too-large", f"the body is larger than {DISCARDED_BYTES} bytes")
         elif self._size <= most_body_bytes(self._path):
             self._body += chunk
-            self._hold(len(chunk))
-
-    def _hold(self, more: int) -> None:
-        held, is_trusted = self._bridge.held, self._connection.channel.is_trusted
-        self._held += more
-        held[is_trusted] += more
-        if held[is_trusted] > HELD_BYTES:
-            self._refuse(503, "busy", "too many bodies arrive at the same time; try again in a moment")
+            held, is_trusted = self._bridge.held, self._connection.channel.is_trusted
+            self._held += len(chunk)
+            held[is_trusted] += len(chunk)
+            if held[is_trusted] > HELD_BYTES:
+                self._refuse(503, "busy", "too many bodies arrive at the same time; try again in a moment")
 
     def finish(self) -> None:
         """Answer the request, which is complete."""
@@ -486,10 +476,29 @@ class Request(HTTPMessageDelegate):
             self._clear()
 
     def _view(self, environ: Environ) -> Answer:
-        """Run the view, in a thread. Raises ConnectionError if it only reads, and no one waits for its answer."""
+        """Run the view, in a thread. Return status, headers and body of its answer; no body if it is a stream.
+
+        Raises ConnectionError if the view only reads, and no one waits for its answer.
+        """
         if self._line.method == "GET" and not self._connection.is_open:
             raise ConnectionError
-        return _run(self._bridge.app, environ)
+        head: list[Any] = []
+
+        def start_response(
+            status: str, headers: list[tuple[str, str]], _error: object = None
+        ) -> Callable[[bytes], object]:
+            head[:] = [status, headers]
+            return lambda _data: None
+
+        result: Iterable[bytes] = self._bridge.app(environ, start_response)
+        body = b""
+        if STREAM not in environ:
+            try:
+                body = b"".join(result)
+            finally:
+                getattr(result, "close", lambda: None)()
+        status, headers = head
+        return int(status.split()[0]), headers, body
 
     async def _send(
         self, status: int, headers: Iterable[tuple[str, str]], body: bytes, stream: EventStream | None
@@ -563,27 +572,6 @@ def header_variables(headers: Mapping[str, str]) -> Environ:
 def unquoted_path(target: str) -> str:
     """Return the path of a request's target, as PATH_INFO has it."""
     return unquote_to_bytes(target.partition("?")[0].encode("latin-1")).decode("latin-1")
-
-
-def _run(app: Flask, environ: Environ) -> Answer:
-    """Return status, headers and body of the view's answer; no body if it is a stream."""
-    head: list[Any] = []
-
-    def start_response(
-        status: str, headers: list[tuple[str, str]], _error: object = None
-    ) -> Callable[[bytes], object]:
-        head[:] = [status, headers]
-        return lambda _data: None
-
-    result: Iterable[bytes] = app(environ, start_response)
-    body = b""
-    if STREAM not in environ:
-        try:
-            body = b"".join(result)
-        finally:
-            getattr(result, "close", lambda: None)()
-    status, headers = head
-    return int(status.split()[0]), headers, body
 
 
 def refusal(status: int, code: str, problem: str) -> bytes:

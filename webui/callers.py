@@ -52,8 +52,8 @@ class Channel:
 
 def channel_of(environ: Mapping[str, Any]) -> Channel:
     """Return the request's connection; a plain one if no server has put it there."""
-    found: Channel = environ.get(CHANNEL) or Channel()
-    return found
+    channel: Channel = environ.get(CHANNEL) or Channel()
+    return channel
 
 
 def uid_of(connection: socket.socket) -> int | None:
@@ -62,18 +62,15 @@ def uid_of(connection: socket.socket) -> int | None:
         if connection.family == socket.AF_UNIX:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             return int(struct.unpack("3i", credentials)[1])
-        return _uid_at_loopback(connection.getpeername()[:2], connection.getsockname()[:2])
+        client, server = connection.getpeername()[:2], connection.getsockname()[:2]
+        wanted = [_entry(client), _entry(server)]
+        table = _TABLES[ipaddress.ip_address(client[0]).version]
+        for line in table.read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[1:3] == wanted:
+                return int(fields[7])
     except OSError:
-        return None
-
-
-def _uid_at_loopback(client: Address, server: Address) -> int | None:
-    wanted = [_entry(client), _entry(server)]
-    table = _TABLES[ipaddress.ip_address(client[0]).version]
-    for line in table.read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1:3] == wanted:
-            return int(fields[7])
+        pass
     return None
 
 
@@ -87,8 +84,8 @@ def _entry(address: Address) -> str:
 
 def peer_certificate(environ: Mapping[str, Any]) -> x509.Certificate | None:
     """Return the verified certificate of the caller, None without one."""
-    found = channel_of(environ).certificate
-    return x509.load_der_x509_certificate(found) if found else None
+    certificate = channel_of(environ).certificate
+    return x509.load_der_x509_certificate(certificate) if certificate else None
 
 
 def is_agents_address(environ: Mapping[str, Any]) -> bool:
@@ -137,26 +134,20 @@ class ConnectionPlaces:
 
     def enter(self, visitor: Visitor) -> bool:
         """Count a new connection, which waits for its request. Returns False if there is no room for it."""
-        if not self._has_room(visitor.address):
-            return False
+        address = visitor.address
+        # A proxy or a tunnel on this machine speaks for many, and so does a Unix socket.
+        is_local = not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback
+        too_many_of_one = not is_local and self._of_address[address] >= self._most_of_one
+        if too_many_of_one or len(self._inside) >= self._most:
+            candidates = (each for each in self._waiting if not too_many_of_one or each.address == address)
+            longest = next(candidates, None)
+            if longest is None:
+                return False
+            self.leave(longest)
+            longest.make_room()
         self._inside.add(visitor)
-        self._of_address[visitor.address] += 1
+        self._of_address[address] += 1
         self._waiting[visitor] = None
-        return True
-
-    def _has_room(self, address: str) -> bool:
-        """Return whether there is room, after the longest waiting connection has made some if necessary."""
-        too_many_of_one = not _is_local(address) and self._of_address[address] >= self._most_of_one
-        if not too_many_of_one and len(self._inside) < self._most:
-            return True
-        candidates = (
-            visitor for visitor in self._waiting if not too_many_of_one or visitor.address == address
-        )
-        longest = next(candidates, None)
-        if longest is None:
-            return False
-        self.leave(longest)
-        longest.make_room()
         return True
 
     def wait(self, visitor: Visitor) -> None:
@@ -179,11 +170,6 @@ class ConnectionPlaces:
             del self._of_address[visitor.address]
 
 
-def _is_local(address: str) -> bool:
-    """Whether it is a Unix socket or this machine, where a proxy or a tunnel speaks for many."""
-    return not address or ipaddress.ip_address(address.partition("%")[0]).is_loopback
-
-
 class StreamPlaces:
     """Counts the open event streams of this process. Thread-safe."""
 
@@ -196,7 +182,13 @@ class StreamPlaces:
         """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
         with self._lock:
             if self._open[has_token] >= self._most[has_token]:
-                raise ApiError(429, "too-many-streams", self._problem(has_token))
+                whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
+                raise ApiError(
+                    429,
+                    "too-many-streams",
+                    f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
+                    f"{remedy}raise the setting most_streams",
+                )
             self._open[has_token] += 1
         taken = [has_token]
 
@@ -206,11 +198,3 @@ class StreamPlaces:
                     self._open[taken.pop()] -= 1
 
         return leave
-
-    def _problem(self, has_token: bool) -> str:
-        remedy = "" if has_token else "send a token, or "
-        whose = "with" if has_token else "without"
-        return (
-            f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
-            f"{remedy}raise the setting most_streams"
-        )

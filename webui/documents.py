@@ -17,7 +17,6 @@ from sluice.policy.schema.entries import Entry, write
 from sluice.policy.schema.fields import PolicyFields, scheme_fields
 from sluice.policy.schemes import Scheme
 from sluice.policy.wire.agents import (
-    Heartbeat,
     HostHeartbeat,
     PortHeartbeat,
     SimulatorHeartbeat,
@@ -111,20 +110,15 @@ class PolicyVersionModel(Model):
 
 
 def policy_document(version: PolicyVersion, newest_version: int) -> dict[str, Any]:
+    state = "pending" if version.applied_at is None else "applied"
     return {
         "version": version.version,
         "policy": version.policy.to_document(),
         "author": version.author,
         "created_at": version.created_at,
         "applied_at": version.applied_at,
-        "state": _state(version, newest_version),
+        "state": "superseded" if version.version < newest_version else state,
     }
-
-
-def _state(version: PolicyVersion, newest_version: int) -> str:
-    if version.version < newest_version:
-        return "superseded"
-    return "pending" if version.applied_at is None else "applied"
 
 
 def current_policy_document(engine: Engine) -> dict[str, Any] | None:
@@ -263,24 +257,19 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
     alive = (row for row in rows if is_alive(row, age_s))
     wrong = problems(engine, now, topology, alive, programmed_ports(row.heartbeat for row in rows))
     works = everyone and not wrong and all(agent["alive"] for agent in agents)
+    simulators = (row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat))
+    simulator = next(simulators, None)
     return {
         "status": "ok" if works else "degraded",
         "at": now,
         "store": {"reachable": last_failure(engine) is None, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
-        **_fabric_document(rows),
+        "fabric": SIMULATOR if simulator else TESTBED,
+        "dilation": simulator.dilation if simulator else None,
         "controller": controller,
         "agents": agents,
         "problems": wrong,
     }
-
-
-def _fabric_document(rows: Iterable[AgentRow]) -> dict[str, Any]:
-    """Say whether the network is simulated, and then how much slower than real time."""
-    beats = [row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat)]
-    if not beats:
-        return {"fabric": TESTBED, "dilation": None}
-    return {"fabric": SIMULATOR, "dilation": beats[0].dilation}
 
 
 def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
@@ -291,7 +280,18 @@ def controller_document(engine: Engine, age_s: float, topology: Topology | None)
     rows = all_switches(engine)
     seen_s = controller_seen_s(engine)
     alive = seen_s is not None and age_s - seen_s < CONTROLLER_LATE_S
-    switches = [_switch(row, age_s) for row in rows]
+    switches = []
+    for row in rows:
+        wrote_s = row["seen_s"] or 0.0
+        switches.append(
+            {
+                "dpid": row["dpid"],
+                "name": row["name"],
+                "connected": row["connected"] and age_s - wrote_s < CONTROLLER_LATE_S,
+                "policy_version": row["policy_version"],
+                "age_s": _ago(age_s, wrote_s),
+            }
+        )
     return {
         "alive": alive,
         "age_s": None if seen_s is None else _ago(age_s, seen_s),
@@ -306,39 +306,25 @@ def _ago(age_s: float, seen_s: float) -> float:
     return round(max(0.0, age_s - seen_s), 3)
 
 
-def _switch(row: Mapping[str, Any], age_s: float) -> dict[str, Any]:
-    seen_s = row["seen_s"] or 0.0
-    return {
-        "dpid": row["dpid"],
-        "name": row["name"],
-        "connected": row["connected"] and age_s - seen_s < CONTROLLER_LATE_S,
-        "policy_version": row["policy_version"],
-        "age_s": _ago(age_s, seen_s),
-    }
-
-
 def agent_document(row: AgentRow, age_s: float) -> dict[str, Any]:
+    """Describe an agent. `status` is its heartbeat without the long parts, because every dashboard gets it each second.
+
+    connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
+    the ports' counters, and `problems` what a port agent reports.
+    """
+    status = row.heartbeat
+    if isinstance(status, HostHeartbeat):
+        watch = replace(status.watch, connections=())
+        status = replace(status, watch=watch, running=(), link=None)
+    if isinstance(status, PortHeartbeat):
+        status = replace(status, attached={}, ports={}, late_ns={}, problems=())
     return {
         "name": row.name,
         "kind": row.kind,
         "alive": is_alive(row, age_s),
         "age_s": _ago(age_s, row.seen_s),
-        "status": _status_document(row.heartbeat),
+        "status": write(status),
     }
-
-
-def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
-    """Return the heartbeat without its long parts, because every dashboard gets it each second.
-
-    connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
-    the ports' counters, and `problems` what a port agent reports.
-    """
-    if isinstance(heartbeat, HostHeartbeat):
-        watch = replace(heartbeat.watch, connections=())
-        heartbeat = replace(heartbeat, watch=watch, running=(), link=None)
-    if isinstance(heartbeat, PortHeartbeat):
-        heartbeat = replace(heartbeat, attached={}, ports={}, late_ns={}, problems=())
-    return write(heartbeat)
 
 
 def living_hosts(rows: Iterable[AgentRow], age_s: float) -> dict[str, HostHeartbeat]:
@@ -371,9 +357,9 @@ ENDED_WINDOW_S = 60.0
 
 def living_connections(beats: Iterable[HostHeartbeat]) -> list[dict[str, Any]]:
     """Return the open connections that the living agents report, fastest first."""
-    found = [connection for beat in beats for connection in beat.watch.connections]
-    found.sort(key=lambda connection: (-connection.rate_bps, connection.id))
-    return [write(connection) for connection in found[:MOST_LIVING]]
+    connections = [connection for beat in beats for connection in beat.watch.connections]
+    connections.sort(key=lambda connection: (-connection.rate_bps, connection.id))
+    return [write(connection) for connection in connections[:MOST_LIVING]]
 
 
 def ended_connections(engine: Engine, now: float) -> list[Mapping[str, Any]]:

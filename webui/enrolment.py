@@ -131,8 +131,8 @@ def make_token() -> Response:
 def list_certificates() -> Response:
     """The newest certificate of each agent."""
     now = time.time()
-    found = newest_certificates(services().engine)
-    return jsonify(certificates=[{**asdict(one), "state": _state(one, now)} for one in found])
+    newest = newest_certificates(services().engine)
+    return jsonify(certificates=[{**asdict(each), "state": _state(each, now)} for each in newest])
 
 
 @api.post(
@@ -165,18 +165,18 @@ def enrol() -> Response:
     """Exchange a token for a certificate."""
     asked = read(EnrolmentRequest, read_json(MAX_BODY_BYTES))
     engine = services().engine
-    found = find_enrolment(engine, asked.secret)
-    if found is None:
+    token = find_enrolment(engine, asked.secret)
+    if token is None:
         raise _no_token("is not known here; make one with `sluice enrol`")
-    if found.used_at is not None:
-        raise _no_token("was used already; make another one with `sluice enrol`", found.name)
-    if found.expires_at <= time.time():
-        raise _no_token("has expired; make another one with `sluice enrol`", found.name)
-    made, row = _authority().certify(asked.request.encode(), Holder(found.name, found.kind))
+    if token.used_at is not None:
+        raise _no_token("was used already; make another one with `sluice enrol`", token.name)
+    if token.expires_at <= time.time():
+        raise _no_token("has expired; make another one with `sluice enrol`", token.name)
+    certificate, row = _authority().certify(asked.request.encode(), Holder(token.name, token.kind))
     if not use_enrolment(engine, asked.secret, row):
-        raise _no_token("was used already; make another one with `sluice enrol`", found.name)
+        raise _no_token("was used already; make another one with `sluice enrol`", token.name)
     add_event(engine, "agent-enrolled", agent=row.name, agent_kind=row.kind, ends_at=row.ends_at)
-    return _certificate(made)
+    return _certificate(certificate)
 
 
 @api.post(
@@ -187,27 +187,27 @@ def enrol() -> Response:
 def renew(path: AgentPath) -> Response:
     """Give an agent a new certificate for its present one."""
     asked = read(RenewalRequest, read_json(MAX_BODY_BYTES))
-    found = holder()
-    if found is None:
+    agent = holder()
+    if agent is None:
         raise ApiError(403, "agents-only", "agents renew at the address of --agents, over TLS")
-    check_agent(path.name, found.kind)
-    made, row = _authority().certify(asked.request.encode(), found)
+    check_agent(path.name, agent.kind)
+    certificate, row = _authority().certify(asked.request.encode(), agent)
     put_certificate(services().engine, row)
-    return _certificate(made)
+    return _certificate(certificate)
 
 
-def _certificate(made: Any) -> Response:
+def _certificate(certificate: Any) -> Response:
     authority = _authority().signer.certificate
-    return jsonify(certificate=pem(made).decode(), authorities=pem(authority).decode())
+    return jsonify(certificate=pem(certificate).decode(), authorities=pem(authority).decode())
 
 
 def _authority() -> Authority:
-    found = services().authority
-    if found is None:
+    authority = services().authority
+    if authority is None:
         raise ApiError(
             409, "no-agents-address", "start the web process with --agents HOST:PORT to enrol agents"
         )
-    return found
+    return authority
 
 
 def _no_token(problem: str, name: str = "?") -> ApiError:

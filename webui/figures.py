@@ -71,8 +71,11 @@ class RecentFlows:
         if not covered:
             return flow_columns(self._engine, at, until)
         # Most chunks lie in the window as a whole, so the others are cut first.
-        parts = _newest([_between(columns, at, until) for columns in chunks])
-        return FlowColumns.joined([FlowColumns.from_rows([]), *parts])
+        parts = []
+        for columns in chunks:
+            chosen = (columns.at > at) & (columns.at <= until)
+            parts.append(columns if chosen.all() else columns.where(chosen))
+        return FlowColumns.joined([FlowColumns.from_rows([]), *_newest(parts)])
 
     def _catch_up(self) -> None:
         now = time.time()
@@ -84,14 +87,14 @@ class RecentFlows:
             self._held += len(columns)
         if len(columns) >= MOST_COLUMNS:  # older flows may exist that were not read
             self._covered_from = max(self._covered_from, float(columns.at.min()))
-        while self._chunks and (self._chunks[0].read_at < now - SPAN_S or self._too_many()):
-            gone = self._chunks.popleft()
-            self._held -= len(gone.columns)
-            self._covered_from = max(self._covered_from, gone.read_at)
-
-    def _too_many(self) -> bool:
-        """Whether to drop the oldest chunk: the others have enough flows."""
-        return self._held - len(self._chunks[0].columns) >= MOST_COLUMNS
+        while self._chunks:
+            oldest = self._chunks[0]
+            others_suffice = self._held - len(oldest.columns) >= MOST_COLUMNS
+            if oldest.read_at >= now - SPAN_S and not others_suffice:
+                break
+            self._chunks.popleft()
+            self._held -= len(oldest.columns)
+            self._covered_from = max(self._covered_from, oldest.read_at)
 
 
 def _newest(parts: list[FlowColumns]) -> list[FlowColumns]:
@@ -103,11 +106,6 @@ def _newest(parts: list[FlowColumns]) -> list[FlowColumns]:
     if len(first) <= excess:
         return _newest(others)
     return [first.where(np.arange(len(first) - excess)), *others]
-
-
-def _between(columns: FlowColumns, at: float, until: float) -> FlowColumns:
-    chosen = (columns.at > at) & (columns.at <= until)
-    return columns if chosen.all() else columns.where(chosen)
 
 
 # ── Statistics ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,8 +125,8 @@ def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
 
 def slowdown_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     """Return n, mean and percentiles of the slowdown, of the flows whose ideal FCT is known."""
-    known = ~np.isnan(flows.slowdown)
-    slowdown, size_class = flows.slowdown[known], flows.size_class[known]
+    has_slowdown = ~np.isnan(flows.slowdown)
+    slowdown, size_class = flows.slowdown[has_slowdown], flows.size_class[has_slowdown]
     return {name: distribution(slowdown[_in_class(size_class, name)]) for name in CLASSES}
 
 
@@ -271,12 +269,10 @@ def loads(
     rates: Mapping[str, Sequence[Mapping[str, Any]]], capacities_bps: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return each port's latest rate and its capacity. The load is None if the capacity is unknown."""
-    return {
-        port: {**run[-1], "load": _share(run[-1]["rate_bps"], capacities_bps.get(port))}
-        for port, run in rates.items()
-        if run
-    }
-
-
-def _share(rate_bps: float, capacity_bps: int | None) -> float | None:
-    return round(rate_bps / capacity_bps, 4) if capacity_bps else None
+    latest = {port: run[-1] for port, run in rates.items() if run}
+    loads_now: dict[str, Any] = {}
+    for port, rate in latest.items():
+        capacity_bps = capacities_bps.get(port)
+        load = round(rate["rate_bps"] / capacity_bps, 4) if capacity_bps else None
+        loads_now[port] = {**rate, "load": load}
+    return loads_now

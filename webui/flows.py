@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -223,28 +223,18 @@ def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) ->
 
     `beats` are the heartbeats of living agents by their host.
     """
-    found = [flow for name, beat in beats.items() for flow in _flows_of(name, beat)]
-    chosen = [flow for flow in found if host is None or host in (flow["src"], flow["dst"])]
+    flows: list[dict[str, Any]] = []
+    for src, beat in beats.items():
+        # A heartbeat names no ports and no rate of a flow of a schedule.
+        ends = {"src": src, "src_port": None, "dst_port": None}
+        for flow in beat.running:
+            flows.append({"source": SCHEDULED, **ends, **write(flow), "rate_bps": None})
+        # What a program's connection will send is unknown, and so is what has been acknowledged.
+        for connection in beat.watch.connections:
+            flows.append({"source": WATCHED, **write(connection), "acked_bytes": None, "label": ""})
+    chosen = [flow for flow in flows if host is None or host in (flow["src"], flow["dst"])]
     chosen.sort(key=lambda flow: (-flow["started_at"], flow["id"]))
     return chosen[:MOST_ACTIVE]
-
-
-def _flows_of(name: str, beat: HostHeartbeat) -> Iterator[dict[str, Any]]:
-    for flow in beat.running:
-        yield _running(name, flow)
-    for connection in beat.watch.connections:
-        yield _connection(connection)
-
-
-def _running(src: str, flow: RunningFlow) -> dict[str, Any]:
-    """Return a flow of a schedule. Its heartbeat names no ports and no rate."""
-    ports = {"src_port": None, "dst_port": None}
-    return {"source": SCHEDULED, "src": src, **ports, **write(flow), "rate_bps": None}
-
-
-def _connection(connection: LivingConnection) -> dict[str, Any]:
-    """Return a program's connection. What it will send is unknown, and so is what has been acknowledged."""
-    return {"source": WATCHED, **write(connection), "acked_bytes": None, "label": ""}
 
 
 # ── Records, and what follows from them ──────────────────────────────────────────────────────────────────────────────

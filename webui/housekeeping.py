@@ -84,7 +84,8 @@ class Housekeeping(threading.Thread):
             if self._event_log:
                 self._event_log.write_new()
             if time.monotonic() >= self._forget_due and not self._stopping.is_set():
-                self._forget()
+                while self._forget_some() and not self._stopping.wait(REST_S):
+                    pass
                 self._forget_due = time.monotonic() + FORGET_EVERY_S
         except SQLAlchemyError as error:
             if not self._away:
@@ -97,11 +98,8 @@ class Housekeeping(threading.Thread):
         else:
             self._away = False
 
-    def _forget(self) -> None:
-        while self._forget_some() and not self._stopping.wait(REST_S):
-            pass
-
     def _forget_some(self) -> int:
+        """Delete some of the old rows. Returns how many they were."""
         age_s = ages.age_s(self._engine)
         if self._engine.dialect.name == "postgresql":
             return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)
@@ -135,9 +133,18 @@ class EventLog:
         cannot be written."""
         self._engine = engine
         self._to_file = target != STANDARD_ERROR
-        self._file: BinaryIO = _opened(Path(target)) if self._to_file else sys.stderr.buffer
+        self._file: BinaryIO = sys.stderr.buffer
         self._last: int | None = None
         """Id of the last event written; None while another process writes."""
+        if self._to_file:
+            path = Path(target)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = path.open("ab+", buffering=0)
+            except OSError as error:
+                raise EnvironmentLacking(
+                    f"cannot write the event log {path}: {error.strerror}; give another --event-log"
+                ) from None
 
     def write_new(self) -> None:
         """Write the events that are new since the last call."""
@@ -166,31 +173,19 @@ class EventLog:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        self._last = self._continued(_mended(self._file))
-        return True
-
-    def _continued(self, line: Mapping[str, Any] | None) -> int:
-        """Return the id to continue after; 0 if the file's last line is from another store."""
+        line = _mended(self._file)
         if line is None:
-            return 0
-        found = events_after(self._engine, line["id"] - 1, limit=1)
-        # If that event has been deleted since, the store holds only younger ones.
-        ours = bool(found) and (found[0]["id"] > line["id"] or found[0]["at"] == line["at"])
-        return int(line["id"]) if ours else 0
+            self._last = 0
+            return True
+        events = events_after(self._engine, line["id"] - 1, limit=1)
+        # If the line's event has been deleted since, the store holds only younger ones.
+        is_ours = bool(events) and (events[0]["id"] > line["id"] or events[0]["at"] == line["at"])
+        self._last = int(line["id"]) if is_ours else 0
+        return True
 
     def close(self) -> None:
         if self._to_file:
             self._file.close()
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab+", buffering=0)
-    except OSError as error:
-        raise EnvironmentLacking(
-            f"cannot write the event log {path}: {error.strerror}; give another --event-log"
-        ) from None
 
 
 def _mended(file: BinaryIO) -> Mapping[str, Any] | None:

@@ -134,7 +134,11 @@ class Network:
         named = replace(
             record, src=self._names.get(record.src, record.src), dst=self._names.get(record.dst, record.dst)
         )
-        return named if named.ideal_us is not None else replace(named, ideal_us=self._ideal_us(named))
+        src, dst = self._place.get(named.src), self._place.get(named.dst)
+        if named.ideal_us is not None or self._ideal is None or src is None or dst is None or src == dst:
+            return named
+        ideal_us = float(self._ideal.of(np.array([src]), np.array([dst]), np.array([named.bytes]))[0])
+        return replace(named, ideal_us=ideal_us) if math.isfinite(ideal_us) else named
 
     def is_reported_by_its_sender(self, record: FlowRecord) -> bool:
         """Whether this is the receiver's record of a flow whose sender reports it, too.
@@ -143,13 +147,6 @@ class Network:
         end is watched sends one.
         """
         return record.retransmissions is None and record.src in self._watching
-
-    def _ideal_us(self, record: FlowRecord) -> float | None:
-        src, dst = self._place.get(record.src), self._place.get(record.dst)
-        if self._ideal is None or src is None or dst is None or src == dst:
-            return None
-        ideal_us = float(self._ideal.of(np.array([src]), np.array([dst]), np.array([record.bytes]))[0])
-        return ideal_us if math.isfinite(ideal_us) else None
 
 
 class KnownNetwork:
@@ -165,16 +162,13 @@ class KnownNetwork:
         """Return the records to store: watched ones completed, and none twice though both ends report it."""
         if not any(record.source == WATCHED for record in records):
             return list(records)
-        network = self._current()
-        known = [network.completed(r) if r.source == WATCHED else r for r in records]
-        return [r for r in known if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
-
-    def _current(self) -> Network:
         with self._lock:
             if time.monotonic() >= self._until:
                 self._network = Network(current_topology(self._engine), _watching(self._engine))
                 self._until = time.monotonic() + VALID_S
-            return self._network
+            network = self._network
+        completed = [network.completed(r) if r.source == WATCHED else r for r in records]
+        return [r for r in completed if r.source != WATCHED or not network.is_reported_by_its_sender(r)]
 
 
 def _watching(engine: Engine) -> frozenset[str]:

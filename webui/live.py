@@ -161,6 +161,8 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     health = health_document(engine, now, topology)
     ports = ports_now(engine, now, topology)
     agents = [agent | {"status": _only(agent["status"], _AGENT_STATUS)} for agent in health["agents"]]
+    chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
+    everything = _traffic(flows, now)  # computed once for all choices with the same flows
     return {
         "at": now,
         "health": health | {"agents": agents},
@@ -169,20 +171,15 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "ports": {port: _only(row, row.keys() - _LEFT_OUT) for port, row in ports.items()},
         "connections": connections_document(engine, now),
         "sanctions": sanctions_now(engine),
-        "traffic": _traffic_by_choice(flows, now),
+        "traffic": {
+            choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()
+        },
         "validity": validity_document(engine),
     }
 
 
 def _only(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key in keys}
-
-
-def _traffic_by_choice(flows: FlowColumns, now: float) -> dict[str, dict[str, Any]]:
-    """Return the live figures of each choice in TRAFFIC. Those of equal flows are computed once."""
-    everything = _traffic(flows, now)
-    chosen = {choice: flows.of_traffic(choice) for choice in TRAFFIC}
-    return {choice: everything if part is flows else _traffic(part, now) for choice, part in chosen.items()}
 
 
 def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
@@ -226,10 +223,12 @@ def events(query: EventsQuery) -> Response:
 
     A token is not needed, but 429 comes earlier without one.
     """
-    found = services()
-    leave = request.environ.get(PLACE) or found.streams.take(_has_token())
+    shared = services()
+    leave = request.environ.get(PLACE) or shared.streams.take(_has_token())
+    header = request.headers.get("Last-Event-ID", "")
+    is_number = header.isascii() and header.isdigit() and len(header) < 16  # another header counts as absent
     try:
-        stream = found.live.stream(_last_event_id(query), query.count, leave)
+        stream = shared.live.stream(int(header) if is_number else query.last_event_id, query.count, leave)
     except BaseException:
         leave()
         raise
@@ -245,9 +244,3 @@ def _has_token() -> bool:
     except ApiError:
         return False
     return True
-
-
-def _last_event_id(query: EventsQuery) -> int | None:
-    """Return the last event that the client has. A header that is no number counts as absent."""
-    given = request.headers.get("Last-Event-ID", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else query.last_event_id

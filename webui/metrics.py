@@ -47,11 +47,11 @@ MOST_PORTS = 4096
 
 @metrics.get("/metrics")
 def exposition() -> Response:
-    found = services()
-    with found.ingestion.alone():
-        flush(found.engine, found.tally)  # so that the answer includes what this worker has counted
+    shared = services()
+    with shared.ingestion.alone():
+        flush(shared.engine, shared.tally)  # so that the answer includes what this worker has counted
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(StoreCollector(found.engine))
+    registry.register(StoreCollector(shared.engine))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -76,21 +76,16 @@ def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
         rows = totals.get(metric.name, [])
         if not rows and not metric.labels:
             rows = [Total((), 0.0, {}, 0.0)]
-        yield _histogram(metric, rows) if metric.buckets else _counter(metric, rows)
-
-
-def _counter(metric: Metric, rows: Iterable[Total]) -> CounterMetricFamily:
-    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-    for row in rows:
-        family.add_metric(row.labels, row.value)
-    return family
-
-
-def _histogram(metric: Metric, rows: Iterable[Total]) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-    for row in rows:
-        family.add_metric(row.labels, _cumulative(metric, row.buckets), row.sum)
-    return family
+        if metric.buckets:
+            histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for row in rows:
+                histogram.add_metric(row.labels, _cumulative(metric, row.buckets), row.sum)
+            yield histogram
+        else:
+            counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for row in rows:
+                counter.add_metric(row.labels, row.value)
+            yield counter
 
 
 def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -98,13 +93,12 @@ def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, 
 
     Counts of a bucket that only an earlier version had are in the next bucket.
     """
-    known = sorted({*metric.buckets, *map(float, counts), float("inf")})
-    running, found = 0.0, []
-    for bound in known:
-        running += counts.get(bound_text(bound), 0.0)
+    total, buckets = 0.0, []
+    for bound in sorted({*metric.buckets, *map(float, counts), float("inf")}):
+        total += counts.get(bound_text(bound), 0.0)
         if bound in metric.buckets or bound == float("inf"):
-            found.append((bound_text(bound), running))
-    return found
+            buckets.append((bound_text(bound), total))
+    return buckets
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
@@ -124,10 +118,6 @@ def _network_families(engine: Engine) -> Iterator[Family]:
     info = GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
     info.add_metric([__version__, engine.dialect.name], 1)
     yield info
-    yield from _policy_families(engine)
-
-
-def _policy_families(engine: Engine) -> Iterator[Family]:
     current = policy_in_force(engine)
     scheme = GaugeMetricFamily(
         "sluice_policy_scheme", "1 for the scheme of the newest policy", labels=["scheme"]
@@ -191,18 +181,12 @@ def _agent_families(agents: Iterable[AgentRow], age_s: float) -> Iterator[Family
                 counters = {**ports, **counters}
             case SimulatorHeartbeat(dilation=factor):
                 dilation.add_metric([], factor)
-    _add_queues(counters, marked, dropped)
+    # Each port is added once: two samples with the same labels would make the whole answer invalid.
+    for port, queues in islice(counters.items(), MOST_PORTS):
+        for queue, of_queue in enumerate(queues):
+            marked.add_metric([port, str(queue)], of_queue.marked)
+            dropped.add_metric([port, str(queue)], of_queue.dropped)
     yield from (up, spool, marked, dropped, dilation)
-
-
-def _add_queues(
-    ports: Mapping[str, Sequence[QueueCounters]], marked: CounterMetricFamily, dropped: CounterMetricFamily
-) -> None:
-    """Add each port once: two samples with the same labels would make the whole answer invalid."""
-    for port, queues in islice(ports.items(), MOST_PORTS):
-        for queue, counters in enumerate(queues):
-            marked.add_metric([port, str(queue)], counters.marked)
-            dropped.add_metric([port, str(queue)], counters.dropped)
 
 
 def _sanction_family(sanctions: Iterable[Sanction]) -> Family:

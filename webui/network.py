@@ -229,31 +229,25 @@ def _put(document: Mapping[str, Any] | None) -> Response:
 
 def _answer(engine: Engine) -> dict[str, Any]:
     newest, seen = current_network(engine), current_sightings(engine) or Sightings()
-    found = discovered(seen)
+    by_discovery = discovered(seen)
     network = newest.network if newest is not None else None
+    hosts = []
+    for host in seen.hosts.values():
+        dpid, number = host.at
+        switch = seen.switches.get(dpid)
+        name = next((port.name for port in switch.ports if port.number == number), "") if switch else ""
+        place = f"{switch.name if switch else format(dpid, '016x')}:{name or number}"
+        hosts.append(
+            {"name": host.name, "mac": host.mac, "port": place, "ipv4": host.ipv4, "ipv6": host.ipv6}
+        )
     return {
         "version": newest.version if newest else 0,
         "described": newest.document if newest else None,
-        "discovered": as_written(found),
-        "hosts": [
-            {
-                "name": host.name,
-                "mac": host.mac,
-                "port": _place(seen, *host.at),
-                "ipv4": host.ipv4,
-                "ipv6": host.ipv6,
-            }
-            for host in seen.hosts.values()
-        ],
-        "findings": _findings(network or found, seen),
+        "discovered": as_written(by_discovery),
+        "hosts": hosts,
+        "findings": _findings(network or by_discovery, seen),
     }
 
 
 def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
     return [finding._asdict() for finding in realise(network, seen).findings]
-
-
-def _place(seen: Sightings, dpid: int, number: int) -> str:
-    switch = seen.switches.get(dpid)
-    name = next((port.name for port in switch.ports if port.number == number), "") if switch else ""
-    return f"{switch.name if switch else format(dpid, '016x')}:{name or number}"

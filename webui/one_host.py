@@ -17,7 +17,7 @@ from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import HostHeartbeat, LinkCounters
 from sluice.store import ages
 from sluice.store.desired import current_topology
-from sluice.store.flow_queries import SentFlows, find_flows, sent_flows
+from sluice.store.flow_queries import find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
 from sluice.webui.api import Api, ApiError, Error, Model, model_of
@@ -104,6 +104,7 @@ def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] 
     beats = living_hosts(rows, age_s)
     if agent is None and place is None:
         return None
+    sent = sent_flows(engine, name, now - window_s)
     return {
         "name": name,
         "at": now,
@@ -111,9 +112,18 @@ def host_document(engine: Engine, name: str, window_s: float) -> dict[str, Any] 
         "agent": agent_document(agent, age_s) if agent else None,
         "link": write(beats[name].link) if name in beats and beats[name].link else None,
         "active": active_flows(beats, name),
-        "sent": _sent(sent_flows(engine, name, now - window_s), now),
+        "sent": {
+            "window_s": round(now - sent.since, 3),
+            "flows": len(sent.flows),
+            "unfinished": int(np.isnan(sent.flows.fct_us).sum()),
+            "fct": figures.fct_by_class(sent.flows),
+            "slowdown": figures.slowdown_by_class(sent.flows),
+            "srtt_us": distribution(sent.srtt_us),
+            "deadlines": figures.deadline_totals(sent.flows),
+            "controls": dict(sent.controls),
+        },
         "ended": find_flows(engine, {"host": name}, limit=MOST_FLOWS).rows,
-        "sanctions": [one for one in sanctions_now(engine) if one["host"] == name],
+        "sanctions": [sanction for sanction in sanctions_now(engine) if sanction["host"] == name],
     }
 
 
@@ -135,19 +145,6 @@ def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
     }
 
 
-def _sent(sent: SentFlows, now: float) -> dict[str, Any]:
-    return {
-        "window_s": round(now - sent.since, 3),
-        "flows": len(sent.flows),
-        "unfinished": int(np.isnan(sent.flows.fct_us).sum()),
-        "fct": figures.fct_by_class(sent.flows),
-        "slowdown": figures.slowdown_by_class(sent.flows),
-        "srtt_us": distribution(sent.srtt_us),
-        "deadlines": figures.deadline_totals(sent.flows),
-        "controls": dict(sent.controls),
-    }
-
-
 # ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -157,9 +154,9 @@ api = Api("hosts", __name__, "One host: its agent, its flows, its link")
 @api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})
 def host(path: AgentPath, query: HostQuery) -> Response:
     """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
-    found = host_document(services().engine, path.name, query.window_s)
-    if found is None:
+    document = host_document(services().engine, path.name, query.window_s)
+    if document is None:
         raise ApiError(
             404, "unknown-host", f"neither the network nor an agent knows a host {path.name}", "name"
         )
-    return jsonify(found)
+    return jsonify(document)

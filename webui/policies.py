@@ -17,7 +17,6 @@ from sqlalchemy import Engine
 
 from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.fabrics import check_fabric
-from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 from sluice.policy.schema.field_kinds import MAX_QUEUES
 from sluice.policy.schema.fields import scheme_schema
@@ -31,7 +30,7 @@ from sluice.policy.schema.fitting import (
     path_of,
 )
 from sluice.policy.schema.kinds import ListOf, Size
-from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
+from sluice.policy.schemes import SCHEMES, ThresholdRule
 from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, SOLVERS, measured_traffic
 from sluice.policy.wire.access import READ
 from sluice.store.desired import (
@@ -117,19 +116,16 @@ class PutPolicyQuery(Model):
 
 def policy_schema() -> dict[str, Any]:
     """Return the schema of a policy: one alternative for each scheme that switches can carry out."""
-    schemes = [scheme for scheme in SCHEMES.values() if not scheme.simulator_only]
-    return {
-        "oneOf": [_policy_of(scheme) for scheme in schemes],
-        "discriminator": {"propertyName": "scheme"},
-    }
-
-
-def _policy_of(scheme: Scheme) -> dict[str, Any]:
-    document = {"title": scheme.name, **scheme_schema(scheme)}
-    if scheme.threshold_rule is not ThresholdRule.NONE:
-        words = {"description": "Computed for the measured traffic.", "type": "string", "enum": [*SOLVERS]}
-        document["properties"]["thresholds"]["anyOf"].insert(1, words)
-    return document
+    words = {"description": "Computed for the measured traffic.", "type": "string", "enum": [*SOLVERS]}
+    documents = []
+    for scheme in SCHEMES.values():
+        if scheme.simulator_only:
+            continue
+        document = {"title": scheme.name, **scheme_schema(scheme)}
+        if scheme.threshold_rule is not ThresholdRule.NONE:
+            document["properties"]["thresholds"]["anyOf"].insert(1, words)
+        documents.append(document)
+    return {"oneOf": documents, "discriminator": {"propertyName": "scheme"}}
 
 
 # ── What fills the gaps of a policy's document in a running network: its links, its policies so far, its traffic ─────
@@ -145,7 +141,17 @@ def fitted_here(engine: Engine, document: object) -> Fitted:
     if not isinstance(document, Mapping):
         raise FieldError("policy", "must be an object with at least a scheme")
     topology = current_topology(engine)
-    around = _surroundings(engine, topology)
+    traffic = None
+    if topology is not None:
+        rates_bps = {host.name: topology.edge_port(host.name).rate_bps for host in topology.hosts}
+        traffic = measured_traffic(newest_traffic(engine), rates_bps)
+    around = Surroundings(
+        path_of(topology) if topology else None,
+        tuple(version.policy for version in policy_history(engine, VERSIONS)),
+        traffic,
+        _LACKING,
+        fits_thresholds=True,
+    )
     change = fitted(document, around)
     check_ports(
         change.policy,
@@ -155,28 +161,14 @@ def fitted_here(engine: Engine, document: object) -> Fitted:
     return change
 
 
-def _surroundings(engine: Engine, topology: Topology | None) -> Surroundings:
-    return Surroundings(
-        path_of(topology) if topology else None,
-        tuple(version.policy for version in policy_history(engine, VERSIONS)),
-        measured_traffic(newest_traffic(engine), _rates_bps(topology)) if topology else None,
-        _LACKING,
-        fits_thresholds=True,
-    )
-
-
-def _rates_bps(topology: Topology) -> dict[str, int]:
-    return {host.name: topology.edge_port(host.name).rate_bps for host in topology.hosts}
-
-
 def preview_document(engine: Engine, change: Fitted) -> dict[str, Any]:
     """Return the whole policy of a document, and what it changes of the policy in force."""
     in_force = policy_in_force(engine)
-    found = differences(in_force.policy if in_force else None, change)
+    changes = differences(in_force.policy if in_force else None, change)
     return {
         "policy": change.policy.to_document(),
         "against": in_force.version if in_force else None,
-        "changes": [asdict(one) for one in found],
+        "changes": [asdict(each) for each in changes],
     }
 
 
@@ -315,7 +307,12 @@ _OVERRIDE = {
 def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     """Fix or freeze the thresholds of one port. This replaces the port's own override. Answers as `PUT /policy`."""
     caller = require_token(services().token)
-    rule = _rule(read_json(MOST_OVERRIDE_BYTES))
+    rule = read_json(MOST_OVERRIDE_BYTES)
+    if not isinstance(rule, Mapping):
+        raise FieldError("override", "must be an object with thresholds, or with freeze = true")
+    for key in rule:
+        if key not in _OVERRIDE_KEYS:
+            raise unknown_key(key, key, _OVERRIDE_KEYS)
     return _change(caller, path.port, query.wait_s, lambda policy: overridden(policy, path.port, rule))
 
 
@@ -329,15 +326,6 @@ def delete_override(path: PortPath, query: PutPolicyQuery) -> Response:
     return _change(caller, path.port, query.wait_s, lambda policy: not_overridden(policy, path.port))
 
 
-def _rule(document: Any) -> Mapping[str, Any]:
-    if not isinstance(document, Mapping):
-        raise FieldError("override", "must be an object with thresholds, or with freeze = true")
-    for key in document:
-        if key not in _OVERRIDE_KEYS:
-            raise unknown_key(key, key, _OVERRIDE_KEYS)
-    return document
-
-
 def _change(
     caller: Caller, port: str, wait_s: float, settings: Callable[[Policy], Mapping[str, Any]]
 ) -> Response:
@@ -347,17 +335,14 @@ def _change(
     if current is None:
         raise ApiError(409, "no-policy", "there is no policy yet; choose a scheme first")
     try:
-        made = Policy.from_document({**current.policy.to_document(), **settings(current.policy)})
+        policy = Policy.from_document({**current.policy.to_document(), **settings(current.policy)})
     except FieldError as error:
-        raise FieldError(_own_key(error.field), error.problem) from None
+        # The key as this request wrote it: "thresholds" of "overrides[3].thresholds".
+        key = re.sub(r"^overrides(\[\d+\]\.?)?", "", error.field or "")
+        raise FieldError(key or "override", error.problem) from None
     try:
-        return put_and_wait(made, caller, wait_s, replaces=current.version)
+        return put_and_wait(policy, caller, wait_s, replaces=current.version)
     except Superseded:
         raise ApiError(
             409, "policy-changed", "someone changed the policy at the same moment; try again"
         ) from None
-
-
-def _own_key(field: str | None) -> str:
-    """Return the key as this request wrote it: "thresholds" of "overrides[3].thresholds"."""
-    return re.sub(r"^overrides(\[\d+\]\.?)?", "", field or "") or "override"

@@ -21,7 +21,7 @@ from sluice.policy.errors import FieldError, line_of
 from sluice.policy.figures.validity import CLOCK, Flaw, flaws
 from sluice.policy.network.description import Sightings, discovered
 from sluice.policy.network.graph import Topology
-from sluice.policy.network.realised import Finding, realise
+from sluice.policy.network.realised import realise
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
 from sluice.store import ages
 from sluice.store.desired import current_policy, current_version, policy_in_force
@@ -160,12 +160,8 @@ def _network_problems(engine: Engine, version: int, seen_at: float) -> tuple[Pro
     if network is None and seen is None:
         return ()
     seen = seen or Sightings()
-    findings = realise(network or discovered(seen), seen).findings
-    return tuple(_of_finding(finding) for finding in findings if finding.is_error)
-
-
-def _of_finding(finding: Finding) -> Problem:
-    return Problem(finding.kind, finding.where, finding.problem)
+    errors = (each for each in realise(network or discovered(seen), seen).findings if each.is_error)
+    return tuple(Problem(error.kind, error.where, error.problem) for error in errors)
 
 
 def _refused_agents(engine: Engine, now: float) -> Iterator[Problem]:
@@ -233,26 +229,21 @@ def is_alive(row: AgentRow, age_s: float) -> bool:
 def validity_document(engine: Engine) -> dict[str, Any]:
     """Return whether the figures are valid now. `valid` is null if nothing judges the network."""
     agents, age_s = all_agents(engine), ages.age_s(engine)
-    found = [*_stepped_clock(engine), *_machines(agents, age_s)]
-    beats = [row.heartbeat for row in agents if is_alive(row, age_s)]
-    judged = any(
-        isinstance(beat, SimulatorHeartbeat) or (isinstance(beat, PortHeartbeat) and beat.machine is not None)
-        for beat in beats
-    )
+    judged, reasons = False, _stepped_clock(engine)
+    for row in agents:
+        if not is_alive(row, age_s):
+            continue
+        match row.heartbeat:
+            case SimulatorHeartbeat():
+                judged = True
+            case PortHeartbeat(machine=machine) if machine is not None:
+                judged = True
+                reasons += flaws(machine, row.name)
     return {
-        "valid": False if found else (True if judged else None),
-        "reasons": [asdict(flaw) for flaw in found],
-        "note": "" if judged or found else UNJUDGED,
+        "valid": False if reasons else (True if judged else None),
+        "reasons": [asdict(flaw) for flaw in reasons],
+        "note": "" if judged or reasons else UNJUDGED,
     }
-
-
-def _machines(agents: Iterable[AgentRow], age_s: float) -> list[Flaw]:
-    return [
-        flaw
-        for row in agents
-        if isinstance(row.heartbeat, PortHeartbeat) and row.heartbeat.machine and is_alive(row, age_s)
-        for flaw in flaws(row.heartbeat.machine, row.name)
-    ]
 
 
 def _stepped_clock(engine: Engine) -> list[Flaw]:

@@ -101,8 +101,12 @@ def scoreboard_document(engine: Engine, source: str, against: int | None) -> dic
     beat = simulation(engine)
     dilation = round(max(1.0, beat.dilation), 1) if beat else 1.0
     now = time.time()
-    found = [_score(engine, source, period, dilation, now) for period in _periods(engine)]
-    scores = [score for score in found if score is not None]
+    scores = []
+    for period in periods(applied_versions(engine, VERSIONS)):
+        is_over = now > period.until_s + LATE_S
+        score = (_finished if is_over else _read)(engine, source, period, dilation)
+        if score is not None:
+            scores.append(score)
     base = against if against is not None else (scores[0].period.version if scores else None)
     return {
         "source": source,
@@ -110,16 +114,6 @@ def scoreboard_document(engine: Engine, source: str, against: int | None) -> dic
         "confidence_percent": CONFIDENCE_PERCENT,
         "versions": scoreboard(scores, base),
     }
-
-
-def _periods(engine: Engine) -> list[Period]:
-    return periods(applied_versions(engine, VERSIONS))
-
-
-def _score(engine: Engine, source: str, period: Period, dilation: float, now: float) -> Score | None:
-    if now > period.until_s + LATE_S:
-        return _finished(engine, source, period, dilation)
-    return _read(engine, source, period, dilation)
 
 
 def _read(engine: Engine, source: str, period: Period, dilation: float) -> Score | None:

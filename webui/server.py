@@ -135,7 +135,8 @@ class Server:
 
     def run(self) -> None:
         """Raises EnvironmentLacking if an address is taken, or if a worker cannot start."""
-        _allow_descriptors()
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection needs a descriptor
         self._listeners = listeners(self._settings)
         wakes = self._catch_signals()
         try:
@@ -163,9 +164,8 @@ class Server:
         """Replace workers that have ended or hang, and report to systemd."""
         now_s, before_s = time.monotonic(), self._looked_s
         self._looked_s = now_s
-        if (
-            now_s - before_s < 2 * EVERY_S
-        ):  # otherwise the workers may have been stopped together with this process
+        # After a longer time, the workers may have been stopped together with this process.
+        if now_s - before_s < 2 * EVERY_S:
             for worker in self._workers:
                 if worker.silent_s > patient(LIMIT_S):
                     log.error("the worker %d hangs", worker.pid)
@@ -177,9 +177,6 @@ class Server:
         while len(self._workers) < self._settings.options.workers:
             self._workers.append(Worker(self._serve))
         self._look_after()
-        self._report()
-
-    def _report(self) -> None:
         if not self._is_ready and any(worker.has_served for worker in self._workers):
             self._notifier.ready("serves the API and the dashboard")
             self._is_ready = True
@@ -232,17 +229,17 @@ async def _serve(
 def listeners(settings: ServerSettings) -> list[Listener]:
     """Return sockets that listen at all addresses. Raises EnvironmentLacking."""
     options = settings.options
-    made = [(PLAIN, each) for address in settings.listen for each in _bound(address)]
+    listening = [(PLAIN, each) for address in settings.listen for each in _bound(address)]
     if options.agents:
-        made += [(AGENTS, each) for each in _bound(options.agents)]
+        listening += [(AGENTS, each) for each in _bound(options.agents)]
     if options.unix:
         try:
-            made.append((UNIX, bind_unix_socket(str(options.unix), 0o777, BACKLOG)))
+            listening.append((UNIX, bind_unix_socket(str(options.unix), 0o777, BACKLOG)))
         except (OSError, ValueError) as error:
             raise EnvironmentLacking(
                 f"cannot listen on {options.unix}: {error}; choose another path"
             ) from None
-    return made
+    return listening
 
 
 def _bound(address: str) -> list[socket.socket]:
@@ -262,9 +259,7 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
     """Return the application of a worker process, whose threads it starts, and the agents' authority if any."""
     options = settings.options
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    engine = engine_of(
-        settings.store_url, fsync=options.fsync
-    )  # this works also while the store is unreachable
+    engine = engine_of(settings.store_url, fsync=options.fsync)  # also while the store is unreachable
     authority = Authority(settings.authority, options.certificate_life) if options.agents else None
     app = create_app(
         engine,
@@ -274,23 +269,14 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
         most_streams=options.most_streams,
         run_manager=settings.run_manager,
     )
-    found: Services = app.extensions[EXTENSION]
+    shared: Services = app.extensions[EXTENSION]
     event_log = EventLog(engine, str(options.event_log)) if options.event_log else None
-    Housekeeping(engine, found.tally, found.ingestion, found.stopping, settings.retention, event_log).start()
+    Housekeeping(
+        engine, shared.tally, shared.ingestion, shared.stopping, settings.retention, event_log
+    ).start()
     if engine.dialect.name == "postgresql":
-        StuckCopies(engine, found.stopping).start()
-    _forget_garbage_so_far()
-    return app, authority
-
-
-def _allow_descriptors() -> None:
-    """Allow as many open descriptors as this user may have, because each connection needs one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _forget_garbage_so_far() -> None:
-    """Exclude all loaded objects from garbage collection. A full collection would scan them for 60
-    ms while a delivery waits."""
+        StuckCopies(engine, shared.stopping).start()
+    # A full collection of garbage would scan all loaded objects for 60 ms while a delivery waits.
     gc.collect()
     gc.freeze()
+    return app, authority

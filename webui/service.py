@@ -14,7 +14,6 @@ from sluice.runtime.settings.kinds import is_loopback
 from sluice.webui.options import DEFAULT_LISTEN, WebOptions, problems, retention_of
 
 if TYPE_CHECKING:
-    from sluice.webui.housekeeping import EventLog
     from sluice.webui.server import ServerSettings
 
 log = logging.getLogger(__name__)
@@ -39,8 +38,10 @@ def run(options: WebOptions) -> int:
     store_url = with_password(options.store, options.store_password_file)
     try:
         engine = open_store(store_url)
-        if options.event_log:
-            _check_event_log(EventLog(engine, str(options.event_log)))
+        if options.event_log:  # a problem with it shows before the workers start, which open it again
+            event_log = EventLog(engine, str(options.event_log))
+            event_log.write_new()
+            event_log.close()
         engine.dispose()
     except SQLAlchemyError as error:
         failure = failure_of(error)
@@ -76,12 +77,6 @@ def _serve(settings: ServerSettings, options: WebOptions) -> None:
         Server(replace(settings, run_manager=manager.socket), Notifier(), manager.check).run()
     finally:
         manager.stop()
-
-
-def _check_event_log(event_log: EventLog) -> None:
-    """Report a problem with the event log before the workers start; each worker opens it again."""
-    event_log.write_new()
-    event_log.close()
 
 
 def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:

@@ -79,7 +79,11 @@ class Live:
         on_close: Callable[[], None] = lambda: None,
     ) -> EventStream:
         """Return the stream of one client, which ends after `count` snapshots. `on_close` is called when it closes."""
-        greeting, seen = self._greeting() if last_event_id is None else self._missed(last_event_id)
+        if last_event_id is None:
+            greeting, seen = self._greeting()
+        else:
+            greeting, newest = _frames(events_after(self._engine, last_event_id, KEPT_EVENTS))
+            seen = max(newest, last_event_id)
         return EventStream(self, greeting, seen, count, on_close)
 
     def _greeting(self) -> tuple[bytes, int]:
@@ -92,10 +96,6 @@ class Live:
         with self._condition:
             self._greeted = (tick, frames, seen)
         return frames, seen
-
-    def _missed(self, last_event_id: int) -> tuple[bytes, int]:
-        frames, seen = _frames(events_after(self._engine, last_event_id, KEPT_EVENTS))
-        return frames, max(seen, last_event_id)
 
     @property
     def is_stopping(self) -> bool:
@@ -148,7 +148,11 @@ class Live:
                 if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
                     self._thread = None
                     return
-            self._wait(began + INTERVAL_S)
+            # Wait for the next second, or until a host is demoted or restored: clients get that at once.
+            until, before = began + INTERVAL_S, self._demoted()
+            while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
+                if time.monotonic() >= until or self._demoted() != before:
+                    break
         with self._condition:
             self._condition.notify_all()
             self._tell()
@@ -156,13 +160,6 @@ class Live:
     def _tell(self) -> None:
         for called in self._listeners:
             called()
-
-    def _wait(self, until: float) -> None:
-        """Wait for the next second, or until a host is demoted or restored: clients get that at once."""
-        before = self._demoted()
-        while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
-            if time.monotonic() >= until or self._demoted() != before:
-                return
 
     def _demoted(self) -> frozenset[tuple[str, float]]:
         try:
@@ -289,5 +286,5 @@ class Services:
 
 def services() -> Services:
     """Return the services of the application that serves the request."""
-    found: Services = current_app.extensions[EXTENSION]
-    return found
+    shared: Services = current_app.extensions[EXTENSION]
+    return shared
