@@ -12,7 +12,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent.control import HostControl
@@ -37,9 +36,6 @@ from sluice.policy.wire.records import Schedule
 from sluice.runtime.http_client import HttpClient, is_tls
 from sluice.runtime.lifecycle import Notifier, on_end
 from sluice.runtime.process import HOST_NICE, Priority, take_priority
-
-if TYPE_CHECKING:
-    from sluice.runtime.agent_identity import Identity
 
 log = logging.getLogger(__name__)
 
@@ -75,16 +71,6 @@ class Settings:
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
 
-def _identity(settings: Settings) -> Identity | None:
-    """Return the agent's identity; None for an address without TLS. Raises SluiceError."""
-    if not is_tls(settings.web) and not settings.enrol:
-        return None  # importing the library of certificates takes a fifth of a start's CPU time
-    from sluice.runtime.agent_identity import identity_for
-
-    holder = Holder(settings.name, HostHeartbeat.KIND)
-    return identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
-
-
 class Agent:
     """`run` serves until a signal asks for the end, then restores the host's settings."""
 
@@ -94,7 +80,13 @@ class Agent:
         self._notifier = notifier or Notifier({})
         self._policy_version = 0
         self._realtime = False
-        identity = _identity(settings)
+        identity = None
+        if is_tls(settings.web) or settings.enrol:
+            # Importing the library of certificates takes a fifth of a start's CPU time.
+            from sluice.runtime.agent_identity import identity_for
+
+            holder = Holder(settings.name, HostHeartbeat.KIND)
+            identity = identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
         web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
         self._courier = Courier(self._spool, web.post)
@@ -104,7 +96,9 @@ class Agent:
         self._traffic = Traffic(
             self._loop, settings.schedule, self._sender, self._spool, self._journal, settings.grace_s
         )
-        self._sampler = self._make_sampler(settings)
+        self._sampler: Sampler | None = None
+        if settings.schedule.sample_ms is not None:
+            self._sampler = Sampler(self._loop, self._sender, settings.run_dir, settings.schedule.sample_ms)
         self._control = HostControl(settings.use_bpf)
         self._control_settings = DEFAULT_CONTROL
         self._receiver = _receiver(self._loop, settings.schedule)
@@ -133,7 +127,11 @@ class Agent:
 
     def run(self) -> None:
         """Serve until a signal asks for the end. Raises the error that ended the agent, in either of its threads."""
-        self._prepare_process()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        signal.set_wakeup_fd(self._loop.wake_fd, warn_on_full_buffer=False)
+        on_end(self._loop.stop)
         try:
             self._link.begin()
             self._tagger.attach()
@@ -180,19 +178,6 @@ class Agent:
         self._traffic.begin(start_at)
         if self._sampler is not None:
             self._sampler.begin(self._traffic.epoch_ns)
-
-    def _make_sampler(self, settings: Settings) -> Sampler | None:
-        interval_ms = settings.schedule.sample_ms
-        if interval_ms is None:
-            return None
-        return Sampler(self._loop, self._sender, settings.run_dir, interval_ms)
-
-    def _prepare_process(self) -> None:
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        signal.set_wakeup_fd(self._loop.wake_fd, warn_on_full_buffer=False)
-        on_end(self._loop.stop)
 
     def _leave(self) -> None:
         self._traffic.stop(STOPPED)
@@ -309,7 +294,7 @@ def _take_priority() -> bool:
     A flow takes half a millisecond of CPU time. The kernel always keeps 5 % of the CPU time for others.
     Where real time is not allowed, a nice value helps.
     """
-    taken = take_priority(HOST_NICE)
-    if taken is not Priority.REALTIME:
-        log.warning("the traffic's thread runs %s; on a busy machine, flows may start late", taken)
-    return taken is Priority.REALTIME
+    priority = take_priority(HOST_NICE)
+    if priority is not Priority.REALTIME:
+        log.warning("the traffic's thread runs %s; on a busy machine, flows may start late", priority)
+    return priority is Priority.REALTIME

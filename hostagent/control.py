@@ -80,14 +80,6 @@ class HostControl:
             self._registered.close()
             self._registered = None
 
-    def _configure(self, settings: ControlSettings) -> None:
-        """Write the settings of this namespace's windows, unless they are in force."""
-        if settings == self._settings:
-            return
-        self._entry = self._entry or HostEntry()
-        self._entry.set(settings)
-        self._settings = settings
-
     def _forget_settings(self) -> None:
         if self._entry is not None:
             self._entry.forget()
@@ -95,14 +87,20 @@ class HostControl:
         self._entry, self._settings = None, None
 
     def _provide(self, name: str, settings: ControlSettings) -> str:
+        """Register the control and write the settings of this namespace's windows. Returns it, or a fallback."""
         try:
             self._require(name)
-            if name.startswith(PREFIX):
-                self._configure(settings)
-            else:
+            if not name.startswith(PREFIX):
                 self._forget_settings()
+            elif settings != self._settings:
+                self._entry = self._entry or HostEntry()
+                self._entry.set(settings)
+                self._settings = settings
         except EnvironmentLacking as lacking:
-            return self._fall_back(name, str(lacking))
+            if str(lacking) != self.fallback_reason:
+                log.warning("congestion control %s is not available: %s", name, lacking)
+            self.fallback_reason = str(lacking)
+            return next((other for other in (fallback_of(name), LAST_RESORT) if _usable(other)), "reno")
         self.fallback_reason = ""
         return name
 
@@ -119,12 +117,6 @@ class HostControl:
             raise EnvironmentLacking(
                 f"the kernel has no congestion control {name}: modprobe tcp_{name}, or choose another scheme"
             )
-
-    def _fall_back(self, name: str, reason: str) -> str:
-        if reason != self.fallback_reason:
-            log.warning("congestion control %s is not available: %s", name, reason)
-        self.fallback_reason = reason
-        return next((other for other in (fallback_of(name), LAST_RESORT) if _usable(other)), "reno")
 
 
 def _usable(name: str) -> bool:

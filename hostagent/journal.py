@@ -110,9 +110,9 @@ class Journal:
             log.error("cannot read the journal %s (%s); the flows in it get no record", self._path, error)
             return JournalContents()
         try:
-            begin, *rest = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
-            records = [FlowRecord.from_document(line["record"]) for line in rest]
-            next_sequence = max([begin["next"], *(line["sequence"] + 1 for line in rest)])
+            begin, *starts = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+            records = [FlowRecord.from_document(start["record"]) for start in starts]
+            next_sequence = max([begin["next"], *(start["sequence"] + 1 for start in starts)])
         except (ValueError, KeyError, TypeError, FieldError) as error:
             aside = self._path.with_suffix(".damaged")
             log.error(

@@ -63,11 +63,18 @@ def tag_burst_bytes(interface: str) -> int:
     builds such packets itself.
     """
     try:
-        mtu, size, segments = _limits(interface)
+        with IPRoute() as routes:
+            indexes = routes.link_lookup(ifname=interface)
+            if not indexes:
+                raise OSError(errno.ENODEV, "no such interface")
+            (link,) = routes.get_links(indexes[0])
     except OSError as error:
         log.warning("%s: cannot read its longest packets (%s): assuming 64 KB", interface, error)
         return LARGEST_BYTES
-    return burst_of(mtu, size, segments)
+    mtu, size, segments = (
+        link.get_attr(name) for name in ("IFLA_MTU", "IFLA_GSO_MAX_SIZE", "IFLA_GSO_MAX_SEGS")
+    )
+    return burst_of(int(mtu), int(size or 0), int(segments or 0))
 
 
 def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
@@ -77,19 +84,6 @@ def burst_of(mtu_bytes: int, gso_max_bytes: int, gso_max_segments: int) -> int:
     """
     segment = mtu_bytes - IP_AND_TCP_BYTES
     return max(segment, min(gso_max_bytes or LARGEST_BYTES, (gso_max_segments or LARGEST_BYTES) * segment))
-
-
-def _limits(interface: str) -> tuple[int, int, int]:
-    """Return MTU, gso_max_size and gso_max_segs. Raises OSError without the interface."""
-    with IPRoute() as routes:
-        found = routes.link_lookup(ifname=interface)
-        if not found:
-            raise OSError(errno.ENODEV, "no such interface")
-        (link,) = routes.get_links(found[0])
-    mtu, size, segments = (
-        link.get_attr(name) for name in ("IFLA_MTU", "IFLA_GSO_MAX_SIZE", "IFLA_GSO_MAX_SEGS")
-    )
-    return int(mtu), int(size or 0), int(segments or 0)
 
 
 class HostLink:
@@ -176,21 +170,21 @@ class LinkMeter:
             self._failed, self._before = True, None
             return None
         self._failed = False
-        found, self._before = with_rates(now, self._before), now
-        return found
+        counters, self._before = with_rates(now, self._before), now
+        return counters
 
     def _counters(self) -> LinkCounters:
         index, traffic = socket.if_nametoindex(self._interface), _traffic(self._interface)
-        roots = [one for one in queue_counters(Kind.QDISCS, index) if one.parent == _ROOT]
-        classes = {one.handle: one for one in queue_counters(Kind.CLASSES, index)} if roots else {}
+        roots = [qdisc for qdisc in queue_counters(Kind.QDISCS, index) if qdisc.parent == _ROOT]
+        classes = {each.handle: each for each in queue_counters(Kind.CLASSES, index)} if roots else {}
         queues = (classes[handle] for handle in CLASSES if handle in classes)
         return LinkCounters(
             at=time.monotonic(),
             sent_bytes=traffic.sent_bytes,
             received_bytes=traffic.received_bytes,
-            dropped=sum(one.dropped for one in roots) + traffic.dropped,
-            waiting_bytes=sum(one.waiting_bytes for one in roots),
-            queues=tuple(LinkQueue(one.sent_bytes, one.dropped, one.waiting_bytes) for one in queues),
+            dropped=sum(qdisc.dropped for qdisc in roots) + traffic.dropped,
+            waiting_bytes=sum(qdisc.waiting_bytes for qdisc in roots),
+            queues=tuple(LinkQueue(queue.sent_bytes, queue.dropped, queue.waiting_bytes) for queue in queues),
         )
 
 
@@ -206,7 +200,7 @@ def _traffic(interface: str) -> _Traffic:
     for line in _DEVICES.read_text().splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == interface:
-            columns = [int(one) for one in counters.split()]
+            columns = [int(column) for column in counters.split()]
             return _Traffic(columns[0], columns[8], columns[11])
     raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 

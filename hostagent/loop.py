@@ -63,37 +63,6 @@ class Loop:
     def stop(self) -> None:
         """End `run` after the current round. Any thread may call this, even after `close`."""
         self._stopped = True
-        self._wake()
-
-    def run(self) -> None:
-        """Serve until stopped. A handler's exception ends the loop, because it is a bug."""
-        while not self._stopped:
-            self._wait()
-            for fd, events in self._epoll.poll(0):
-                handler = self._handlers.get(fd)
-                if handler is not None:  # an earlier handler of the same round may have removed it
-                    handler(events)
-            self._run_timers()
-
-    def close(self) -> None:
-        """Close the loop's own files."""
-        self._epoll.close()
-        self._wake_writer.close()
-        self._wake_reader.close()
-
-    def _wait(self) -> None:
-        timeout_s = _MAX_WAIT_S
-        if self._timers:
-            timeout_s = min(max(0.0, (self._timers[0][0] - time.monotonic_ns()) / NS_PER_S), timeout_s)
-        if timeout_s:
-            # Wait with select() on the epoll file, because its timeout has microseconds.
-            select.select([self._epoll.fileno()], [], [], timeout_s)
-
-    def _run_timers(self) -> None:
-        while self._timers and self._timers[0][0] <= time.monotonic_ns():
-            heapq.heappop(self._timers)[2]()
-
-    def _wake(self) -> None:
         try:
             self._wake_writer.send(b"\0")
         except BlockingIOError:
@@ -101,6 +70,28 @@ class Loop:
         except OSError:
             if self._wake_writer.fileno() != -1:
                 raise  # a closed loop needs no wake-up
+
+    def run(self) -> None:
+        """Serve until stopped. A handler's exception ends the loop, because it is a bug."""
+        while not self._stopped:
+            timeout_s = _MAX_WAIT_S
+            if self._timers:
+                timeout_s = min(max(0.0, (self._timers[0][0] - time.monotonic_ns()) / NS_PER_S), timeout_s)
+            if timeout_s:
+                # Wait with select() on the epoll file, because its timeout has microseconds.
+                select.select([self._epoll.fileno()], [], [], timeout_s)
+            for fd, events in self._epoll.poll(0):
+                handler = self._handlers.get(fd)
+                if handler is not None:  # an earlier handler of the same round may have removed it
+                    handler(events)
+            while self._timers and self._timers[0][0] <= time.monotonic_ns():
+                heapq.heappop(self._timers)[2]()
+
+    def close(self) -> None:
+        """Close the loop's own files."""
+        self._epoll.close()
+        self._wake_writer.close()
+        self._wake_reader.close()
 
     def _discard_wake_ups(self) -> None:
         try:

@@ -142,7 +142,13 @@ class IncomingConnection:
             if self._receiver.window_bytes is not None:
                 tcp.clamp_window(self._sock, self._receiver.window_bytes)
             for _ in range(_READS_PER_WAKE):
-                if not self._read():
+                if self._header is None:
+                    reads_on = self._read_header()
+                elif self._remaining:
+                    reads_on = self._read_payload(self._header)
+                else:
+                    reads_on = self._read_end(self._header)
+                if not reads_on:
                     return
         except BlockingIOError:
             return
@@ -152,15 +158,8 @@ class IncomingConnection:
         except OSError:
             self.close()  # the sender has died, or closes a persistent connection
 
-    def _read(self) -> bool:
-        """Read once. Returns False if this connection needs no further read now."""
-        if self._header is None:
-            return self._read_header()
-        if self._remaining:
-            return self._read_payload(self._header)
-        return self._read_end(self._header)
-
     def _read_header(self) -> bool:
+        """Read once, as _read_payload and _read_end do. Returns False if this connection needs no further read now."""
         data, ancillary, _, _ = self._sock.recvmsg(HEADER_BYTES - len(self._head), tcp.TIMESTAMP_SPACE)
         if not data:
             self.close()
@@ -197,7 +196,12 @@ class IncomingConnection:
         self._out_of_order = out_of_order
         arrived_ns = stamp_ns or read_ns
         self._arrived_ns, self._is_kernel_stamp = arrived_ns, stamp_ns is not None
-        self._count(read_ns)
+        statistics = self._receiver.statistics
+        statistics.flows += 1
+        statistics.bytes += self._received
+        if self._is_kernel_stamp:
+            statistics.kernel_stamped += 1
+            statistics.user_space_ns += read_ns - arrived_ns
         if header.ends_with_fin:
             return True
         self._answer(header)
@@ -220,14 +224,6 @@ class IncomingConnection:
         times_ns = self._arrived_ns, time.time_ns()
         notice = Notice(header.sequence, *times_ns, self._receiver.machine, self._is_kernel_stamp)
         self._sock.send(notice.pack())
-
-    def _count(self, read_ns: int) -> None:
-        statistics = self._receiver.statistics
-        statistics.flows += 1
-        statistics.bytes += self._received
-        if self._is_kernel_stamp:
-            statistics.kernel_stamped += 1
-            statistics.user_space_ns += read_ns - self._arrived_ns
 
 
 def _listen(port: int) -> socket.socket:

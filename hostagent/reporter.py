@@ -65,7 +65,8 @@ class Courier:
         answer = self._post(PATH, body_of(lines))
         if answer.ok:
             return
-        if not _is_wrong_record(answer):
+        is_wrong_record = answer.status in _REFUSED or (answer.status == 403 and answer.code == _NOT_OURS)
+        if not is_wrong_record:
             raise ServerAway(f"it answers {answer.status} to {PATH}: {answer.problem}")
         if len(lines) == 1:
             self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
@@ -74,23 +75,6 @@ class Courier:
         middle = len(lines) // 2
         self._deliver(lines[:middle])
         self._deliver(lines[middle:])
-
-
-def _is_wrong_record(answer: Answer) -> bool:
-    return answer.status in _REFUSED or (answer.status == 403 and answer.code == _NOT_OURS)
-
-
-def _settings(answer: object) -> AgentSettings:
-    """Return the settings in the answer to a heartbeat.
-
-    Raises ServerAway if the web process has another version, because it may be replaced soon.
-    """
-    try:
-        return read(AgentSettings, answer)
-    except FieldError as error:
-        raise ServerAway(
-            f"its settings do not fit this agent ({error}): run web process and agent of the same version"
-        ) from None
 
 
 class Reporter(threading.Thread):
@@ -153,10 +137,18 @@ class Reporter(threading.Thread):
                     next_heartbeat = time.monotonic() + HEARTBEAT_S
                 while self._deliver() and not self._stopping.is_set():
                     self.turned_s = time.monotonic()
-                self._note_answer()
+                self._retry_s = FIRST_RETRY_S
+                if self._is_away:
+                    log.info("the web process serves this agent again")
+                    self._is_away = False
                 self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
             except ServerAway as away:
-                self._note_outage(away)
+                if not self._is_away:
+                    log.warning(
+                        "the web process does not serve this agent (%s): keeping the last settings, retrying",
+                        away,
+                    )
+                    self._is_away = True
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
 
@@ -181,21 +173,14 @@ class Reporter(threading.Thread):
         answer = self._web.post(self._path, body)
         if not answer.ok:
             raise ServerAway(f"it answers {answer.status} to the heartbeat: {answer.problem}")
-        settings = _settings(answer.json())
+        document = answer.json()
+        try:
+            settings = read(AgentSettings, document)
+        except FieldError as error:  # the web process has another version, and may be replaced soon
+            raise ServerAway(
+                f"its settings do not fit this agent ({error}): run web process and agent of the same version"
+            ) from None
         self._apply(settings)
         if self._identity is not None and self._identity.renewal_due():
             self._identity.renew(self._web)
             log.info("the certificate of this agent was renewed")
-
-    def _note_answer(self) -> None:
-        self._retry_s = FIRST_RETRY_S
-        if self._is_away:
-            log.info("the web process serves this agent again")
-            self._is_away = False
-
-    def _note_outage(self, away: ServerAway) -> None:
-        if not self._is_away:
-            log.warning(
-                "the web process does not serve this agent (%s): keeping the last settings, retrying", away
-            )
-            self._is_away = True

@@ -129,8 +129,18 @@ class OutgoingConnection:
         self._started_ns = 0
         self._connected = False
         self._declared = False
-        self._sock = _open(address)
-        self.control_refused = not _select(self._sock, congestion_control)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tcp.reset_on_close(self._sock)
+        self.control_refused = False
+        """Whether the control is not registered."""
+        try:
+            if congestion_control:
+                tcp.set_congestion_control(self._sock, congestion_control)
+        except FileNotFoundError:
+            # The process that registered it may have died a moment ago; another agent registers it again soon.
+            self.control_refused = True
 
     def begin(self, active: ActiveFlow, ends_with_fin: bool) -> None:
         """Send a flow; connect first on a new connection."""
@@ -140,21 +150,28 @@ class OutgoingConnection:
         self._fin = ends_with_fin or active.flow.endless
         self._notice = bytearray()
         self._remaining = sys.maxsize if active.flow.endless else active.flow.bytes - HEADER_BYTES
-        self._head = self._header(active).pack()
+        self._head = Header(
+            active.sequence,
+            active.flow.bytes,
+            self._started_ns,
+            round(active.flow.deadline_us or 0),
+            self._fin,
+            active.flow.endless,
+        ).pack()
         try:
             self._declare(active)
-            self._plan_end(active)
+            if active.ends_ns is not None:
+                tcp.limit_unsent(self._sock, ENDLESS_UNSENT_BYTES)
+                self._loop.call_at(active.ends_ns, partial(self._end, active))
             if self._connected:
                 self._send()
             else:
-                self._connect()
+                result = self._sock.connect_ex((self.address, self._port))
+                self._loop.add(self._sock.fileno(), WRITE, self._on_event)
+                if result not in (0, errno.EINPROGRESS):
+                    raise OSError(result, os.strerror(result))
         except OSError as error:
             self.fail(_reason(error))
-
-    def _header(self, active: ActiveFlow) -> Header:
-        flow = active.flow
-        deadline_us = round(flow.deadline_us or 0)
-        return Header(active.sequence, flow.bytes, self._started_ns, deadline_us, self._fin, flow.endless)
 
     def _declare(self, active: ActiveFlow) -> None:
         needed = tcp.needs_declaration(active.flow)
@@ -175,11 +192,6 @@ class OutgoingConnection:
             self.fail(QUENCHED)
         else:
             self._loop.call_at(time.monotonic_ns() + QUENCH_POLL_NS, partial(self._poll_quench, active))
-
-    def _plan_end(self, active: ActiveFlow) -> None:
-        if active.ends_ns is not None:
-            tcp.limit_unsent(self._sock, ENDLESS_UNSENT_BYTES)
-            self._loop.call_at(active.ends_ns, partial(self._end, active))
 
     def _end(self, active: ActiveFlow) -> None:
         """Write no more of an endless flow. TCP still sends what has been written."""
@@ -216,12 +228,6 @@ class OutgoingConnection:
             return None
         info, control = tcp.tcp_info(self._sock), tcp.congestion_control(self._sock)
         return tcp.running_flow(active.flow, started_ns, info, before, control)
-
-    def _connect(self) -> None:
-        result = self._sock.connect_ex((self.address, self._port))
-        self._loop.add(self._sock.fileno(), WRITE, self._on_event)
-        if result not in (0, errno.EINPROGRESS):
-            raise OSError(result, os.strerror(result))
 
     def _on_event(self, events: int) -> None:
         try:
@@ -323,27 +329,6 @@ class OutgoingConnection:
         self._sender.remove_idle(self)
         self._loop.remove(self._sock.fileno())
         self._sock.close()
-
-
-def _open(address: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    tcp.reset_on_close(sock)
-    return sock
-
-
-def _select(sock: socket.socket, congestion_control: str | None) -> bool:
-    """Select the control. Returns False if it is not registered.
-
-    The process that registered it may have died a moment ago; another agent registers it again soon.
-    """
-    try:
-        if congestion_control:
-            tcp.set_congestion_control(sock, congestion_control)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _reason(error: OSError) -> str:

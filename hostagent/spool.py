@@ -244,10 +244,8 @@ class Spool:
                 end = self._cursor.offset + sum(map(len, lines))
                 return Batch(tuple(line.rstrip(b"\n") for line in lines), Position(segment, end))
             if segment >= newest:
-                return self._held_batch()
+                break
             self._cursor = Position(segment + 1, 0)
-
-    def _held_batch(self) -> Batch | None:
         self._in_hand = self._in_hand or self._overflow.take(BATCH_RECORDS)
         return Batch(tuple(line.rstrip(b"\n") for line in self._in_hand), None) if self._in_hand else None
 
@@ -368,19 +366,16 @@ class Spool:
         for segment, size in sizes.items():
             if total <= self._most_bytes or segment >= self._bounded_at:
                 return
-            self._drop(segment)
+            start = max(self._cursor, Position(segment, 0))
+            lost = sum(1 for _ in self._lines_of(start)) if start.segment == segment else 0
+            self._dropped += lost
+            self._cursor = max(self._cursor, Position(segment + 1, 0))
+            self._path(segment).unlink(missing_ok=True)
             total -= size
-
-    def _drop(self, segment: int) -> None:
-        start = max(self._cursor, Position(segment, 0))
-        lost = sum(1 for _ in self._lines_of(start)) if start.segment == segment else 0
-        self._dropped += lost
-        self._cursor = max(self._cursor, Position(segment + 1, 0))
-        self._path(segment).unlink(missing_ok=True)
-        if lost:
-            log.warning(
-                "%s: too many records wait for delivery; the oldest %d were dropped", self._folder, lost
-            )
+            if lost:
+                log.warning(
+                    "%s: too many records wait for delivery; the oldest %d were dropped", self._folder, lost
+                )
 
     def _read_lines(self, start: Position) -> list[bytes]:
         """Return the complete lines from `start` in its segment, at most a batch of them."""

@@ -62,7 +62,17 @@ class HostTagger:
         looks = self._calls % _CHECK_EVERY == 0
         if looks:
             self._link.ensure()
-        settings = self._set if desired is None else self._tag_settings(desired)
+        settings = self._set
+        if desired is not None:
+            settings = TagSettings(
+                idle_gap_ns=desired.idle_gap_ns,
+                deadlines=desired.tags_deadlines,
+                urgent_after_bytes=desired.urgent_after_bytes,
+                sizes=desired.tags_sizes,
+                forgets_late=desired.forgets_late,
+                reserved_dscp=desired.reserved_dscp,
+                priorities=self._link.priorities(desired.queue_of_tag),
+            )
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
@@ -91,17 +101,6 @@ class HostTagger:
             self._tagger.close()
             self._tagger = None
         self.attached = False
-
-    def _tag_settings(self, settings: HostSettings) -> TagSettings:
-        return TagSettings(
-            idle_gap_ns=settings.idle_gap_ns,
-            deadlines=settings.tags_deadlines,
-            urgent_after_bytes=settings.urgent_after_bytes,
-            sizes=settings.tags_sizes,
-            forgets_late=settings.forgets_late,
-            reserved_dscp=settings.reserved_dscp,
-            priorities=self._link.priorities(settings.queue_of_tag),
-        )
 
 
 class FlowHook:

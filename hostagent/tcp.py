@@ -11,8 +11,8 @@ import math
 import socket
 import struct
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 from sluice.hostagent.sockets import FlowFields, FlowState, NoAgent, options
@@ -136,14 +136,6 @@ def needs_declaration(flow: ScheduledFlow) -> bool:
 
 def declare(sock: socket.socket, flow: ScheduledFlow) -> bool:
     """Declare the flow that is written next. Returns False if no agent on this machine has the hook attached."""
-    try:
-        options.put(sock, **_fields(flow))  # a scenario may have hopeless deadlines
-    except NoAgent:
-        return False
-    return True
-
-
-def _fields(flow: ScheduledFlow) -> FlowFields:
     fields = FlowFields()
     if flow.deadline_us is not None:
         fields["deadline_s"] = flow.deadline_us / US_PER_S
@@ -156,7 +148,11 @@ def _fields(flow: ScheduledFlow) -> FlowFields:
     if flow.importance is not None:
         fields["importance"] = flow.importance
         fields["importance_share"] = flow.importance_share or 0.0
-    return fields
+    try:
+        options.put(sock, **fields)  # a scenario may have hopeless deadlines
+    except NoAgent:
+        return False
+    return True
 
 
 def flow_state(sock: socket.socket) -> FlowState | None:
@@ -206,15 +202,15 @@ class Running(Protocol):
 
 def running_flows(connections: Iterable[Running]) -> tuple[RunningFlow, ...]:
     """Return the state of the first flows. Another thread may end them meanwhile; those are left out."""
-    found = (flow for connection in connections if (flow := _progress(connection)) is not None)
-    return tuple(islice(found, MOST_SHOWN))
-
-
-def _progress(connection: Running) -> RunningFlow | None:
-    try:
-        return connection.progress()
-    except OSError:
-        return None
+    flows: list[RunningFlow] = []
+    for connection in connections:
+        with suppress(OSError):
+            flow = connection.progress()
+            if flow is not None:
+                flows.append(flow)
+        if len(flows) == MOST_SHOWN:
+            break
+    return tuple(flows)
 
 
 def running_flow(

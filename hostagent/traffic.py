@@ -246,14 +246,11 @@ class Sampler:
             if sample := connection.sample():
                 lines.append(json.dumps({"at_s": round(at_s, 6), **sample}))
         if lines:
-            self._write("\n".join(lines).encode() + b"\n")
+            try:
+                os.write(self._file, "\n".join(lines).encode() + b"\n")
+            except OSError as error:
+                log.warning("%s: samples are lost: %s", SAMPLES, error.strerror)
         self._plan()
-
-    def _write(self, data: bytes) -> None:
-        try:
-            os.write(self._file, data)
-        except OSError as error:
-            log.warning("%s: samples are lost: %s", SAMPLES, error.strerror)
 
     def close(self) -> None:
         """Close the file."""

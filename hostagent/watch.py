@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,9 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
     started_ns = _started_ns(connection, sending)
     finished_ns, reason = _outcome(connection, sending)
     deadline_us, met = _deadline(connection, finished_ns) if sending else (None, None)
+    ack_wait_us = None  # from the last transmission of the last byte to its acknowledgement
+    if sending and finished_ns is not None and connection.last_sent_ns is not None:
+        ack_wait_us = max(0, finished_ns - connection.last_sent_ns) / 1000
     return FlowRecord(
         id=host.identity(connection),
         **host.endpoints(connection),
@@ -126,7 +129,7 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         lasted_us=(connection.read_ns - started_ns) / 1000,
         timeouts=connection.timeouts if sending else None,
         srtt_us=connection.srtt_us,
-        ack_wait_us=_ack_wait_us(connection, finished_ns) if sending else None,
+        ack_wait_us=ack_wait_us,
     )
 
 
@@ -135,13 +138,6 @@ def _started_ns(connection: Connection, sending: bool) -> int:
     if not sending or not connection.later or connection.first_sent_ns is None:
         return connection.start_ns
     return connection.declared_start_ns or connection.first_sent_ns
-
-
-def _ack_wait_us(connection: Connection, finished_ns: int | None) -> float | None:
-    """Return the time between the last byte's last transmission and its acknowledgement."""
-    if finished_ns is None or connection.last_sent_ns is None:
-        return None
-    return max(0, finished_ns - connection.last_sent_ns) / 1000
 
 
 def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
@@ -167,15 +163,11 @@ def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | 
     """
     if connection.declared_deadline_ns is None or connection.declared_start_ns is None:
         return None, None
-    met = finished_ns is not None and _arrived_ns(connection, finished_ns) <= connection.declared_deadline_ns
+    arrived_ns = finished_ns
+    if finished_ns is not None and connection.last_sent_ns is not None and connection.min_rtt_us is not None:
+        arrived_ns = min(finished_ns, connection.last_sent_ns + 1000 * connection.min_rtt_us)
+    met = arrived_ns is not None and arrived_ns <= connection.declared_deadline_ns
     return (connection.declared_deadline_ns - connection.declared_start_ns) / 1000, met
-
-
-def _arrived_ns(connection: Connection, acked_ns: int) -> int:
-    """Return when the last byte arrived, as far as the sender can tell without the receiver's delay of the ACK."""
-    if connection.last_sent_ns is None or connection.min_rtt_us is None:
-        return acked_ns
-    return min(acked_ns, connection.last_sent_ns + 1000 * connection.min_rtt_us)
 
 
 def is_complete(connection: Connection, idle_gap_ns: int) -> bool:
@@ -296,15 +288,6 @@ class FlowWatch:
             self._watch.set_idle_gap(idle_gap_ns)
             self._idle_gap_ns = idle_gap_ns
 
-    def _record_complete(self, living: Sequence[Connection]) -> None:
-        """Record the flows that are over on connections that stay open."""
-        early = {c.cookie: c.start_ns for c in living if is_complete(c, self._idle_gap_ns)}
-        for connection in living:
-            start_ns = early.get(connection.cookie)
-            if start_ns is not None and self._early.get(connection.cookie) != start_ns:
-                self._record(connection)
-        self._early = early
-
     def _record(self, connection: Connection) -> None:
         record = to_record(connection, self._host, self._scheme())
         if record is None:
@@ -327,7 +310,13 @@ class FlowWatch:
         living = [
             c for c in self._watch.live() if self._is_other_traffic(c) and self._host.is_reported_here(c)
         ]
-        self._record_complete(living)
+        # Record the flows that are over on connections that stay open.
+        early = {c.cookie: c.start_ns for c in living if is_complete(c, self._idle_gap_ns)}
+        for connection in living:
+            start_ns = early.get(connection.cookie)
+            if start_ns is not None and self._early.get(connection.cookie) != start_ns:
+                self._record(connection)
+        self._early = early
         rated = sorted(self._rates.update(living), key=lambda pair: (-pair[1], pair[0].cookie))
         losses = self._watch.losses()
         return WatchStatus(

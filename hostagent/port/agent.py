@@ -81,7 +81,13 @@ class Channel:
     def ask(self, report: PortHeartbeat) -> AgentSettings | None:
         """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
         try:
-            settings = self._ask(report)
+            body = json.dumps(heartbeat_document(report)).encode()
+            answer = self.web.post(f"/api/v1/agents/{self.name}", body)
+            if not answer.ok:
+                raise ServerAway(f"it answers {answer.status}: {answer.problem}")
+            settings = read(AgentSettings, answer.json())
+            if self.identity is not None and self.identity.renewal_due():
+                self.identity.renew(self.web)
         except ServerAway as away:
             self._note(f"the web process does not serve this agent: {away}")
             return None
@@ -89,15 +95,6 @@ class Channel:
             self._note(f"the web process is of another version than this agent: {error}")
             return None
         self._note("")
-        return settings
-
-    def _ask(self, report: PortHeartbeat) -> AgentSettings:
-        answer = self.web.post(f"/api/v1/agents/{self.name}", json.dumps(heartbeat_document(report)).encode())
-        if not answer.ok:
-            raise ServerAway(f"it answers {answer.status}: {answer.problem}")
-        settings = read(AgentSettings, answer.json())
-        if self.identity is not None and self.identity.renewal_due():
-            self.identity.renew(self.web)
         return settings
 
     def _note(self, problem: str) -> None:
@@ -144,23 +141,21 @@ class PortAgent:
         """Attach what is missing. A port that is absent now is attached when it is back."""
         bare = self.program.without_flow_queues(port.interface for port in self.graph.ports)
         for port in self.graph.ports:
+            interface = port.interface
             try:
-                self._reconcile_port(port, port.interface in bare - self.unqueued)
+                if interface in bare - self.unqueued:
+                    self.program.make_flow_queues(interface)
+                    self.classes_made(port)
+                if self.program.is_attached(interface):
+                    continue
+                self.program.attach(interface, self.desired(port))
+                if self.emulated:
+                    self.program.follow_arrivals(interface)
+                self.attached[interface] = self.attached.get(interface, 0) + 1
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s: %s", port.id, error)
         if not self.shares_stand:
             self._share_out()
-
-    def _reconcile_port(self, port: Port, bare: bool) -> None:
-        if bare:
-            self.program.make_flow_queues(port.interface)
-            self.classes_made(port)
-        if self.program.is_attached(port.interface):
-            return
-        self.program.attach(port.interface, self.desired(port))
-        if self.emulated:
-            self.program.follow_arrivals(port.interface)
-        self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
 
     def _share_out(self) -> None:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""

@@ -91,20 +91,6 @@ class MachineWatch:
         forwarding: Sequence[int],
     ) -> MachineStatus | None:
         """Take a reading, and return the figures of the last seconds; None while the time is too short."""
-        now = self._reading(ports, counters, late_ns, forwarding)
-        self._readings.append(now)
-        while len(self._readings) > 2 and self._readings[1].at_s <= now.at_s - WINDOW_S:
-            self._readings.popleft()
-        first = self._readings[0]
-        return status_between(first, now) if now.at_s - first.at_s >= LEAST_WINDOW_S else None
-
-    def _reading(
-        self,
-        ports: Collection[Port],
-        counters: Counters,
-        late_ns: Mapping[str, int],
-        forwarding: Sequence[int],
-    ) -> _Reading:
         rates_bps = {port.id: port.rate_bps for port in ports}
         busy_s = {
             port: BITS_PER_BYTE * sum(queue.bytes for queue in queues) / rates_bps[port]
@@ -112,7 +98,12 @@ class MachineWatch:
             if rates_bps.get(port)
         }
         late_s = {port: late / NS_PER_S for port, late in late_ns.items()}
-        return _Reading(self._clock(), self._ticks(), busy_s, late_s, forwarding, self._lost or {})
+        now = _Reading(self._clock(), self._ticks(), busy_s, late_s, forwarding, self._lost or {})
+        self._readings.append(now)
+        while len(self._readings) > 2 and self._readings[1].at_s <= now.at_s - WINDOW_S:
+            self._readings.popleft()
+        first = self._readings[0]
+        return status_between(first, now) if now.at_s - first.at_s >= LEAST_WINDOW_S else None
 
 
 def status_between(first: _Reading, now: _Reading) -> MachineStatus:
@@ -138,8 +129,8 @@ def _late(first: _Reading, now: _Reading, port: str) -> float:
 def switch_losses(interfaces: Callable[[], Collection[str]]) -> dict[str, int]:
     """Return the packets that this network namespace lost at these interfaces, outside the emulated queues."""
     chosen = frozenset(interfaces())
-    found = switch_side(run)
-    return {place: count for place, count in found.items() if place.rpartition(" ")[2] in chosen}
+    losses = switch_side(run)
+    return {place: count for place, count in losses.items() if place.rpartition(" ")[2] in chosen}
 
 
 def switch_side(run: Callable[[list[str]], str]) -> dict[str, int]:

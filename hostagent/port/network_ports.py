@@ -64,7 +64,8 @@ class OwnPorts:
 
     def take(self, ports: Iterable[Port], shares: Sequence[float] | None = None) -> None:
         """Give ports the queues of Sluice, unless they have them at the rate of their link."""
-        rows, rates_bps = self._ports(), self._rates_bps()
+        rows, qos_rows = self._ports(), self._rows("QoS", "_uuid", "other_config")
+        rates_bps = {qos["_uuid"]: int(qos["other_config"].get("max-rate", 0)) for qos in qos_rows}
         for port in ports:
             row = rows.get(port.interface)
             if row is None:
@@ -82,7 +83,8 @@ class OwnPorts:
             row = rows.get(name)
             if row is None or row.former is None:
                 continue
-            queue_rows = self._queues_of(row.qos)
+            queues_of = {qos["_uuid"]: qos["queues"] for qos in self._rows("QoS", "_uuid", "queues")}
+            queue_rows = list(queues_of.get(row.qos, {}).values())
             argv = (
                 ["clear", "Port", name, "qos"]
                 if row.former == _NONE
@@ -114,20 +116,21 @@ class OwnPorts:
 
     def _make(self, port: Port, former: str, shares: Sequence[float] | None) -> None:
         remember = ["--", "set", "Port", port.interface, f"external_ids:{_FORMER}={former}"]
-        made = queues(port, shares, own_burst_bytes(port.rate_bps))
-        self._ovs(["ovs-vsctl", *made[1:], *remember])
+        command = queues(port, shares, own_burst_bytes(port.rate_bps))
+        self._ovs(["ovs-vsctl", *command[1:], *remember])
         log.info("%s: %s has eight queues now", port.id, port.interface)
 
     # ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ports(self) -> dict[str, _PortRow]:
-        rows = self._rows("Port", "name", "qos", "external_ids", "interfaces", *_VLAN_COLUMNS)
-        return {
-            row["name"]: _PortRow(
-                row["qos"] or "", row["external_ids"].get(_FORMER), _ignored(row), _several(row["interfaces"])
+        ports = {}
+        for row in self._rows("Port", "name", "qos", "external_ids", "interfaces", *_VLAN_COLUMNS):
+            vlans = {column: _elements(row[column]) for column in _VLAN_COLUMNS if row[column] is not None}
+            ignored = ", ".join(f"{column}={','.join(map(str, value))}" for column, value in vlans.items())
+            ports[row["name"]] = _PortRow(
+                row["qos"] or "", row["external_ids"].get(_FORMER), ignored, _elements(row["interfaces"])
             )
-            for row in rows
-        }
+        return ports
 
     def _bonds(self, ports: Mapping[str, _PortRow]) -> dict[str, str]:
         """Return the bond of each interface that belongs to one."""
@@ -137,14 +140,6 @@ class OwnPorts:
         names = {row["_uuid"]: row["name"] for row in self._rows("Interface", "_uuid", "name")}
         return {names[uuid]: bond for bond, members in bonds.items() for uuid in members if uuid in names}
 
-    def _rates_bps(self) -> dict[str, int]:
-        rows = self._rows("QoS", "_uuid", "other_config")
-        return {row["_uuid"]: int(row["other_config"].get("max-rate", 0)) for row in rows}
-
-    def _queues_of(self, qos: str) -> list[str]:
-        rows = self._rows("QoS", "_uuid", "queues")
-        return next((list(row["queues"].values()) for row in rows if row["_uuid"] == qos), [])
-
     def _rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
         listing = self._ovs(["ovs-vsctl", "--format=json", f"--columns={','.join(columns)}", "list", table])
         document = json.loads(listing)
@@ -152,10 +147,6 @@ class OwnPorts:
             {heading: _value(cell) for heading, cell in zip(document["headings"], row, strict=True)}
             for row in document["data"]
         ]
-
-
-def _ignored(row: dict[str, Any]) -> str:
-    return ", ".join(f"{column}={_shown(row[column])}" for column in _VLAN_COLUMNS if row[column] is not None)
 
 
 def _problem(row: _PortRow | None, bond: str | None) -> str:
@@ -173,13 +164,9 @@ def _problem(row: _PortRow | None, bond: str | None) -> str:
     )
 
 
-def _several(value: Any) -> tuple[str, ...]:
+def _elements(value: Any) -> tuple[Any, ...]:
     """Return the elements of a set, which OVSDB writes as an atom if it has one element."""
     return tuple(value) if isinstance(value, list) else (value,) if value is not None else ()
-
-
-def _shown(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _value(cell: Any) -> Any:
@@ -191,8 +178,8 @@ def _value(cell: Any) -> Any:
             return text
         case ["set", []]:
             return None
-        case ["set", several]:
-            return [_value(one) for one in several]
+        case ["set", elements]:
+            return [_value(element) for element in elements]
     return cell
 
 
@@ -216,8 +203,11 @@ class NetworkPorts:
             return
         self._due_s = time.monotonic() + FOLLOW_S
         try:
-            topology = _topology(web)
-            self._adapt(topology)
+            answer = web.get("/api/v1/topology")
+            if not answer.ok:
+                raise ServerAway(f"it answers {answer.status}")
+            document = answer.json()["topology"]  # null if there is no network
+            self._adapt(Topology.from_document(document) if document else EMPTY)
         except ServerAway as away:
             log.debug("the web process is away, so the ports stay as they are: %s", away)
         except CommandFailed as error:
@@ -262,12 +252,3 @@ class NetworkPorts:
             self._mtu[port.interface] = mtu(port.interface)
         except (CommandFailed, OSError) as error:
             log.warning("%s: cannot fit its queues to its rate and MTU: %s", port.id, error)
-
-
-def _topology(web: HttpClient) -> Topology:
-    """Return the network, which is empty if there is none. Raises ServerAway."""
-    answer = web.get("/api/v1/topology")
-    if not answer.ok:
-        raise ServerAway(f"it answers {answer.status}")
-    document = answer.json()["topology"]
-    return Topology.from_document(document) if document else EMPTY

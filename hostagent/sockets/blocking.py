@@ -87,7 +87,9 @@ class DeadlineSocket:
         broken.register(self.sock, 0)
         while not self._monitor.is_acknowledged():
             if broken.poll(timeout.wait_ms()):
-                _raise_broken(self.sock)
+                number = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                problem = "the connection broke before the receiver had acknowledged all data"
+                raise OSError(number or errno.ECONNRESET, problem)
             timeout.check()
 
     def close(self) -> None:
@@ -119,10 +121,3 @@ class _Timeout:
             raise BlockingIOError(errno.EAGAIN, "the socket is non-blocking and the call would block")
         if self._end is not None and time.monotonic() >= self._end:
             raise TimeoutError("timed out")
-
-
-def _raise_broken(sock: socket.socket) -> None:
-    number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    raise OSError(
-        number or errno.ECONNRESET, "the connection broke before the receiver had acknowledged all data"
-    )

@@ -72,17 +72,14 @@ def check_intent(flow: FlowFields) -> None:
             "which nothing is known",
         )
     if "size_bytes" in given and "deadline_s" in given:
-        _check_hopeful(_size(flow["size_bytes"]), _deadline_ns(flow["deadline_s"]))
-
-
-def _check_hopeful(size_bytes: int, deadline_ns: int) -> None:
-    needed_gbit = 8 * size_bytes / deadline_ns
-    if needed_gbit > FASTEST_LINK_GBIT:
-        raise WrongField(
-            "deadline_s",
-            f"is hopeless: {size_bytes} bytes in {deadline_ns / 1e9:g} s need {needed_gbit:,.0f} Gb/s, and no link has "
-            f"more than {FASTEST_LINK_GBIT} Gb/s: give more time or fewer bytes, or leave deadline_s out",
-        )
+        size_bytes, deadline_ns = _size(flow["size_bytes"]), _deadline_ns(flow["deadline_s"])
+        needed_gbit = 8 * size_bytes / deadline_ns
+        if needed_gbit > FASTEST_LINK_GBIT:
+            raise WrongField(
+                "deadline_s",
+                f"is hopeless: {size_bytes} bytes in {deadline_ns / 1e9:g} s need {needed_gbit:,.0f} Gb/s, and no link "
+                f"has more than {FASTEST_LINK_GBIT} Gb/s: give more time or fewer bytes, or leave deadline_s out",
+            )
 
 
 def pack_flow(
@@ -96,8 +93,15 @@ def pack_flow(
     congestion_control: str | None = None,
 ) -> bytes:
     """Return the struct sluice_flow of these fields (see FlowFields). Raises WrongField."""
+    bits = (
+        (size_bytes, HAS_SIZE),
+        (deadline_s, HAS_DEADLINE),
+        (importance, HAS_IMPORTANCE),
+        (quench, HAS_QUENCH),
+        (congestion_control, HAS_CONTROL),
+    )
     return FLOW.pack(
-        _field_bits(size_bytes, deadline_s, importance, quench, congestion_control),
+        sum(bit for value, bit in bits if value is not None),
         _quench_number(quench),
         _size(size_bytes),
         _deadline_ns(deadline_s),
@@ -120,23 +124,6 @@ def unpack_flow(value: bytes) -> DeclaredFlow:
         quench=_QUENCHES[quench] if fields & HAS_QUENCH else None,
         congestion_control=control.split(b"\0")[0].decode(),
     )
-
-
-def _field_bits(
-    size_bytes: int | None,
-    deadline_s: float | None,
-    importance: float | None,
-    quench: str | None,
-    congestion_control: str | None,
-) -> int:
-    bits = (
-        (size_bytes, HAS_SIZE),
-        (deadline_s, HAS_DEADLINE),
-        (importance, HAS_IMPORTANCE),
-        (quench, HAS_QUENCH),
-        (congestion_control, HAS_CONTROL),
-    )
-    return sum(bit for value, bit in bits if value is not None)
 
 
 def _size(size_bytes: int | None) -> int:

@@ -191,9 +191,9 @@ class _Transport:
         self._inner.close()
 
     def _flush(self) -> None:
-        rest = self._sizes.rest()
-        if rest:
-            self._inner.write(rest)
+        head = self._sizes.rest()
+        if head:
+            self._inner.write(head)
 
     def _declare(self, size_bytes: int) -> None:
         """Declare a message. While the transport holds bytes of the last one, they would count as this one's."""
@@ -202,12 +202,11 @@ class _Transport:
         with suppress(SluiceError, OSError):  # no agent, or the connection has just ended
             if size_bytes == UNKNOWN:
                 undeclare(self._sock)
-            else:
-                declare(self._sock, size_bytes=self._wire_bytes(size_bytes))
-
-    def _wire_bytes(self, size_bytes: int) -> int:
-        secured = self._inner.get_extra_info("ssl_object")
-        return size_bytes if secured is None else tls_bytes(secured.version(), size_bytes)
+                return
+            secured = self._inner.get_extra_info("ssl_object")
+            if secured is not None:
+                size_bytes = tls_bytes(secured.version(), size_bytes)
+            declare(self._sock, size_bytes=size_bytes)
 
 
 def tls_bytes(version: str | None, size_bytes: int) -> int:

@@ -38,8 +38,8 @@ def whole_bytes(field: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        found = _number(field, value, what, _BYTES)
-    hint = f": write {found:.0f}" if found.is_integer() else ""
+        number = _number(field, value, what, _BYTES)
+    hint = f": write {number:.0f}" if number.is_integer() else ""
     raise WrongField(field, f"must be {what}, not {value!r}{hint}")
 
 
@@ -49,11 +49,8 @@ def _number(field: str, value: Any, what: str, units: Mapping[str, float]) -> fl
             return float(value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise WrongField(field, f"must be {what}, not {value!r:.80}{_hint(value, units)}")
-
-
-def _hint(value: Any, units: Mapping[str, float]) -> str:
-    """Return what to write instead of a text with a known unit."""
+    # The hint says what to write instead of a text with a known unit.
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     scale = units.get(match[2].lower()) if match else None
-    return "" if match is None or scale is None else f": write {float(match[1]) * scale:.15g}"
+    hint = "" if match is None or scale is None else f": write {float(match[1]) * scale:.15g}"
+    raise WrongField(field, f"must be {what}, not {value!r:.80}{hint}")
