@@ -99,7 +99,7 @@ class Housekeeping(threading.Thread):
             self._away = False
 
     def _forget_some(self) -> int:
-        """Delete some of the old rows. Returns how many they were."""
+        """Delete some of the old rows, and return their number."""
         age_s = ages.age_s(self._engine)
         if self._engine.dialect.name == "postgresql":
             return forget_some(self._engine, self._retention, age_s, STEP_ROWS_POSTGRESQL)

@@ -84,7 +84,7 @@ def problems(
     `programmed`: the ids of the ports with the port program, also those of an agent that has ended.
     """
     alive = tuple(alive)
-    found = (
+    listed = (
         *_policy_problem(engine),
         *_without_port_agent(engine, topology, programmed),
         *network_problems(engine, topology),
@@ -94,10 +94,10 @@ def problems(
         *_agents_say(alive),
         *_same_address(alive),
     )
-    left_out = len(found) - MOST_PROBLEMS
+    left_out = len(listed) - MOST_PROBLEMS
     if left_out > 0:
-        found = (*found[:MOST_PROBLEMS], Problem("more", "all", f"{left_out} more problems are not listed"))
-    return [problem._asdict() for problem in found]
+        listed = (*listed[:MOST_PROBLEMS], Problem("more", "all", f"{left_out} more problems are not listed"))
+    return [problem._asdict() for problem in listed]
 
 
 def _policy_problem(engine: Engine) -> Iterator[Problem]:
