@@ -67,6 +67,7 @@ def model_of(cls: type, **replaced: Any) -> Any:
 
 
 _nested = cache(model_of)
+"""Models of dataclasses within others. Each dataclass has one."""
 
 
 def _shown(hint: Any) -> Any:

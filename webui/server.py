@@ -259,7 +259,8 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
     """Return the application of a worker process, whose threads it starts, and the agents' authority if any."""
     options = settings.options
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    engine = engine_of(settings.store_url, fsync=options.fsync)  # also while the store is unreachable
+    # This works also while the store is unreachable.
+    engine = engine_of(settings.store_url, fsync=options.fsync)
     authority = Authority(settings.authority, options.certificate_life) if options.agents else None
     app = create_app(
         engine,
