@@ -80,10 +80,10 @@ After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 def load(name: str) -> Experiment[Any]:
     """Return the experiment of that name. Imports only its module."""
     module, _, constant = EXPERIMENTS[name].partition(":")
-    found: Experiment[Any] = getattr(
+    experiment: Experiment[Any] = getattr(
         importlib.import_module(f"experiments.{module}"), constant or "EXPERIMENT"
     )
-    return found
+    return experiment
 
 
 def load_all() -> Catalogue:

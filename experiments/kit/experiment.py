@@ -45,19 +45,15 @@ def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: object, *, 
         "numbers": numbers,
     }
     (out / VERDICT_FILE).write_text(json.dumps(document, indent=2) + "\n")
-    explanations = [f"{c.what}: {c.explanation}" for c in claims if not c.holds and c.explanation]
-    console.print(_table(f"{name}, quick" if quick else name, claims), *explanations, sep="\n")
-    console.print(*([QUICK_NOTE] if quick else []), f"results: {out}", sep="\n")
-    return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
-
-
-def _table(title: str, claims: Sequence[Claim]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=f"{name}, quick" if quick else name, title_justify="left")
     for heading in ("claim", "paper", "measured", "holds"):
         table.add_column(heading)
     for claim in claims:
         table.add_row(claim.what, claim.paper, claim.measured, "yes" if claim.holds else "[red]no[/]")
-    return table
+    explanations = [f"{c.what}: {c.explanation}" for c in claims if not c.holds and c.explanation]
+    console.print(table, *explanations, sep="\n")
+    console.print(*([QUICK_NOTE] if quick else []), f"results: {out}", sep="\n")
+    return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
 
 
 def read_verdict(folder: Path) -> dict[str, Any]:

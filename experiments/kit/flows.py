@@ -159,8 +159,8 @@ class ListedFlows:
 
     def column(self, index: int, name: str) -> Series:
         """Return the known samples of one quantity of one flow."""
-        known = [(s["at_s"], s[name]) for s in self.samples[index] if s[name] is not None]
-        times, values = np.asarray(known, dtype=np.float64).reshape(-1, 2).T
+        points = [(s["at_s"], s[name]) for s in self.samples[index] if s[name] is not None]
+        times, values = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
         return times, values
 
 

@@ -30,15 +30,21 @@ class Machine:
 
     bpf: frozenset[BpfThing]
     namespaces: int
+    """Number of network namespaces that any process is in."""
     interfaces: frozenset[str]
     qdiscs: int
     pinned: frozenset[str]
 
     @classmethod
     def look(cls) -> Machine:
+        bpf = frozenset(bpf_things())
+        namespaces = set()
+        for link in Path("/proc").glob("[0-9]*/ns/net"):
+            with contextlib.suppress(OSError):  # the process has just ended
+                namespaces.add(str(link.readlink()))
         return cls(
-            bpf=frozenset(bpf_things()),
-            namespaces=len(_network_namespaces()),
+            bpf=bpf,
+            namespaces=len(namespaces),
             interfaces=frozenset(path.name for path in Path("/sys/class/net").iterdir()),
             qdiscs=len(run(["tc", "qdisc", "show"]).splitlines()),
             pinned=frozenset(str(path) for path in Path("/sys/fs/bpf").rglob("*")),
@@ -55,15 +61,6 @@ class Machine:
         ):
             new += [f"{now - then} {what}"] if now > then else []
         return new
-
-
-def _network_namespaces() -> set[str]:
-    """Return the namespaces that any process is in."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
-        with contextlib.suppress(OSError):  # the process has just ended
-            found.add(str(link.readlink()))
-    return found
 
 
 def kernel_complaints() -> list[str]:

@@ -32,16 +32,18 @@ def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]
     return {folder: list(some) for folder, some in groupby(experiments, key=lambda e: folders[e.name])}
 
 
-def table(found: Catalogue) -> Iterator[str]:
+def table(listed: Catalogue) -> Iterator[str]:
     """Yield the lines of a Markdown table."""
     yield "| experiment | claim | paper's figure | command | minutes | root |"
     yield "|---|---|---|---|---|---|"
-    for place, experiments in found.items():
-        for one in experiments:
-            root = "yes" if one.needs_root else "no"
+    for place, experiments in listed.items():
+        for e in experiments:
+            needed = [option.flag.upper() for option in e.options if not option.flag.startswith("-")]
+            arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
+            root = "yes" if e.needs_root else "no"
             yield (
-                f"| [`{one.name}`]({page(place)}) | {one.claim} | {one.figure or '–'} "
-                f"| `{_command(one)}` | {one.minutes:g} | {root} |"
+                f"| [`{e.name}`]({page(place)}) | {e.claim} | {e.figure or '–'} "
+                f"| `make experiment NAME={e.name}{arguments}` | {e.minutes:g} | {root} |"
             )
 
 
@@ -56,32 +58,24 @@ def page(place: str) -> str:
     return beside if (README.parent / beside).exists() else f"{place}/README.md"
 
 
-def _command(experiment: Experiment[Any]) -> str:
-    """Return the command with the arguments that the experiment needs."""
-    needed = [option.flag.upper() for option in experiment.options if not option.flag.startswith("-")]
-    arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
-    return f"make experiment NAME={experiment.name}{arguments}"
-
-
-def with_table(readme: str, found: Catalogue) -> str:
+def with_table(readme: str, listed: Catalogue) -> str:
     """Return a README's text with a new table. SluiceError: the text has no place for the table."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, after_begin = readme.partition(BEGIN)
+    _, end, after = after_begin.partition(END)
     if not end:
         raise SluiceError(
             f"{README}: the lines {BEGIN} and {END} are missing; add them where the table belongs"
         )
-    return "\n".join([before + begin, "", *table(found), "", end + after])
+    return "\n".join([before + begin, "", *table(listed), "", end + after])
 
 
-def listing(found: Catalogue) -> Iterator[str]:
+def listing(listed: Catalogue) -> Iterator[str]:
     """Yield the experiments of each folder with their claims, for a terminal."""
-    for place, experiments in found.items():
+    for place, experiments in listed.items():
         yield f"\n{place}"
-        for one in experiments:
-            cost = f"{one.minutes:g} min{', root' if one.needs_root else ''}"
-            text = f"{one.claim} [{cost}]"
-            yield fill(text, 100, initial_indent=f"  {one.name:22}", subsequent_indent=" " * 24)
+        for e in experiments:
+            text = f"{e.claim} [{e.minutes:g} min{', root' if e.needs_root else ''}]"
+            yield fill(text, 100, initial_indent=f"  {e.name:22}", subsequent_indent=" " * 24)
 
 
 FIELDS = ("out", "on", "seeds", "loads", "flows", "jobs", "quick")
@@ -115,17 +109,19 @@ def run(experiment: Experiment[Any], given: Given) -> int:
 
 def read_command(experiment: Experiment[Any], argv: Sequence[str]) -> Given:
     """Return the values of the command line. SystemExit: for --help, or for an unknown argument."""
-    made = parser(experiment)
-    words = made.parse_args(argv)
+    command_line = parser(experiment)
+    words = command_line.parse_args(argv)
     if words.quick:
-        quick = {**experiment.runner.quick, **experiment.quick}
-        made.set_defaults(out=_quick_out(experiment), **quick)
-        words = made.parse_args(argv)
+        # A folder next to the whole experiment's, so that the results there stay.
+        out = experiment.default_out.with_name(f"{experiment.default_out.name}-quick")
+        command_line.set_defaults(out=out, **{**experiment.runner.quick, **experiment.quick})
+        words = command_line.parse_args(argv)
     values = vars(words)
+    seeds = values.get("seeds") or ()
     return Given(
         out=values["out"],
         on=values.get("on", experiment.on[0]),
-        seeds=_seeds(values.get("seeds") or ()),
+        seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds),
         loads=tuple(values.get("loads") or ()),
         flows=values.get("flows", 0),
         jobs=values.get("jobs"),
@@ -134,63 +130,52 @@ def read_command(experiment: Experiment[Any], argv: Sequence[str]) -> Given:
     )
 
 
-def _quick_out(experiment: Experiment[Any]) -> Path:
-    """Return a folder next to the whole experiment's, so that its results stay."""
-    return experiment.default_out.with_name(f"{experiment.default_out.name}-quick")
-
-
-def _seeds(given: Sequence[int] | int) -> tuple[int, ...]:
-    return tuple(range(1, given + 1)) if isinstance(given, int) else tuple(given)
-
-
 def parser(experiment: Experiment[Any]) -> argparse.ArgumentParser:
-    """Return a parser for the experiment's axes, its own options, and its runner's."""
-    made = argparse.ArgumentParser(
+    """Return a parser for the experiment's axes, its own options, and its runner's.
+
+    Its description has the claim, its source and the cost, followed by the module's docstring.
+    """
+    source = f"{experiment.figure}. " if experiment.figure else ""
+    root = ", root" if experiment.needs_root else ""
+    cost = f"{source}About {experiment.minutes:g} min on two cores{root}."
+    command_line = argparse.ArgumentParser(
         prog=f"python -m experiments {experiment.name}",
-        description=_description(experiment),
+        description="\n\n".join(text for text in (experiment.claim, cost, experiment.about) if text),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument(
+    command_line.add_argument(
         "--out",
         type=folder,
         default=experiment.default_out,
         help="folder for bundles, plot and verdict.json (default: %(default)s)",
     )
-    made.add_argument(
+    command_line.add_argument(
         "--quick", action="store_true", help="few flows and seeds: a verdict within a few minutes"
     )
-    _add_axes(made, experiment)
+    _add_axes(command_line, experiment)
     for option in (*experiment.options, *experiment.runner.options):
-        made.add_argument(option.flag, **option.keywords)
-    return made
+        command_line.add_argument(option.flag, **option.keywords)
+    return command_line
 
 
-def _description(experiment: Experiment[Any]) -> str:
-    """Return the claim, its source and the cost, followed by the module's docstring."""
-    where = f"{experiment.figure}. " if experiment.figure else ""
-    root = ", root" if experiment.needs_root else ""
-    cost = f"{where}About {experiment.minutes:g} min on two cores{root}."
-    return "\n\n".join(text for text in (experiment.claim, cost, experiment.about) if text)
-
-
-def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> None:
+def _add_axes(command_line: argparse.ArgumentParser, experiment: Experiment[Any]) -> None:
     if len(experiment.on) > 1:
         root = " (needs root)" if experiment.on[0] == TESTBED else ""
-        made.add_argument(
+        command_line.add_argument(
             "--on",
             choices=experiment.on,
             default=experiment.on[0],
             help=f"fabric to run on (default: %(default)s{root})",
         )
     if isinstance(experiment.seeds, int):
-        made.add_argument(
+        command_line.add_argument(
             "--seeds",
             type=at_least_one,
             default=experiment.seeds,
             help="number of seeds, from 1 on (default: %(default)s)",
         )
     elif experiment.seeds:
-        made.add_argument(
+        command_line.add_argument(
             "--seeds",
             type=seed,
             nargs="+",
@@ -198,11 +183,11 @@ def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> Non
             help="seeds; each is one run (default: %(default)s)",
         )
     if experiment.loads:
-        made.add_argument(
+        command_line.add_argument(
             "--loads", type=load_share, nargs="+", default=list(experiment.loads), help="default: %(default)s"
         )
     if experiment.flows:
-        made.add_argument(
+        command_line.add_argument(
             "--flows",
             type=at_least_one,
             default=experiment.flows,

@@ -14,7 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,9 +93,9 @@ class NamedPoint(Point):
         return self.folder
 
 
-def one_group(given: Given, found: Sequence[Point], folder: Path | None = None) -> Mapping[str, Planned]:
+def one_group(given: Given, points: Sequence[Point], folder: Path | None = None) -> Mapping[str, Planned]:
     """Return a plan with one group of runs. Their bundles are in `folder`, by default in `--out`."""
-    return {"": Planned(folder or given.out, found)}
+    return {"": Planned(folder or given.out, points)}
 
 
 def axes(
@@ -131,12 +131,12 @@ def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -
     return NamedPoint(variant, None, seed, resolved, folder)
 
 
-def as_on_testbed(given: Given, found: Sequence[Point]) -> list[Point]:
+def as_on_testbed(given: Given, points: Sequence[Point]) -> list[Point]:
     """Return the points of a testbed's scenario. On the simulator they have links like the
     testbed's emulated ones."""
     if given.on != SIMULATOR:
-        return list(found)
-    return [replace(point, document=as_emulated(point.document)) for point in found]
+        return list(points)
+    return [replace(point, document=as_emulated(point.document)) for point in points]
 
 
 def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None:
@@ -149,30 +149,22 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
     if not waiting:
         return
     build.build()
-    with _workers(jobs) as pool:
-        running = {pool.submit(_simulate, point.document, out / point.name): point for point in waiting}
-        try:
-            failed = _reasons(running)
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            raise
-    if failed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
-
-
-def _reasons(running: dict[Future[str | None], Point]) -> dict[str, str]:
-    """Wait for all runs. Returns name of a failed run → why it failed."""
-    ended = track(as_completed(running), "runs", total=len(running), console=console)
-    return {running[future].name: reason for future in ended if (reason := future.result())}
-
-
-def _workers(jobs: int | None) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
+    workers = ProcessPoolExecutor(
         jobs or len(os.sched_getaffinity(0)),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin_worker,
     )
+    with workers:
+        running = {workers.submit(_simulate, point.document, out / point.name): point for point in waiting}
+        try:
+            ended = track(as_completed(running), "runs", total=len(running), console=console)
+            failed = {running[future].name: reason for future in ended if (reason := future.result())}
+        except KeyboardInterrupt:
+            workers.shutdown(cancel_futures=True)
+            raise
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
 
 
 def _begin_worker() -> None:
@@ -199,8 +191,16 @@ def _simulate(document: dict[str, Any], out: Path) -> str | None:
 def run_each(points: Sequence[Point], out: Path, on: str, most: int) -> None:
     """Make every run that is missing, or that is not valid and was made less than `most` times."""
     for point in points:
+        bundle = out / point.name
         while not _is_enough(out, point, most):
-            _attempt(point, out, on)
+            attempt = attempts(bundle) + 1 if is_finished(out, point) else 1
+            resolved = resolve(point.document)
+            with progress_bar(point.name) as report:
+                summary = runner(on)(resolved, bundle, report)
+            (bundle / ATTEMPTS_FILE).write_text(str(attempt))
+            if not summary["valid"]["ok"]:
+                reasons = "; ".join(summary["valid"]["reasons"])
+                print(f"{point.name}: attempt {attempt} is not valid: {reasons}", file=sys.stderr)
 
 
 def _is_enough(out: Path, point: Point, most: int) -> bool:
@@ -208,18 +208,6 @@ def _is_enough(out: Path, point: Point, most: int) -> bool:
         return False
     summary = json.loads((out / point.name / "summary.json").read_text())
     return summary["valid"]["ok"] or attempts(out / point.name) >= most
-
-
-def _attempt(point: Point, out: Path, on: str) -> None:
-    bundle = out / point.name
-    attempt = attempts(bundle) + 1 if is_finished(out, point) else 1
-    resolved = resolve(point.document)
-    with progress_bar(point.name) as report:
-        summary = runner(on)(resolved, bundle, report)
-    (bundle / ATTEMPTS_FILE).write_text(str(attempt))
-    if not summary["valid"]["ok"]:
-        reasons = "; ".join(summary["valid"]["reasons"])
-        print(f"{point.name}: attempt {attempt} is not valid: {reasons}", file=sys.stderr)
 
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
@@ -261,7 +249,10 @@ class ShortRuns:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Long runs on the simulator, each in a process of its own. Each group is a sweep."""
+    """Long runs on the simulator, each in a process of its own. Each group is a sweep, and its table is shown.
+
+    SluiceError: a run failed.
+    """
 
     plan: Plan
     columns: Columns = no_columns
@@ -271,19 +262,14 @@ class Sweep:
     def __call__(self, given: Given) -> Results:
         planned = self.plan(given)
         for group in planned.values():
-            _sweep(group, given.jobs)
+            with sweep_display() as report:
+                outcome = run_points(group.points, group.folder, jobs=given.jobs, report=report)
+            if print_outcome(group.folder, rows(group.folder, outcome.finished), outcome):
+                raise SluiceError(
+                    f"{group.folder}: {len(outcome.failed)} of {len(group.points)} runs failed; "
+                    "log.txt in a run's folder says why"
+                )
         return read_results(given, planned, self.columns)
-
-
-def _sweep(group: Planned, jobs: int | None) -> None:
-    """Run the sweep and show its table. SluiceError: a run failed."""
-    with sweep_display() as report:
-        outcome = run_points(group.points, group.folder, jobs=jobs, report=report)
-    if print_outcome(group.folder, rows(group.folder, outcome.finished), outcome):
-        raise SluiceError(
-            f"{group.folder}: {len(outcome.failed)} of {len(group.points)} runs failed; "
-            "log.txt in a run's folder says why"
-        )
 
 
 @dataclass(frozen=True)

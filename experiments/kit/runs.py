@@ -186,8 +186,8 @@ class Runs:
 
     def at(self, variant: str, load: float | None = None) -> list[Run]:
         """Return the runs in the order of the seeds; without a load, those at all loads."""
-        found = [run for run in self.runs if run.variant == variant and load in (None, run.load)]
-        return sorted(found, key=lambda run: run.seed)
+        runs = [run for run in self.runs if run.variant == variant and load in (None, run.load)]
+        return sorted(runs, key=lambda run: run.seed)
 
     def raw(self, column: str, variant: str, load: float | None = None) -> list[Any]:
         """Return one value for each seed, in the order of the seeds; None if a run lacks the figure."""
@@ -329,17 +329,11 @@ def scheme_table(results: Results) -> str:
     headings = [heading for heading, *_ in SCHEME_COLUMNS]
     lines = [f"| scheme | {' | '.join(headings)} | valid |", "|---" * (len(headings) + 2) + "|"]
     for variant in results.runs.variants:
-        found = results.runs.at(variant)
-        lines.append(f"| {variant} | {' | '.join(_cells(found))} | {_valid(found)} |")
+        runs = results.runs.at(variant)
+        cells = [
+            Scale("", factor).show(estimate(run.row[column] for run in runs))
+            for _, column, factor in SCHEME_COLUMNS
+        ]
+        valid = sum(run.valid for run in runs)
+        lines.append(f"| {variant} | {' | '.join(cells)} | {valid}/{len(runs)} |")
     return "\n".join(lines) + "\n"
-
-
-def _cells(runs: Sequence[Run]) -> list[str]:
-    return [
-        Scale("", factor).show(estimate(run.row[column] for run in runs))
-        for _, column, factor in SCHEME_COLUMNS
-    ]
-
-
-def _valid(runs: Sequence[Run]) -> str:
-    return f"{sum(run.valid for run in runs)}/{len(runs)}"
