@@ -70,17 +70,17 @@ def main(words: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
-    made.add_argument(
+    command_line = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
+    command_line.add_argument(
         "--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to measure: {', '.join(PARTS)}"
     )
-    made.add_argument(
+    command_line.add_argument(
         "--out",
         type=file,
         default=Path("results/bench.json"),
         help="file for the figures (default: %(default)s)",
     )
-    return made
+    return command_line
 
 
 def run_benchmarks(out: Path, parts: Sequence[str]) -> int:
@@ -95,19 +95,15 @@ def run_benchmarks(out: Path, parts: Sequence[str]) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     document = {r.name: {**asdict(r), "ratio": r.ratio} for r in results}
     out.write_text(json.dumps(document, indent=2) + "\n")
-    console.print(_table(results))
-    console.print(f"results: {out}")
-    return 0
-
-
-def _table(results: Sequence[Result]) -> Table:
     table = Table(title="make bench", title_justify="left")
     for heading in ("what", "value", "unit", "baseline", "ratio"):
         table.add_column(heading, justify="right" if heading in ("value", "ratio") else "left")
     for r in results:
         baseline = f"{r.baseline:,.4g} ({r.baseline_name})" if r.baseline is not None else "–"
         table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.3f}" if r.ratio else "–")
-    return table
+    console.print(table)
+    console.print(f"results: {out}")
+    return 0
 
 
 if __name__ == "__main__":

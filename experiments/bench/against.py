@@ -76,26 +76,28 @@ def compare(other: Core, ours: Sequence[Core], hosts: int, flows: int, rounds: i
     for _ in range(rounds):
         for core, of_core in zip(cores, runs, strict=True):
             of_core.append(core.run(flows, *SIZES[hosts]))
-    other_ns, *ours_ns = [statistics.median(1e9 * seconds / hops for seconds, hops in one) for one in runs]
+    other_ns, *ours_ns = [
+        statistics.median(1e9 * seconds / hops for seconds, hops in of_core) for of_core in runs
+    ]
     for core, cost_ns, of_core in zip(ours, ours_ns, runs[1:], strict=True):
         yield Comparison(hosts, core.name, other_ns, cost_ns, of_core[0][1] == runs[0][0][1])
 
 
 def unpack(commit: str, folder: Path) -> None:
     """Write the files of the commit into the folder. Raises SluiceError if there is no such commit."""
-    found = subprocess.run(
+    revision = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    if found.returncode:
+    if revision.returncode:
         raise SluiceError(
             f"{commit}: no such commit in {ROOT}; this needs a clone with its history (git fetch)"
         )
     archive = folder.with_suffix(".tar")
-    _checked(["git", "archive", "--output", str(archive), found.stdout.strip()], ROOT)
+    _checked(["git", "archive", "--output", str(archive), revision.stdout.strip()], ROOT)
     folder.mkdir()
     _checked(["tar", "--extract", "--file", str(archive), "--directory", str(folder)], ROOT)
     archive.unlink()
@@ -117,27 +119,14 @@ def _python(tree: Path, *arguments: str) -> str:
 
 def _checked(argv: list[str], folder: Path, **variables: str) -> str:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         raise EnvironmentLacking(f"{argv[0]} is not installed, and this comparison needs it") from None
-    if done.returncode:
-        raise SluiceError(f"{' '.join(argv)} failed in {folder}:\n{done.stderr[-3000:]}")
-    return done.stdout
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench.against", description=__doc__)
-    parser.add_argument("commit", help="the commit to compare with")
-    parser.add_argument("--flows", type=int, default=3000, help="flows of one run (3000)")
-    parser.add_argument(
-        "--hosts", type=int, nargs="+", choices=sorted(SIZES), default=[144, 1024], help="hosts (144 1024)"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="runs of each core, of which the median counts (3)"
-    )
-    return parser
+    if process.returncode:
+        raise SluiceError(f"{' '.join(argv)} failed in {folder}:\n{process.stderr[-3000:]}")
+    return process.stdout
 
 
 def _compare_all(arguments: argparse.Namespace, folder: Path) -> None:
@@ -158,7 +147,16 @@ def _compare_all(arguments: argparse.Namespace, folder: Path) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """The command. Returns its exit code."""
-    arguments = _parser().parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m experiments.bench.against", description=__doc__)
+    parser.add_argument("commit", help="the commit to compare with")
+    parser.add_argument("--flows", type=int, default=3000, help="flows of one run (3000)")
+    parser.add_argument(
+        "--hosts", type=int, nargs="+", choices=sorted(SIZES), default=[144, 1024], help="hosts (144 1024)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs of each core, of which the median counts (3)"
+    )
+    arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the folder is removed
     try:
         with tempfile.TemporaryDirectory(prefix="sluice-against-") as folder:

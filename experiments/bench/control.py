@@ -177,7 +177,11 @@ class _Run:
     def measure(self) -> Loop:
         cores = sorted(os.sched_getaffinity(0))
         switches = self._start_switches(cores[-1])
-        controller = self._start_controller(cores[0])
+        on_first_core = ["taskset", "--cpu-list", str(cores[0]), *service_argv("controller")]
+        controller = spawn(
+            [*on_first_core, "--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"],
+            log_file=self._log,
+        )
         try:
             said = switches.stdout
             assert said is not None
@@ -202,12 +206,6 @@ class _Run:
     @property
     def _log(self) -> Path:
         return self._folder / "controller.log"
-
-    def _start_controller(self, core: int) -> subprocess.Popen[bytes]:
-        argv = ["taskset", "--cpu-list", str(core), *service_argv("controller")]
-        return spawn(
-            [*argv, "--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"], log_file=self._log
-        )
 
     def _start_switches(self, core: int) -> subprocess.Popen[bytes]:
         """Start the process of switches. It waits for the controller to listen, then for its first polls."""

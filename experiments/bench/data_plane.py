@@ -34,7 +34,7 @@ from sluice.dataplane.bench import measure as packet_costs
 from sluice.dataplane.link_queues import ROOT
 from sluice.dataplane.sockopt import Attachment, answers
 from sluice.dataplane.tagger import Tagger, TagSettings
-from sluice.dataplane.watch import Connection, Watch
+from sluice.dataplane.watch import Watch
 from sluice.hostagent.link import HostLink
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.watch import Host, to_record
@@ -208,38 +208,29 @@ def _connections_per_cpu_s(count: int) -> float:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         began = time.process_time()
         for _ in range(count):
-            _connect_once(listener)
+            with socket.create_connection(listener.getsockname()) as client, listener.accept()[0] as server:
+                client.sendall(_PAYLOAD)
+                client.shutdown(socket.SHUT_WR)
+                while server.recv(4096):
+                    pass
         return count / (time.process_time() - began)
-
-
-def _connect_once(listener: socket.socket) -> None:
-    with socket.create_connection(listener.getsockname()) as client:
-        server, _ = listener.accept()
-        with server:
-            client.sendall(_PAYLOAD)
-            client.shutdown(socket.SHUT_WR)
-            while server.recv(4096):
-                pass
 
 
 def _us_per_record(watch: Watch) -> float:
     host = Host("h1", {}, "0123456789ab", time.time_ns() - time.monotonic_ns())
     with tempfile.TemporaryDirectory() as folder:
-        spool = Spool(Path(folder))
+        spool, spooled = Spool(Path(folder)), 0
         began = time.perf_counter()
-        made = sum(_keep(connection, host, spool) for connection in watch.ended())
+        for connection in watch.ended():
+            record = to_record(connection, host, "none")
+            if record is not None:
+                spool.append(record)
+                spooled += 1
         elapsed_s = time.perf_counter() - began
         spool.close()
-    if made != CONNECTIONS:
-        raise RuntimeError(f"{CONNECTIONS} connections, but {made} records: the watch missed some")
-    return elapsed_s / made * 1e6
-
-
-def _keep(connection: Connection, host: Host, spool: Spool) -> bool:
-    record = to_record(connection, host, "none")
-    if record is not None:
-        spool.append(record)
-    return record is not None
+    if spooled != CONNECTIONS:
+        raise RuntimeError(f"{CONNECTIONS} connections, but {spooled} records: the watch missed some")
+    return elapsed_s / spooled * 1e6
 
 
 def connection_results() -> Iterator[Result]:
@@ -340,12 +331,12 @@ def measure_forwarding() -> Mapping[int, HopCost]:
         with_turns, without = _forwarding(True, number), _forwarding(False, number)
         for rate in RATES:
             measured[rate].append((*with_turns[rate], without[rate][1]))
-    return {rate: _cost(rounds) for rate, rounds in measured.items()}
-
-
-def _cost(rounds: list[tuple[float, float, float]]) -> HopCost:
-    hops, us, us_without = (statistics.median(values) for values in zip(*rounds, strict=True))
-    return HopCost(hops, us, us_without, statistics.median(one[1] / one[2] for one in rounds))
+    costs = {}
+    for rate, rounds in measured.items():
+        hops_per_s, us, us_without = (statistics.median(values) for values in zip(*rounds, strict=True))
+        ratio = statistics.median(us_with / us_plain for _, us_with, us_plain in rounds)
+        costs[rate] = HopCost(hops_per_s, us, us_without, ratio)
+    return costs
 
 
 def _forwarding(cheap_turns: bool, seed: int) -> dict[int, tuple[float, float]]:

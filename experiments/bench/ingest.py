@@ -107,18 +107,20 @@ def measure_ingestion(
         store_url(store, Path(folder), server) as url,
     ):
         with web_process(Path(folder), url, workers) as web:
-            watching = _dashboards(Path(folder), seconds + 2)
+            watching = _start_helper(Path(folder), "watch", seconds + 2)
             wait_until(
                 lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
             )
             before, began = cpu_s(web), time.monotonic()
-            loop = pool.submit(_loop, leaves, seconds, url)
-            agents = _agents(Path(folder), seconds, rate_per_s)
+            # The control loop is measured for most of the time, because the controller needs some seconds to start.
+            loop_s = max(3.0, seconds - 10.0)
+            loop = pool.submit(measure_loop, LOOP_SCHEME, leaves, loop_s, url) if leaves else None
+            agents = _start_helper(Path(folder), "deliver", seconds, rate_per_s)
             delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
             cpu = (cpu_s(web) - before) / (time.monotonic() - began)
             watched = _answer(watching, Path(folder) / "watch.log", seconds)
             memory = _memory_mib(web)
-            paced = loop.result()
+            paced = loop.result() if loop else None
         engine = open_store(url)
         kept = count_flows(engine)
         engine.dispose()
@@ -140,11 +142,6 @@ def measure_ingestion(
         loop=paced,
         server=dict(server),
     )
-
-
-def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
-    """Measure the control loop for most of the time, because the controller needs some seconds to start."""
-    return measure_loop(LOOP_SCHEME, leaves, max(3.0, seconds - 10.0), url) if leaves else None
 
 
 @contextmanager
@@ -174,15 +171,10 @@ def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _agents(folder: Path, seconds: float, rate_per_s: float) -> subprocess.Popen[bytes]:
-    words = ["deliver", str(folder), str(seconds), str(rate_per_s)]
-    argv = [sys.executable, "-m", "experiments.bench.ingest", *words]
-    return spawn(argv, log_file=folder / "deliver.log")
-
-
-def _dashboards(folder: Path, seconds: float) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "experiments.bench.ingest", "watch", str(folder), str(seconds)]
-    return spawn(argv, log_file=folder / "watch.log")
+def _start_helper(folder: Path, task: str, *values: float) -> subprocess.Popen[bytes]:
+    """Start this module with a task of `main`. What it prints goes to `<task>.log` in the folder."""
+    argv = [sys.executable, "-m", "experiments.bench.ingest", task, str(folder), *map(str, values)]
+    return spawn(argv, log_file=folder / f"{task}.log")
 
 
 def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
@@ -218,7 +210,10 @@ def _memory_mib(process: subprocess.Popen[bytes]) -> float:
 def watch(folder: Path, seconds: float) -> None:
     """Print how many snapshots each dashboard got. It discards them, because drawing is the browser's work."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    sockets = [_listening(folder / "web.sock") for _ in range(DASHBOARDS)]
+    sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(DASHBOARDS)]
+    for dashboard in sockets:
+        dashboard.connect(str(folder / "web.sock"))
+        dashboard.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
     snapshots = dict.fromkeys(sockets, 0)
     began = 0.0
     while not began or time.monotonic() < began + seconds:
@@ -231,13 +226,6 @@ def watch(folder: Path, seconds: float) -> None:
             (folder / "watch.ready").touch()
             began, snapshots = time.monotonic(), dict.fromkeys(sockets, 0)
     print(json.dumps({"took_s": time.monotonic() - began, "snapshots": list(snapshots.values())}))
-
-
-def _listening(path: Path) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.connect(str(path))
-    listener.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    return listener
 
 
 # ── The agents' process ──────────────────────────────────────────────────────────────────────────────
@@ -310,13 +298,13 @@ def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = {
+    results = {
         "took_s": max(time.monotonic() - began, seconds),
         "accepted": sum(agent.accepted for agent in agents),
         "refused": sum(agent.refused for agent in agents),
         "latencies_ms": [latency for agent in agents for latency in agent.latencies_ms],
     }
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 # ── A thousand idle agents ───────────────────────────────────────────────────────────────────────────
@@ -344,11 +332,9 @@ def measure_heartbeats(agents: int = IDLE_AGENTS, workers: int = 1, seconds: flo
         store_url("postgresql", Path(name)) as url,
         web_process(Path(name), url, workers),
     ):
-        log = Path(name) / "beat.log"
-        argv = [sys.executable, "-m", "experiments.bench.ingest", "beat", name, str(agents), str(seconds)]
-        sender = spawn(argv, log_file=log)
+        sender = _start_helper(Path(name), "beat", agents, seconds)
         sender.wait(10 * seconds + READY_S)
-        lines = log.read_text(errors="replace").splitlines()
+        lines = (Path(name) / "beat.log").read_text(errors="replace").splitlines()
         if sender.returncode or not lines:
             raise SluiceError("\n".join(["the agents of the benchmark failed:", *lines]))
         return Beats(**json.loads(lines[-1]))
@@ -402,7 +388,7 @@ def beat(argv: list[str]) -> int:
     if refused:
         print(refused[0])
         return 1
-    took_ms = [one for sender in senders for one in sender.took_ms]
+    took_ms = [ms for sender in senders for ms in sender.took_ms]
     p50, p99 = np.percentile(took_ms, (50, 99))
     per_s = len(took_ms) / (time.monotonic() - began)
     print(json.dumps({"asked_per_s": agents, "per_s": per_s, "p50_ms": float(p50), "p99_ms": float(p99)}))
@@ -439,7 +425,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.store == "postgresql":
         print(json.dumps({"device_ms": asdict(measure_device())}), flush=True)
-    found = measure_ingestion(
+    ingestion = measure_ingestion(
         options.store,
         rate_per_s=options.rate,
         seconds=options.seconds,
@@ -447,25 +433,24 @@ def main(argv: list[str]) -> int:
         leaves=options.leaves,
         server=SERVERS[options.server],
     )
-    print(json.dumps(asdict(found), indent=2))
+    print(json.dumps(asdict(ingestion), indent=2))
     return 0
 
 
 def ingest_results() -> Iterator[Result]:
     """Flow records to a real web process for a minute, while dashboards watch, on each kind of store."""
     for store in STORES:
-        found = measure_ingestion(store, leaves=LOOP_LEAVES)
-        what = f"ingestion, {store}"
-        yield Result(what, found.accepted_per_s, "records/s", found.asked_per_s, "asked")
-        yield Result(f"{what}, latency p50", found.p50_ms, "ms")
-        yield Result(f"{what}, latency p99", found.p99_ms, "ms")
-        yield Result(f"{what}, lost or doubled", found.kept - found.delivered, "records")
-        yield Result(f"{what}, each of {DASHBOARDS} dashboards", found.snapshots_per_s, "snapshots/s")
-        yield Result(f"{what}, CPU of the web process", found.server_cpu, "cores")
-        if found.loop is not None:
-            beside = f"{what}, control loop on the same store, {found.loop.ports} ports"
-            yield Result(f"{beside}, polls in time", found.loop.kept, "of all")
-            yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
+        run, what = measure_ingestion(store, leaves=LOOP_LEAVES), f"ingestion, {store}"
+        yield Result(what, run.accepted_per_s, "records/s", run.asked_per_s, "asked")
+        yield Result(f"{what}, latency p50", run.p50_ms, "ms")
+        yield Result(f"{what}, latency p99", run.p99_ms, "ms")
+        yield Result(f"{what}, lost or doubled", run.kept - run.delivered, "records")
+        yield Result(f"{what}, each of {DASHBOARDS} dashboards", run.snapshots_per_s, "snapshots/s")
+        yield Result(f"{what}, CPU of the web process", run.server_cpu, "cores")
+        if run.loop is not None:
+            beside = f"{what}, control loop on the same store, {run.loop.ports} ports"
+            yield Result(f"{beside}, polls in time", run.loop.kept, "of all")
+            yield Result(f"{beside}, p99 from counters to rules", run.loop.p99_ms, "ms")
 
 
 if __name__ == "__main__":

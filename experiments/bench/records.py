@@ -72,21 +72,15 @@ def store_url(store: str, folder: Path, server: Mapping[str, str] = DEFAULTS) ->
         yield f"sqlite:///{folder}/store.db"
         return
     with PostgresServer.start(settings=server) as running:
-        _use_log(running)
+        # The server makes files of its write-ahead log, which it then reuses, as after some minutes of work. It fills
+        # a new file with zeros first, and commits wait for that.
+        running.sql(
+            "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal() "
+            f"FROM generate_series(1, {LOG_SEGMENTS})"
+        )
+        running.sql("CHECKPOINT")
+        os.sync()  # the new cluster was not written to the device yet
         yield running.new_database()
-
-
-def _use_log(server: PostgresServer) -> None:
-    """Have the server make files of its write-ahead log, which it then reuses, as after some minutes of work.
-
-    It fills a new file with zeros first, and commits wait for that.
-    """
-    server.sql(
-        "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal() "
-        f"FROM generate_series(1, {LOG_SEGMENTS})"
-    )
-    server.sql("CHECKPOINT")
-    os.sync()  # the new cluster was not written to the device yet
 
 
 RATE_PER_S = 10_000
@@ -221,19 +215,14 @@ def _into_plain(engine: Engine, records: Batch) -> None:
 def store_results() -> Iterator[Result]:
     """Flow records into SQLite, in batches of the size that agents deliver."""
 
-    def records(base: int) -> list[FlowRecord]:
-        made = FlowRecord(
-            "", "h1", "h2", 10_000, "small", 1.0, 2e3, 1e3, None, None, 0, "cubic", "tcp", "finished"
-        )
-        return [replace(made, id=f"b/{base + i}") for i in range(DELIVERY)]
-
     with tempfile.TemporaryDirectory() as folder:
         engine = open_store(f"sqlite:///{folder}/store.db")
         batches = iter(range(0, 10**9, DELIVERY))
 
         def ingest() -> None:
             for _ in range(20):
-                add_flows(engine, records(next(batches)))
+                base = next(batches)
+                add_flows(engine, [replace(_SMALL_RECORD, id=f"b/{base + i}") for i in range(DELIVERY)])
 
         yield Result("flow records kept", 20 * DELIVERY / median_s(ingest), "records/s")
         engine.dispose()
@@ -241,13 +230,13 @@ def store_results() -> Iterator[Result]:
 
 def record_results() -> Iterator[Result]:
     """Flow records into PostgreSQL beside a plain table."""
-    found = measure_records()
-    new, old, what, plain = found.store, found.plain, "flow records into PostgreSQL", "a plain table"
+    compared = measure_records()
+    new, old, what, plain = compared.store, compared.plain, "flow records into PostgreSQL", "a plain table"
     yield Result(what, new.per_s, "records/s", old.per_s, plain)
     yield Result(f"{what}, CPU of the server", new.server_us, "us/record", old.server_us, plain)
     yield Result(f"{what}, a batch, p50", new.p50_ms, "ms", old.p50_ms, plain)
-    yield Result(f"{what}, a batch, p99", new.p99_ms, "ms", old.p99_ms, plain, found.p99_ratio)
-    yield Result("100,000 of them removed", found.forgotten_s, "s", found.plain_forgotten_s, plain)
+    yield Result(f"{what}, a batch, p99", new.p99_ms, "ms", old.p99_ms, plain, compared.p99_ratio)
+    yield Result("100,000 of them removed", compared.forgotten_s, "s", compared.plain_forgotten_s, plain)
 
 
 def durability_results() -> Iterator[Result]:
@@ -313,9 +302,12 @@ def measure_device(seconds: float = DEVICE_S) -> Device:
 
 def measure_store(fsync: bool) -> Cost:
     """Return the cost of a delivery of DELIVERY records into an SQLite store."""
+    took = []
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         engine = open_store(f"sqlite:///{folder}/store.db", fsync=fsync)
-        took = [_seconds(partial(add_flows, engine, _batch(number))) for number in range(DELIVERIES)]
+        for number in range(DELIVERIES):
+            delivery = [replace(_SMALL_RECORD, id=f"b/{number}/{i}") for i in range(DELIVERY)]
+            took.append(_seconds(partial(add_flows, engine, delivery)))
         engine.dispose()
     return _cost(took)
 
@@ -343,10 +335,6 @@ def measure_spool(fsync: bool) -> Cost:
     return _cost(took)
 
 
-def _batch(number: int) -> list[FlowRecord]:
-    return [replace(_SMALL_RECORD, id=f"b/{number}/{i}") for i in range(DELIVERY)]
-
-
 def _seconds(work: Callable[[], object]) -> float:
     begin = time.perf_counter()
     work()
@@ -368,19 +356,18 @@ FILTERS: tuple[Mapping[str, str], ...] = ({}, {"host": "h9"}, {"status": "unfini
 def fill(engine: Engine, records: int) -> None:
     """Add records between HOSTS hosts, of which one in a thousand is unfinished."""
     for first in range(0, records, FILL):
-        add_flows(engine, [_listed_record(number) for number in range(first, min(records, first + FILL))])
-
-
-def _listed_record(number: int) -> FlowRecord:
-    src, dst = number % HOSTS, (number * 7 + 1) % HOSTS
-    made = replace(_SMALL_RECORD, id=f"b/{number}", src=f"h{src + 1}", dst=f"h{dst + 1}")
-    return made if number % 1000 else replace(made, fct_us=None, status="unfinished")
+        batch = []
+        for number in range(first, min(records, first + FILL)):
+            src, dst = number % HOSTS, (number * 7 + 1) % HOSTS
+            record = replace(_SMALL_RECORD, id=f"b/{number}", src=f"h{src + 1}", dst=f"h{dst + 1}")
+            batch.append(record if number % 1000 else replace(record, fct_us=None, status="unfinished"))
+        add_flows(engine, batch)
 
 
 def measure_pages(engine: Engine) -> dict[str, list[float]]:
     """Return the milliseconds of PAGES pages of each filter, and of a host's figures, in order."""
     asked: dict[str, Callable[[], object]] = {
-        str(dict(one)): partial(find_flows, engine, one) for one in FILTERS
+        str(dict(terms)): partial(find_flows, engine, terms) for terms in FILTERS
     }
     asked["figures of a host"] = partial(sent_flows, engine, "h9", time.time() - 3600)
     took: dict[str, list[float]] = {}

@@ -118,18 +118,14 @@ def simulator_results() -> Iterator[Result]:
     for hosts, speed in larger:
         cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
-    yield from _one_thread_results(1e9 / first.hops_per_s, f"{least} hosts, without threads")
-    yield from _threads_results()
-    yield from _busy_results()
-
-
-def _one_thread_results(baseline: float, baseline_name: str) -> Iterator[Result]:
-    """The cost of a packet-hop of a network in parts, all on one thread."""
-    for leaves, hosts in FABRICS:
+    for leaves, hosts in FABRICS:  # a network in parts, all on one thread
         if leaves * hosts in THREADS_AT_HOSTS:
             cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
             name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
-            yield Result(name, cost, "ns/packet-hop", baseline, baseline_name)
+            plain = f"{least} hosts, without threads"
+            yield Result(name, cost, "ns/packet-hop", 1e9 / first.hops_per_s, plain)
+    yield from _threads_results()
+    yield from _busy_results()
 
 
 def _threads_results() -> Iterator[Result]:

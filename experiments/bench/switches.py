@@ -191,7 +191,10 @@ def draws(turn: int) -> Growth:
     """Return draws for one of the two turns."""
     mean = FLOWS_A_POLL * np.roll(_ends(), turn * SHIFT_BUCKETS)
     ended = np.random.default_rng(turn).poisson(mean, (DRAWS, tags.ATTAINED_BUCKETS))
-    payload = _payloads()
+    edges = np.asarray(tags.EDGES_BYTES, float)
+    begin = np.concatenate([[0.0], edges[:-1]])
+    # In row j and column k: payload in bucket k of a flow that ends in bucket j.
+    payload = np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
     packets = ended @ -(-payload // MSS_BYTES)
     return Growth(*map(_by_tag, (ended, packets, ended @ payload + HEADER_BYTES * packets)))
 
@@ -208,13 +211,6 @@ def _ends() -> npt.NDArray[np.float64]:
     drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
     bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
     return np.asarray(np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn))
-
-
-def _payloads() -> _Counts:
-    """Return matrix (j, k): payload in bucket k of a flow that ends in bucket j."""
-    edges = np.asarray(tags.EDGES_BYTES, float)
-    begin = np.concatenate([[0.0], edges[:-1]])
-    return np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
 
 
 # ── One switch ───────────────────────────────────────────────────────────────────────────────────────
@@ -290,7 +286,11 @@ class Switch:
     def _statistics(self, frame: Frame) -> bytes | memoryview:
         kind = struct.unpack_from("!H", frame.data, 8)[0]
         if kind == StatsType.FLOW and frame.data[16] == Table.ENDS:
-            return self._polled(frame.xid)
+            self.record.polls_at.append(time.monotonic())
+            self.traffic.flows_end(len(self.record.polls_at))
+            reply = self._count(Table.ENDS, frame.xid)
+            self._counters_at = time.monotonic()
+            return reply
         if kind == StatsType.FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
             low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # byte 47: its cookie mask
             return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
@@ -299,14 +299,6 @@ class Switch:
             parts = self._flows
             self.record.entries += 2 * openflow.MAX_LEARNED
         return b"".join(statistics(kind, part, more=part is not parts[-1], xid=frame.xid) for part in parts)
-
-    def _polled(self, xid: int) -> memoryview:
-        now = time.monotonic()
-        self.record.polls_at.append(now)
-        self.traffic.flows_end(len(self.record.polls_at))
-        reply = self._count(Table.ENDS, xid)
-        self._counters_at = time.monotonic()
-        return reply
 
     def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> memoryview:
         counters = self._low_tags if low_tags else self._tables[table]
@@ -330,18 +322,15 @@ class Switch:
         control = struct.unpack_from("!H", frame.data, 20)[0]
         self._committing = control == _COMMIT
         if self._committing and self._staged:
-            self._take_staged()
+            port, code, queue = np.asarray(self._staged).T
+            self.queues[np.searchsorted(self._numbers, port), code] = queue
+            self.record.modified += len(self._staged)
+            self._staged.clear()
         return message(
             MessageType.EXPERIMENTER,
             frame.xid,
             struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3),
         )
-
-    def _take_staged(self) -> None:
-        port, code, queue = np.asarray(self._staged).T
-        self.queues[np.searchsorted(self._numbers, port), code] = queue
-        self.record.modified += len(self._staged)
-        self._staged.clear()
 
     def _barrier(self, frame: Frame) -> bytes:
         if self._committing and self._counters_at is not None:
@@ -388,14 +377,13 @@ class Line:
     def _read(self) -> bool:
         size = self.socket.recv_into(self._received)
         for frame in self._framer.feed(bytes(self._received[:size])):
-            if answer := self._answer(frame):
-                self._send(answer)
+            answer = self._answer(frame)
+            sent = 0 if self._unsent or not answer else self._send_now(answer)
+            if sent < len(answer):
+                self._unsent.append(
+                    memoryview(bytes(answer[sent:]))
+                )  # the counters may change before it is sent
         return size > 0
-
-    def _send(self, answer: bytes | memoryview) -> None:
-        sent = 0 if self._unsent else self._send_now(answer)
-        if sent < len(answer):
-            self._unsent.append(memoryview(bytes(answer[sent:])))  # the counters may change before it is sent
 
     def _send_now(self, data: bytes | memoryview) -> int:
         """Return how much the kernel has taken."""
@@ -406,9 +394,9 @@ class Line:
 
     def _send_rest(self) -> None:
         while self._unsent:
-            rest = self._unsent.popleft()
-            if (sent := self._send_now(rest)) < len(rest):
-                self._unsent.appendleft(rest[sent:])
+            first = self._unsent.popleft()
+            if (sent := self._send_now(first)) < len(first):
+                self._unsent.appendleft(first[sent:])
                 return
 
 
@@ -448,16 +436,13 @@ class Serving:
             if time.monotonic() > deadline:
                 raise TimeoutError("the controller did not send enough polls in time")
             for descriptor, events in self._poll.poll(0.05):
-                self._turn(descriptor, events)
-
-    def _turn(self, descriptor: int, events: int) -> None:
-        line = self._lines[descriptor]
-        waited_for = line.events
-        if not line.turn(events):
-            self._poll.unregister(descriptor)
-            self._lines.pop(descriptor).socket.close()
-        elif line.events != waited_for:
-            self._poll.modify(descriptor, line.events)
+                line = self._lines[descriptor]
+                waited_for = line.events
+                if not line.turn(events):
+                    self._poll.unregister(descriptor)
+                    self._lines.pop(descriptor).socket.close()
+                elif line.events != waited_for:
+                    self._poll.modify(descriptor, line.events)
 
 
 def _listens(port: int) -> bool:

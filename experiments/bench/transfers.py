@@ -97,10 +97,10 @@ def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
     The baseline is a variant, too: its ratio to itself shows the noise.
     """
     limit_s = 120 + rounds * 2 * len(variants()) * (SECONDS + 10)
-    found = in_own_network(__name__, "throughput", str(rounds), timeout_s=limit_s)
+    transfers = in_own_network(__name__, "throughput", str(rounds), timeout_s=limit_s)
 
     def measured(variant: Throughput, figure: int) -> Measured:
-        pairs = found[variant.label]
+        pairs = transfers[variant.label]
         return Measured([own[figure] for _, own in pairs], [baseline[figure] for baseline, _ in pairs])
 
     return {variant: Rates(measured(variant, 0), measured(variant, 1)) for variant in variants()}
@@ -126,31 +126,15 @@ def far_end() -> Iterator[list[str]]:
     enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
     own = Path("/proc/self/ns/net").readlink()
     wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
-    _connect(far.pid, enter)
-    try:
-        yield enter
-    finally:
-        stop(far)
-
-
-def _connect(far_pid: int, enter: list[str]) -> None:
-    run(["ip", "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", str(far_pid)])
+    run(["ip", "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", str(far.pid)])
     for prefix, name, address in (([], "near0", NEAR), (enter, "far0", FAR)):
         run([*prefix, "ip", "link", "set", name, "up"])
         run([*prefix, "ip", "addr", "add", f"{address}/24", "dev", name])
         run([*prefix, "sysctl", "-qw", "net.ipv4.tcp_ecn=1"])
-
-
-@contextmanager
-def _measures(variant: Throughput) -> Iterator[None]:
-    with ExitStack() as taken:
-        if variant.watched:
-            taken.enter_context(Watch())
-        if variant.tagged:
-            tagger = taken.enter_context(Tagger())
-            tagger.attach("near0")
-            taken.callback(tagger.detach, "near0")
-        yield
+    try:
+        yield enter
+    finally:
+        stop(far)
 
 
 def transfer(variant: Throughput, enter: list[str]) -> Figures:
@@ -159,7 +143,13 @@ def transfer(variant: Throughput, enter: list[str]) -> Figures:
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
     client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
     try:
-        with _measures(variant):
+        with ExitStack() as parts:
+            if variant.watched:
+                parts.enter_context(Watch())
+            if variant.tagged:
+                tagger = parts.enter_context(Tagger())
+                tagger.attach("near0")
+                parts.callback(tagger.detach, "near0")
             wait_until(lambda: _listens(enter), "the iperf server listens")
             csv = run(client, timeout_s=SECONDS + 20)
     finally:
@@ -191,9 +181,9 @@ def throughput_results() -> Iterator[Result]:
         yield _against_cubic(f"throughput per CPU {variant.label}", "Gb/CPU s", rates.bits_per_cpu_s)
 
 
-def _against_cubic(name: str, unit: str, found: Measured) -> Result:
-    cubic = statistics.median(found.baselines)
-    return Result(name, found.median / 1e9, unit, cubic / 1e9, "cubic", found.ratio)
+def _against_cubic(name: str, unit: str, measured: Measured) -> Result:
+    cubic = statistics.median(measured.baselines)
+    return Result(name, measured.median / 1e9, unit, cubic / 1e9, "cubic", measured.ratio)
 
 
 # ── The tagger's share ───────────────────────────────────────────────────────────────────────────────
@@ -208,8 +198,8 @@ LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]
 def measure_tagger_share() -> Mapping[str, float]:
     """Return the tagger's median share (0 … 1) of the CPU time that both ends of a flow use, by
     kind of link."""
-    found = in_own_network(__name__, "tagger", timeout_s=300)
-    return {link: statistics.median(shares) for link, shares in found.items()}
+    shares_of = in_own_network(__name__, "tagger", timeout_s=300)
+    return {link: statistics.median(shares) for link, shares in shares_of.items()}
 
 
 def _tagger_shares() -> dict[str, list[float]]:
@@ -219,20 +209,19 @@ def _tagger_shares() -> dict[str, list[float]]:
         for link, settings in LINKS.items():
             if settings:
                 run(["ip", "link", "set", "near0", *settings])
-            shares[link] = [_tagger_share(tagger, enter) for _ in range(TAGGER_ROUNDS)]
+            shares[link] = []
+            for _ in range(TAGGER_ROUNDS):
+                ran_before_s, cpu_before_s = _tagger_ran_s(tagger), children_cpu_s()
+                transfer(BASELINE, enter)
+                ran_s = _tagger_ran_s(tagger) - ran_before_s
+                shares[link].append(ran_s / (children_cpu_s() - cpu_before_s))
     return shares
-
-
-def _tagger_share(tagger: Tagger, enter: list[str]) -> float:
-    ran_before_s, cpu_before_s = _tagger_ran_s(tagger), children_cpu_s()
-    transfer(BASELINE, enter)
-    return (_tagger_ran_s(tagger) - ran_before_s) / (children_cpu_s() - cpu_before_s)
 
 
 def _tagger_ran_s(tagger: Tagger) -> float:
     info = Path(f"/proc/self/fdinfo/{tagger.program_fd}").read_text()
-    found = re.search(r"run_time_ns:\s*(\d+)", info)
-    return int(found.group(1)) / 1e9 if found else 0.0
+    run_time = re.search(r"run_time_ns:\s*(\d+)", info)
+    return int(run_time.group(1)) / 1e9 if run_time else 0.0
 
 
 @contextmanager
@@ -263,10 +252,10 @@ def measure_control_share() -> Mapping[str, float]:
     Raises EnvironmentLacking if another process has registered a control, because its use could not be told apart.
     """
     try:
-        found = in_own_network(__name__, "controls", timeout_s=600)
+        shares_of = in_own_network(__name__, "controls", timeout_s=600)
     except CommandFailed as error:
         raise EnvironmentLacking(f"the cost of congestion controls: {error.output.strip()}") from error
-    return {name: statistics.median(shares) for name, shares in found.items()}
+    return {name: statistics.median(shares) for name, shares in shares_of.items()}
 
 
 def _control_shares() -> dict[str, list[float]]:
@@ -281,19 +270,18 @@ def _control_shares() -> dict[str, list[float]]:
 
 
 def _shares_of(control: str, enter: list[str]) -> list[float]:
-    others = frozenset(_programs())
+    """Return the share of each round."""
+    others = frozenset(_programs())  # those that were there before the control
+    shares = []
     with register_congestion_control(control) as registered:
         if not registered.owned:
             raise SystemExit(f"{control} belongs to another process: stop the agents of this machine first")
-        return [_control_share(control, enter, others) for _ in range(CONTROL_ROUNDS)]
-
-
-def _control_share(control: str, enter: list[str], others: frozenset[int]) -> float:
-    """Return one round's share. `others`: programs that were there before the control."""
-    ran_before_s, cpu_before_s = _controls_ran_s(others), children_cpu_s()
-    transfer(Throughput(control), enter)
-    ran_s = _controls_ran_s(others) - ran_before_s
-    return ran_s / (children_cpu_s() - cpu_before_s)
+        for _ in range(CONTROL_ROUNDS):
+            ran_before_s, cpu_before_s = _controls_ran_s(others), children_cpu_s()
+            transfer(Throughput(control), enter)
+            ran_s = _controls_ran_s(others) - ran_before_s
+            shares.append(ran_s / (children_cpu_s() - cpu_before_s))
+    return shares
 
 
 def _controls_ran_s(others: frozenset[int]) -> float:
@@ -302,10 +290,10 @@ def _controls_ran_s(others: frozenset[int]) -> float:
 
 def _programs() -> dict[int, int]:
     """Return the run time in ns of each function of a congestion control, by its kernel id."""
-    found = json.loads(run(["bpftool", "--json", "prog", "show"]))
+    programs = json.loads(run(["bpftool", "--json", "prog", "show"]))
     return {
         program["id"]: program.get("run_time_ns", 0)
-        for program in found
+        for program in programs
         if program.get("type") == "struct_ops"
     }
 
@@ -356,20 +344,20 @@ CASES = (
 
 def measure_acks() -> Mapping[str, float]:
     """Return the segments for each ACK, by case."""
-    found: dict[str, float] = in_own_network(__name__, "acks", timeout_s=300)
-    return found
+    segments: dict[str, float] = in_own_network(__name__, "acks", timeout_s=300)
+    return segments
 
 
 def _segments_by_case() -> dict[str, float]:
-    found = {}
+    segments_per_ack = {}
     for case in CASES:
         with far_end() as enter:
             _arrange(case, enter)
             sent, acked = _segments([]), _segments(enter)
             transfer(BASELINE, enter)
-            found[case.name] = (_segments([]) - sent) / (_segments(enter) - acked)
+            segments_per_ack[case.name] = (_segments([]) - sent) / (_segments(enter) - acked)
             run(["ip", "link", "del", "near0"])
-    return found
+    return segments_per_ack
 
 
 def _arrange(case: Case, enter: list[str]) -> None:

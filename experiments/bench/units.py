@@ -99,7 +99,9 @@ def _peak_kib(module: str) -> Iterator[Callable[[], float]]:
 
     def look() -> None:
         while not over.wait(LOOK_EVERY_S):
-            peak.extend(_high_water_kib(pid) for pid in _children("self") if module in _argv(pid))
+            lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+            children = [int(pid) for pids in lists for pid in pids.split()]
+            peak.extend(_high_water_kib(pid) for pid in children if module in _argv(pid))
 
     watcher = threading.Thread(target=look)
     watcher.start()
@@ -108,12 +110,6 @@ def _peak_kib(module: str) -> Iterator[Callable[[], float]]:
     finally:
         over.set()
         watcher.join()
-
-
-def _children(pid: str) -> list[int]:
-    return [
-        int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()
-    ]
 
 
 def _argv(pid: int) -> list[str]:
