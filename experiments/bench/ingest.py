@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench.control import Loop, measure_loop
+from experiments.bench.control import Loop, cpu_seconds, measure_loop
 from experiments.bench.measuring import Result
 from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
 from experiments.kit.heartbeats import idle_heartbeat
@@ -57,7 +57,6 @@ DASHBOARDS = 20
 READY_S = 60.0
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
-_PAGE = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -192,11 +191,7 @@ def _tree(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    ticks = 0
-    for pid in _tree(process):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / _PAGE
+    return sum(map(cpu_seconds, _tree(process)))
 
 
 def _memory_mib(process: subprocess.Popen[bytes]) -> float:

@@ -98,8 +98,8 @@ Settled = tuple[float | None, float | None]
 
 def settled_s(run: Run) -> float | None:
     """Return the time in seconds after which the threshold at the receiver's port stays at 10 KB."""
-    found = settles(run.thresholds(BOTTLENECK_PORT))
-    return None if found is None else round(max(found, 0.0), 2)
+    time_s = settles(run.thresholds(BOTTLENECK_PORT))
+    return None if time_s is None else round(max(time_s, 0.0), 2)
 
 
 def settling_claim(variant: str, times: Sequence[Settled], interval_s: float) -> Claim:
@@ -117,22 +117,18 @@ def ratios(runs: Sequence[Pair], size_class: str, name: str) -> list[float]:
 
 def claims_of(runs: Pairs) -> list[Claim]:
     """Claim that the means agree within the tolerance, and that both fabrics order the variants alike."""
-    made = [
-        _agrees(variant, pairs, size_class, name)
-        for variant, pairs in runs.items()
-        for size_class, name in TOLERANCE
-    ]
-    return [*made, *_order(runs)]
-
-
-def _agrees(variant: str, pairs: Sequence[Pair], size_class: str, name: str) -> Claim:
-    found, tolerance = ratios(pairs, size_class, name), TOLERANCE[size_class, name]
-    valid = all(pair.testbed.valid for pair in pairs)
-    theirs, ours = (_median(side, size_class, name) for side in zip(*pairs, strict=True))
-    agrees = valid and abs(float(np.median(found)) - 1) <= tolerance
-    measured = f"{ours:.3g} over {theirs:.3g} ms: {spread(found)}"
-    what = f"{variant}: {CLASSES[size_class]} flows' {name}, simulator over testbed"
-    return Claim(what, f"1 ± {tolerance:g}", measured, agrees, EXPLANATION if valid else "")
+    agreement = []
+    for variant, pairs in runs.items():
+        valid = all(pair.testbed.valid for pair in pairs)
+        for (size_class, name), tolerance in TOLERANCE.items():
+            by_seed = ratios(pairs, size_class, name)
+            theirs, ours = (_median(side, size_class, name) for side in zip(*pairs, strict=True))
+            agrees = valid and abs(float(np.median(by_seed)) - 1) <= tolerance
+            measured = f"{ours:.3g} over {theirs:.3g} ms: {spread(by_seed)}"
+            what = f"{variant}: {CLASSES[size_class]} flows' {name}, simulator over testbed"
+            explanation = EXPLANATION if valid else ""
+            agreement.append(Claim(what, f"1 ± {tolerance:g}", measured, agrees, explanation))
+    return [*agreement, *_order(runs)]
 
 
 def _order(runs: Pairs) -> Iterator[Claim]:
@@ -158,16 +154,16 @@ def table_of(runs: Pairs) -> Iterator[str]:
     yield "| variant | flows | mean ms | p50 ms | p99 ms | slowdown | flow by flow | retransmissions |"
     yield "|---|---|---|---|---|---|---|---|"
     for variant, pairs in runs.items():
+        by_side = list(zip(*pairs, strict=True))
+        retransmissions = " / ".join(
+            f"{np.median([side.retransmissions for side in sides]):g}" for sides in by_side
+        )
         for size_class, title in CLASSES.items():
-            yield f"| {variant} | {title} | {' | '.join(_cells(pairs, size_class))} |"
-
-
-def _cells(pairs: Sequence[Pair], size_class: str) -> Iterator[str]:
-    by_side = list(zip(*pairs, strict=True))
-    for name in FIGURES:
-        yield " / ".join(f"{_median(sides, size_class, name):.3g}" for sides in by_side)
-    yield f"{np.median([flow_ratio(*pair, size_class) for pair in pairs]):.2f}"
-    yield " / ".join(f"{np.median([side.retransmissions for side in sides]):g}" for sides in by_side)
+            cells = [
+                " / ".join(f"{_median(sides, size_class, name):.3g}" for sides in by_side) for name in FIGURES
+            ]
+            by_flow = np.median([flow_ratio(*pair, size_class) for pair in pairs])
+            yield f"| {variant} | {title} | {' | '.join(cells)} | {by_flow:.2f} | {retransmissions} |"
 
 
 def flow_ratio(theirs: Side, ours: Side, size_class: str) -> float:
@@ -270,7 +266,8 @@ def measure(given: Given) -> Agreement:
     console.print(f"link delay of the simulator: {delay_us:.1f} us, by the testbed's idle round trip")
     pairs: dict[str, list[Pair]] = {}
     settling: dict[str, list[Settled]] = {}
-    for point in _points(given):
+    points = mismatch_fct.plan(given)[""].points
+    for point in [point for point in points if point.scheme in given["variants"]]:
         ours = on_simulator(point, given.out / "simulator", delay_us)
         theirs = on_testbed(point, given["testbed"], ours, given["attempts"])
         pairs.setdefault(point.scheme, []).append(Pair(side_of(theirs), side_of(ours)))
@@ -280,42 +277,38 @@ def measure(given: Given) -> Agreement:
     return Agreement(delay_us, document["scheme"]["interval_ms"] / 1000, pairs, settling, changed)
 
 
-def _points(given: Given) -> list[Point]:
-    """Return the runs of mismatch_fct for the chosen variants."""
-    points = mismatch_fct.plan(given)[""].points
-    return [point for point in points if point.scheme in given["variants"]]
-
-
 def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict[str, Any]:
     """Return the simulator's figures with one thing changed, for the first seed."""
-    found = {}
+    figures = {}
     for what, tables in CHANGES.items():
         folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
         changed = {**tables, "scheme": VARIANTS[CHANGED_VARIANT], "workload": {"flows": given.flows}}
         _, resolved, _ = scenario_with(document, name=folder, seed=given.seeds[0], **changed)
         point = NamedPoint(CHANGED_VARIANT, None, given.seeds[0], resolved, folder)
-        found[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
-    return found
+        figures[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
+    return figures
 
 
-def claims(found: Agreement) -> list[Claim]:
-    settled = [settling_claim(variant, times, found.interval_s) for variant, times in found.settling.items()]
-    return [*claims_of(found.pairs), *settled]
+def claims(measured: Agreement) -> list[Claim]:
+    settled = [
+        settling_claim(variant, times, measured.interval_s) for variant, times in measured.settling.items()
+    ]
+    return [*claims_of(measured.pairs), *settled]
 
 
-def numbers(found: Agreement) -> dict[str, Any]:
+def numbers(measured: Agreement) -> dict[str, Any]:
     figures = {
         variant: [{name: side.document() for name, side in pair._asdict().items()} for pair in pairs]
-        for variant, pairs in found.pairs.items()
+        for variant, pairs in measured.pairs.items()
     }
-    return {"link_delay_us": found.delay_us, "figures": figures, "simulator changed": found.changed}
+    return {"link_delay_us": measured.delay_us, "figures": figures, "simulator changed": measured.changed}
 
 
-def draw(found: Agreement) -> Figure:
+def draw(measured: Agreement) -> Figure:
     """Draw the FCT of all seeds together: a column for each variant, a row for each class."""
-    figure, rows = grid(len(CLASSES), len(found.pairs), width=2.6, height=2.5)
+    figure, rows = grid(len(CLASSES), len(measured.pairs), width=2.6, height=2.5)
     for row, (size_class, title) in zip(rows, CLASSES.items(), strict=True):
-        for axes, (variant, pairs) in zip(row, found.pairs.items(), strict=True):
+        for axes, (variant, pairs) in zip(row, measured.pairs.items(), strict=True):
             colour = SCHEMES[VARIANTS[variant]["name"]].colour
             for side, line in (("testbed", DARK), ("simulator", colour)):
                 values = np.concatenate([getattr(pair, side).of(size_class) for pair in pairs])
@@ -358,5 +351,5 @@ EXPERIMENT = Experiment(
     claims=claims,
     numbers=numbers,
     draw=draw,
-    table=lambda found: "\n".join(table_of(found.pairs)) + "\n",
+    table=lambda measured: "\n".join(table_of(measured.pairs)) + "\n",
 )

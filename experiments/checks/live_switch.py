@@ -50,14 +50,24 @@ SIZES_KB = (10, 50, 200)
 
 def policies_of(schemes: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return a policy document for each scheme, with the settings of scheme_tour."""
-    found = points(read_document(TOUR), schemes=schemes)
-    return {point.scheme: scenario_with(point.document)[0].policy.to_document() for point in found}
+    return {
+        point.scheme: scenario_with(point.document)[0].policy.to_document()
+        for point in points(read_document(TOUR), schemes=schemes)
+    }
 
 
 def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """Return a scenario of two endless flows to h1 and short flows of all kinds."""
     endless = [{"from": host, "to": "h1", "until": microseconds(ends_s)} for host in ("h2", "h3")]
-    short = [_short(rng, start_s) for start_s in poisson_starts_s(rng, FLOWS_PER_S, ends_s)]
+    short = []
+    for start_s in poisson_starts_s(rng, FLOWS_PER_S, ends_s):
+        flow = short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
+        kind = rng.random()  # of ten flows, three have a deadline and three a known size
+        if kind < 0.3:
+            flow["deadline"] = f"{int(rng.integers(200, 1000))}ms"
+        elif kind < 0.6:
+            flow["size_known"] = True
+        short.append(flow)
     scheme = {"name" if key == "scheme" else key: value for key, value in policy.items()}
     return {
         "name": "live-switch",
@@ -68,17 +78,6 @@ def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random
         "transport": {"rto_min": "40ms"},
         "workload": {"flow": [*endless, *short]},
     }
-
-
-def _short(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
-    """Return a short flow. Of ten flows, three have a deadline and three a known size."""
-    flow = short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
-    kind = rng.random()
-    if kind < 0.3:
-        flow["deadline"] = f"{int(rng.integers(200, 1000))}ms"
-    elif kind < 0.6:
-        flow["size_known"] = True
-    return flow
 
 
 BUSY_PORT = "s1-eth1"
@@ -166,19 +165,15 @@ def run_seed(given: Given, seed: int) -> Outcome:
             run_until(stack, start_at + LEAD_S / 2)
             _switch_through(stack, [(s, policies[s]) for s in order], given["every"], start_at, outcome)
             wait_for_records(stack, len(finite), start_at + ends_s + scenario.grace_s)
-        outcome.reasons = [*watch.reasons(), *_blind(outcome.blind_s)]
+        outcome.reasons = [*watch.reasons()]
+        if outcome.blind_s >= GAP_S:  # the run cannot show short gaps
+            blind = f"the machine was busy: no reading of the port for {outcome.blind_s:.2f} s"
+            outcome.reasons.append(blind)
         outcome.losses = loss_reasons(losses, stack.testbed.losses())
         stack.stop_agents()
         outcome.records = complete(flow_store.all_flows(stack.engine), finite, scenario, start_at)
     (out / "switches.json").write_text(json.dumps([asdict(s) for s in outcome.switches], indent=1) + "\n")
     return outcome
-
-
-def _blind(blind_s: float) -> list[str]:
-    """Return why the run cannot show short gaps; empty if it can."""
-    if blind_s < GAP_S:
-        return []
-    return [f"the machine was busy: no reading of the port for {blind_s:.2f} s"]
 
 
 def _switch_through(
@@ -233,9 +228,11 @@ def claims(outcomes: Outcomes) -> list[Claim]:
     slowest_s = max((switch.took_s for switch in switches), default=0.0)
     gap_s = max(outcome.longest_gap_s for outcome in each)
     all_schemes = {switch.scheme for switch in switches} == set(outcomes.schemes)
+    records = [record for outcome in each for record in outcome.records]
+    failed = sum(record.status != FINISHED for record in records)
     return [
         Claim("schemes switched to", str(len(outcomes.schemes)), f"{len(switches)} switches", all_schemes),
-        _none_failed([record for outcome in each for record in outcome.records]),
+        Claim("failed flows", "0", f"{failed} of {len(records)}", failed == 0),
         Claim(
             "switches, ports and hosts have applied a policy",
             f"within {TAKES_S:g} s",
@@ -253,25 +250,19 @@ def claims(outcomes: Outcomes) -> list[Claim]:
     ]
 
 
-def _none_failed(records: Sequence[FlowRecord]) -> Claim:
-    failed = sum(record.status != FINISHED for record in records)
-    return Claim("failed flows", "0", f"{failed} of {len(records)}", failed == 0)
-
-
 def numbers(outcomes: Outcomes) -> dict[int, Any]:
-    return {seed: _numbers(outcome) for seed, outcome in outcomes.by_seed.items()}
-
-
-def _numbers(outcome: Outcome) -> dict[str, Any]:
     return {
-        "switches": [asdict(switch) for switch in outcome.switches],
-        "flows": len(outcome.records),
-        "failed": [record.reason for record in outcome.records if record.status != FINISHED],
-        "retransmissions": sum(record.retransmissions or 0 for record in outcome.records),
-        "longest_gap_ms": outcome.longest_gap_s * 1000,
-        "longest_without_look_ms": outcome.blind_s * 1000,
-        "gaps": outcome.gaps,
-        "valid": not outcome.reasons,
+        seed: {
+            "switches": [asdict(switch) for switch in outcome.switches],
+            "flows": len(outcome.records),
+            "failed": [record.reason for record in outcome.records if record.status != FINISHED],
+            "retransmissions": sum(record.retransmissions or 0 for record in outcome.records),
+            "longest_gap_ms": outcome.longest_gap_s * 1000,
+            "longest_without_look_ms": outcome.blind_s * 1000,
+            "gaps": outcome.gaps,
+            "valid": not outcome.reasons,
+        }
+        for seed, outcome in outcomes.by_seed.items()
     }
 
 

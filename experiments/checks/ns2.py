@@ -224,13 +224,13 @@ Sides = Mapping[str, Side]
 
 def variants() -> dict[str, dict[str, Any]]:
     """Return the name of each run → its [simulator.tcp]."""
-    made: dict[str, dict[str, Any]] = {AS_LINUX: {}, AS_NS2: dict(NS2)}
+    tables: dict[str, dict[str, Any]] = {AS_LINUX: {}, AS_NS2: dict(NS2)}
     for key in NS2:
         if key in ("probe_after", "headers"):
             continue
-        gone = TOGETHER.get(key, (key,))
-        made[f"ns-2 without {key}"] = {k: v for k, v in NS2.items() if k not in gone}
-    return made | {POISSON: dict(NS2), BY_SWITCH: dict(NS2)}
+        without = TOGETHER.get(key, (key,))
+        tables[f"ns-2 without {key}"] = {k: v for k, v in NS2.items() if k not in without}
+    return tables | {POISSON: dict(NS2), BY_SWITCH: dict(NS2)}
 
 
 SMALL_NETWORK = option(
@@ -241,11 +241,11 @@ SMALL_NETWORK = option(
 
 
 def measure(given: Given) -> Sides:
-    found = {name: [_point(name, tcp, given)] for name, tcp in variants().items()}
-    found[AS_NS2] += [_point(AS_NS2, NS2, given, seed) for seed in given.seeds[1:]]
-    found |= {f"{scheme} at {load:g}": [_as_ns2(scheme, load, given)] for scheme, load in given["also"]}
-    run_all([point for runs in found.values() for point in runs], given.out, given.jobs)
-    return {name: side(given, runs) for name, runs in found.items()}
+    runs_of = {name: [_point(name, tcp, given)] for name, tcp in variants().items()}
+    runs_of[AS_NS2] += [_point(AS_NS2, NS2, given, seed) for seed in given.seeds[1:]]
+    runs_of |= {f"{scheme} at {load:g}": [_as_ns2(scheme, load, given)] for scheme, load in given["also"]}
+    run_all([point for runs in runs_of.values() for point in runs], given.out, given.jobs)
+    return {name: side(given, runs) for name, runs in runs_of.items()}
 
 
 def _point(name: str, tcp: Mapping[str, Any], given: Given, seed: int | None = None) -> NamedPoint:
@@ -311,22 +311,21 @@ ALSO = option(
 
 
 def side(given: Given, runs: Sequence[NamedPoint]) -> Side:
-    """Return the figures of all flows of these runs together."""
-    size_bytes, fct_us = np.hstack([_measured(given, point) for point in runs])
+    """Return the figures of all flows of these runs together, without those of the warm-up."""
+    parts = []
+    for point in runs:
+        path = given.out / point.name / "flows.parquet"
+        table = pq.read_table(path, columns=["started_at", "bytes", "fct_us"])
+        started_at, size_bytes, fct_us = (table.column(i).to_numpy() for i in range(3))
+        after_warm_up = started_at >= (FLOWS_AT_S if "flow" in point.document["workload"] else 0)
+        parts.append(np.stack([size_bytes[after_warm_up], fct_us[after_warm_up]]))
+    size_bytes, fct_us = np.hstack(parts)
     packets = -(-size_bytes // PAYLOAD_BYTES)
     rows = []
     for row in ROWS:
         chosen = (packets >= row.least_packets) & (packets <= row.most_packets)
         rows.append(_row(row, fct_us[chosen]))
     return Side(rows, float(fct_us.mean()), _reference(given))
-
-
-def _measured(given: Given, point: NamedPoint) -> Array:
-    """Return size and completion time of the flows after the warm-up."""
-    table = pq.read_table(given.out / point.name / "flows.parquet", columns=["started_at", "bytes", "fct_us"])
-    started_at, size_bytes, fct_us = (table.column(i).to_numpy() for i in range(3))
-    after_warm_up = started_at >= (FLOWS_AT_S if "flow" in point.document["workload"] else 0)
-    return np.stack([size_bytes[after_warm_up], fct_us[after_warm_up]])
 
 
 def _row(like: SizeRow, fct_us: np.ndarray[Any, Any]) -> SizeRow:
@@ -341,8 +340,8 @@ def _row(like: SizeRow, fct_us: np.ndarray[Any, Any]) -> SizeRow:
     )
 
 
-def claims(found: Sides) -> list[Claim]:
-    ours = found[AS_NS2]
+def claims(sides: Sides) -> list[Claim]:
+    ours = sides[AS_NS2]
     means, tails = ours.ratios("mean_us"), ours.ratios("p99_us")
     return [
         *(_close(f"{row.name}: mean", r, MEAN_TOLERANCE) for row, r in zip(ROWS, means, strict=True)),
@@ -358,31 +357,31 @@ def _close(what: str, ratio: float, tolerance: float) -> Claim:
     return Claim(f"{what}, ours/ns-2", f"1 ± {tolerance:g}", f"{ratio:.2f}", abs(ratio - 1) <= tolerance)
 
 
-def numbers(found: Sides) -> dict[str, Any]:
+def numbers(sides: Sides) -> dict[str, Any]:
     return {
-        name: {"all_mean_us": one.all_mean_us, "rows": [row._asdict() for row in one.rows]}
-        for name, one in found.items()
+        name: {"all_mean_us": ours.all_mean_us, "rows": [row._asdict() for row in ours.rows]}
+        for name, ours in sides.items()
     }
 
 
-def table(found: Sides) -> str:
+def table(sides: Sides) -> str:
     """Return the ratio of the means, ours over ns-2's: a row for each size, a column for each run."""
-    ratios = {name: one.ratios("mean_us") for name, one in found.items()}
+    ratios = {name: ours.ratios("mean_us") for name, ours in sides.items()}
     lines = [f"| packets | {' | '.join(ratios)} |", "| --- |" + " --- |" * len(ratios)]
     for i, row in enumerate(ROWS):
         cells = " | ".join(f"{of[i]:.2f}" for of in ratios.values())
         lines.append(f"| {row.least_packets:,}–{row.most_packets:,} | {cells} |")
-    every = " | ".join(f"{one.all_ratio:.2f}" for one in found.values())
-    return "\n".join([*lines, f"| all | {every} |"]) + "\n"
+    of_all = " | ".join(f"{ours.all_ratio:.2f}" for ours in sides.values())
+    return "\n".join([*lines, f"| all | {of_all} |"]) + "\n"
 
 
-def draw(found: Sides) -> Figure:
+def draw(sides: Sides) -> Figure:
     """Draw the ratio of mean and p99 over the size of the flow, for both TCPs."""
     figure, rows = grid(1, 2, width=4.5, height=3.2, sharey=True)
     at = [np.sqrt(row.least_packets * row.most_packets) for row in ROWS]
     for axes, (label, key) in zip(rows[0], (("mean", "mean_us"), ("p99", "p99_us")), strict=True):
         for name, colour in ((AS_LINUX, "#0b6e99"), (AS_NS2, "#d9730d")):
-            axes.plot(at, found[name].ratios(key), "o-", color=colour, label=f"our simulator as {name}")
+            axes.plot(at, sides[name].ratios(key), "o-", color=colour, label=f"our simulator as {name}")
         axes.axhline(1, color="0.4", linewidth=0.8)
         axes.set(xscale="log", xlabel="size of the flow (packets)", title=f"FCT, {label}")
     rows[0][0].set_ylabel("ours / ns-2")

@@ -26,6 +26,7 @@ from experiments.kit.live import (
     PortGaps,
     left_over,
     nothing_left,
+    one_record_each,
     poisson_starts_s,
     run_until,
     short_flow,
@@ -43,7 +44,7 @@ from sluice.store import flows as flow_store
 from sluice.terminal import console
 from sluice.topologies import processes
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 NOWHERE = "tcp:127.0.0.1:1"
 """An address without a controller."""
@@ -95,11 +96,16 @@ def inject(stack: Stack, fault: Fault) -> Undo:
             _signal([_pid(stack, fault.target)], signal.SIGKILL)
             return lambda: None
         case "stop":
-            return _stop(_family(_pid(stack, fault.target)))
+            pid = _pid(stack, fault.target)
+            pids = [pid, *(processes.children(pid) if pid else [])]  # children: workers of the web process
+            _signal(pids, signal.SIGSTOP)
+            return lambda: _signal(pids, signal.SIGCONT)
         case "disconnect":
             return _disconnect(stack, fault.target)
         case _:
-            return _unplug(stack, fault.target)
+            link = ["ip", "link", "set", fault.target]
+            stack.testbed.exec(None, [*link, "down"])
+            return lambda: stack.testbed.exec(None, [*link, "up"])
 
 
 def _pid(stack: Stack, name: str) -> int:
@@ -111,45 +117,19 @@ def _pid(stack: Stack, name: str) -> int:
     return running[0] if running else 0
 
 
-def _family(pid: int) -> list[int]:
-    """Return a process and its children, for example the workers of the web process."""
-    return [pid, *(processes.children(pid) if pid else [])]
-
-
 def _signal(pids: list[int], number: signal.Signals) -> None:
     for pid in filter(None, pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def _stop(pids: list[int]) -> Undo:
-    _signal(pids, signal.SIGSTOP)
-    return lambda: _signal(pids, signal.SIGCONT)
-
-
 def _disconnect(stack: Stack, switch: str) -> Undo:
     """Cut the switch off from its controller, which continues to run."""
-    row = ["controller", _controller_of(stack, switch)]
-    target = stack.testbed.ovs(["ovs-vsctl", "get", *row, "target"]).strip()
-    stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f'target="{NOWHERE}"'])
-    return lambda: _reconnect(stack, row, target)
-
-
-def _controller_of(stack: Stack, switch: str) -> str:
-    return stack.testbed.ovs(["ovs-vsctl", "get", "bridge", switch, "controller"]).strip("[] \n")
-
-
-def _reconnect(stack: Stack, row: list[str], target: str) -> None:
-    stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f"target={target}"])
-
-
-def _unplug(stack: Stack, interface: str) -> Undo:
-    stack.testbed.exec(None, ["ip", "link", "set", interface, "down"])
-    return lambda: _plug(stack, interface)
-
-
-def _plug(stack: Stack, interface: str) -> None:
-    stack.testbed.exec(None, ["ip", "link", "set", interface, "up"])
+    ovs = stack.testbed.ovs
+    row = ["controller", ovs(["ovs-vsctl", "get", "bridge", switch, "controller"]).strip("[] \n")]
+    target = ovs(["ovs-vsctl", "get", *row, "target"]).strip()
+    ovs(["ovs-vsctl", "--no-wait", "set", *row, f'target="{NOWHERE}"'])
+    return lambda: ovs(["ovs-vsctl", "--no-wait", "set", *row, f"target={target}"])
 
 
 GAP_S = 1.0
@@ -182,10 +162,17 @@ def claims(outcome: Outcome, kinds: Collection[str] = frozenset(KINDS)) -> list[
     words = ", ".join(f"{n} {kind}" for kind, n in counted.items())
     gaps = unexcused(outcome.gaps, outcome.faults)
     longest_s = max((gap.length_s for gap in gaps), default=0.0)
+    wrong = [rule for name in outcome.rules for rule in outcome.rules[name] ^ outcome.fresh[name]]
+    rules = sum(map(len, outcome.fresh.values()))
     return [
         Claim("faults", "of each kind", words, set(counted) == set(kinds)),
-        _one_record_each(outcome),
-        _same_rules(outcome),
+        one_record_each(outcome.scheduled, outcome.records),
+        Claim(
+            "rules afterwards",
+            "those of a fresh controller",
+            f"{len(wrong)} differ of {rules}",
+            rules > 0 and not wrong,
+        ),
         Claim(
             "a fault of the control plane stops traffic",
             f"for {GAP_S:g} s at most",
@@ -194,22 +181,6 @@ def claims(outcome: Outcome, kinds: Collection[str] = frozenset(KINDS)) -> list[
         ),
         nothing_left(outcome.left),
     ]
-
-
-def _one_record_each(outcome: Outcome) -> Claim:
-    counted = collections.Counter(record.id for record in outcome.records)
-    lost, doubled = set(outcome.scheduled) - set(counted), [i for i, n in counted.items() if n > 1]
-    measured = f"{len(lost)} lost, {len(doubled)} doubled of {len(outcome.scheduled)}"
-    what = "every flow has one record"
-    return Claim(what, "none lost, none doubled", measured, not lost and not doubled)
-
-
-def _same_rules(outcome: Outcome) -> Claim:
-    wrong = [rule for name in outcome.rules for rule in outcome.rules[name] ^ outcome.fresh[name]]
-    rules = sum(map(len, outcome.fresh.values()))
-    measured = f"{len(wrong)} differ of {rules}"
-    what = "rules afterwards"
-    return Claim(what, "those of a fresh controller", measured, rules > 0 and not wrong)
 
 
 def unexcused(gaps: Sequence[Gap], faults: Sequence[Fault]) -> list[Gap]:
@@ -271,7 +242,10 @@ def document_of(
     scheme: Mapping[str, Any] = ADAPTIVE,
 ) -> dict[str, Any]:
     """Return a scenario of short flows between all hosts, with iperf from one switch to another."""
-    starts_s = poisson_starts_s(rng, FLOWS_PER_S, seconds)
+    flows = []
+    for start_s in poisson_starts_s(rng, FLOWS_PER_S, seconds):
+        source, to = rng.choice(4, 2, replace=False) + 1
+        flows.append(short_flow(f"h{source}", f"h{to}", rng.choice(SIZES_KB), start_s))
     return {
         "name": "random-faults",
         "seed": seed,
@@ -280,13 +254,8 @@ def document_of(
         "scheme": dict(scheme),
         "transport": {"rto_min": "50ms"},
         "background": [{"from": "h3", "to": "h1"}],
-        "workload": {"flow": [_flow(rng, start_s) for start_s in starts_s]},
+        "workload": {"flow": flows},
     }
-
-
-def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
-    source, to = rng.choice(4, 2, replace=False) + 1
-    return short_flow(f"h{source}", f"h{to}", rng.choice(SIZES_KB), start_s)
 
 
 def conclude(
@@ -307,7 +276,12 @@ def conclude(
     outcome.records = flow_store.all_flows(stack.engine)
     stack.stop_background()
     outcome.rules = _settled_rules(stack)
-    outcome.fresh = _fresh_rules(stack, restart)
+    stack.services.stop("controller")
+    for switch in stack.topology.switches:
+        stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
+    assert not any(_rules(stack).values())
+    restart()
+    outcome.fresh = _settled_rules(stack)
 
 
 def _rules(stack: Stack) -> dict[str, set[str]]:
@@ -323,16 +297,6 @@ def _rules(stack: Stack) -> dict[str, set[str]]:
     }
 
 
-def _fresh_rules(stack: Stack, restart: Callable[[], None]) -> dict[str, set[str]]:
-    """Stop the controllers, empty the switches, and start a new controller. Returns its rules."""
-    stack.services.stop("controller")
-    for switch in stack.topology.switches:
-        stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
-    assert not any(_rules(stack).values())
-    restart()
-    return _settled_rules(stack)
-
-
 def _settled_rules(stack: Stack) -> dict[str, set[str]]:
     """Return the rules of idle switches once none has changed for STILL_S."""
 
@@ -341,9 +305,9 @@ def _settled_rules(stack: Stack) -> dict[str, set[str]]:
         run_until(stack, time.time() + STILL_S)
         return first if all(first.values()) and _rules(stack) == first else None
 
-    found = wait_until(settled, "the rules no longer change", timeout_s=WELL_S)
-    assert found is not None
-    return found
+    rules = wait_until(settled, "the rules no longer change", timeout_s=WELL_S)
+    assert rules is not None
+    return rules
 
 
 def measure(given: Given) -> Outcome:

@@ -102,17 +102,15 @@ Numbers = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def measure(given: Given) -> dict[str, Numbers]:
-    return {side: _numbers(given[side]) for side in ("ours", "theirs")}
+    sides = {}
+    for side in ("ours", "theirs"):
+        numbers = read_verdict(given[side])["numbers"]
+        sides[side] = numbers.get("all", numbers)
+    return sides
 
 
-def _numbers(folder: Path) -> Numbers:
-    numbers = read_verdict(folder)["numbers"]
-    found: Numbers = numbers.get("all", numbers)
-    return found
-
-
-def order_claims(found: Mapping[str, Numbers]) -> list[Claim]:
-    ours, theirs = found["ours"], found["theirs"]
+def order_claims(sides: Mapping[str, Numbers]) -> list[Claim]:
+    ours, theirs = sides["ours"], sides["theirs"]
     return [
         claim_of(title, _values(ours, column), _values(theirs, column))
         for title, column in ORDER_FIGURES.items()
@@ -165,5 +163,5 @@ ORDER = Experiment(
         option("theirs", type=existing_folder, help="folder with the verdict.json of the other"),
     ),
     claims=order_claims,
-    numbers=lambda found: found,
+    numbers=lambda sides: sides,
 )

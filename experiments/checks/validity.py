@@ -154,36 +154,32 @@ Results = Mapping[str, Result]
 def measure(given: Given) -> Results:
     need_root()
     _, document, _ = scenario_from_file(Path("demo"))
-    found = {}
+    results = {}
     for name, case in CASES.items():
         tables = {**validity.at_rate(document, RATE_BPS), "workload": {"flows": given.flows}}
         changed = scenario_with(document, **tables, seed=given.seeds[0])
         summary = run_on_testbed(changed, given.out / name, beside=case.beside)
         small = summary["fct_us"]["small"]
-        figures = _figures(given.out / name)
-        found[name] = Result(small["mean"] / 1000, small["p99"] / 1000, summary["valid"]["reasons"], figures)
-    return found
-
-
-def _figures(bundle: Path) -> Mapping[str, Any]:
-    figures: Mapping[str, Any] = json.loads((bundle / "meta.json").read_text())["cpu"]
-    return figures
+        figures = json.loads((given.out / name / "meta.json").read_text())["cpu"]
+        reasons = summary["valid"]["reasons"]
+        results[name] = Result(small["mean"] / 1000, small["p99"] / 1000, reasons, figures)
+    return results
 
 
 def claims(results: Results) -> list[Claim]:
     reference = results["quiet"].small_ms
-    found = []
+    verdict = []
     for name, result in results.items():
         wanted, reasons = CASES[name].names, "; ".join(result.reasons)
         ratio = result.small_ms / reference
         if wanted is None:
             holds = not result.reasons and abs(ratio - 1) <= AGREES
             measured = f"{ratio:.2f} of quiet's small flows; {reasons or 'valid'}"
-            found.append(Claim(f"{name}: valid, and as quiet", f"within {AGREES:.0%}", measured, holds))
+            verdict.append(Claim(f"{name}: valid, and as quiet", f"within {AGREES:.0%}", measured, holds))
         else:
             measured = f"{ratio:.2f}; {reasons or 'valid'}"
-            found.append(Claim(f"{name}: not valid, with the cause", wanted, measured, wanted in reasons))
-    return found
+            verdict.append(Claim(f"{name}: not valid, with the cause", wanted, measured, wanted in reasons))
+    return verdict
 
 
 def table(results: Results) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from experiments.kit.experiment import Claim
 from sluice.dataplane.inventory import BpfThing, bpf_things
+from sluice.policy.wire.records import FlowRecord
 from sluice.runs.stack import Stack
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
@@ -83,6 +85,15 @@ def left_over(before: Machine) -> list[str]:
 
 def nothing_left(left: list[str]) -> Claim:
     return Claim("left behind", "nothing", ", ".join(left) or "nothing", not left)
+
+
+def one_record_each(scheduled: Sequence[str], records: Sequence[FlowRecord]) -> Claim:
+    """Claim that every flow has one record. `scheduled`: ids of the flows."""
+    counted = Counter(record.id for record in records)
+    lost, doubled = set(scheduled) - set(counted), [i for i, n in counted.items() if n > 1]
+    measured = f"{len(lost)} lost, {len(doubled)} doubled of {len(scheduled)}"
+    holds = len(scheduled) > 0 and not lost and not doubled
+    return Claim("every flow has one record", "none lost, none doubled", measured, holds)
 
 
 CHECK_S = 0.05

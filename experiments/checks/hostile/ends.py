@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.checks.hostile import attacker
+from experiments.checks.hostile.run import HONEST, SINK, start_attacker
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow
 from sluice.commands.arguments import above_zero, seconds
@@ -31,8 +31,6 @@ from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import observed
 
-SINK, ATTACKER = "h1", "h5"
-HONEST = ("h2", "h3", "h4")
 PORT = "s1:1"
 """The switch port towards the sink."""
 FLOWS_PER_S, LARGE_PART = 25, 0.06
@@ -93,11 +91,11 @@ class Moves:
 
 def phases_of(schemes: Sequence[str], kinds: Sequence[str], attack_s: float) -> list[Phase]:
     """Return the phases in order. Each attack comes without and with `robust_ends`."""
-    found: list[Phase] = []
+    phases: list[Phase] = []
     for scheme, kind, robust in product(schemes, kinds, (False, True)):
-        begins_s = found[-1].ends_s if found else LEAD_S
-        found.append(Phase(scheme, kind, robust, begins_s, attack_s))
-    return found
+        begins_s = phases[-1].ends_s if phases else LEAD_S
+        phases.append(Phase(scheme, kind, robust, begins_s, attack_s))
+    return phases
 
 
 def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
@@ -127,7 +125,8 @@ def measure(given: Given) -> list[Moves]:
     flows = scheduled_flows(scenario, topology, np.random.default_rng(1), f"hostile-ends-{int(time.time())}")
     shutil.rmtree(given.out / "run", ignore_errors=True)
     with Stack.start(scenario, topology, given.out / "run") as stack:
-        sink = stack.testbed.spawn(SINK, _program("sink", topology.host_by_name[SINK].ipv4))
+        listener = [sys.executable, attacker.__file__, "sink", topology.host_by_name[SINK].ipv4]
+        sink = stack.testbed.spawn(SINK, listener)
         start_at = stack.start_agents(flows)
         try:
             for phase in phases:
@@ -144,19 +143,12 @@ def _run_phase(stack: Stack, phase: Phase, start_at: float, rate_per_s: float) -
     stack.put_policy(phase.policy)
     begin_s, end_s = phase.attacked_s
     run_until(stack, start_at + begin_s)
-    ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
-    places = [f"{host.mac},{host.ipv4}" for host in ends]
-    argv = _program(phase.kind, f"{ATTACKER}-eth0", *places, str(rate_per_s))
-    sender = stack.testbed.spawn(ATTACKER, argv)
+    sender = start_attacker(stack, phase.kind, rate_per_s)
     try:
         run_until(stack, start_at + end_s)
     finally:
         stop(sender)
     run_until(stack, start_at + phase.ends_s)
-
-
-def _program(*words: str) -> list[str]:
-    return [sys.executable, str(Path(attacker.__file__)), *words]
 
 
 def moves(phase: Phase, history: Iterable[observed.ThresholdChange], start_at: float) -> Moves:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,9 +189,9 @@ def measure(given: Given) -> Outcome:
         wait_for_records(stack, len(flows), start_at + phases[-1].ends_s + 10)
         stack.stop_agents()
         records = list(flow_store.all_flows(stack.engine))
-    found = [replace(figures(phase, records, start_at), named_s=named_s[phase]) for phase in phases]
-    alone = {each.phase.scheme: each for each in found if each.phase.attack not in ATTACKS}
-    return Outcome(alone, found[len(alone) :])
+    measured = [replace(figures(phase, records, start_at), named_s=named_s[phase]) for phase in phases]
+    alone = {each.phase.scheme: each for each in measured if each.phase.attack not in ATTACKS}
+    return Outcome(alone, measured[len(alone) :])
 
 
 def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
@@ -207,7 +206,8 @@ def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
     if phase.attack not in ATTACKS:
         run_until(stack, start_at + phase.ends_s)
         return None
-    sender, first_frame_at = _flood(stack, phase), time.time()
+    sender = start_attacker(stack, attack_of(phase.attack).frames, FRAMES_PER_S)
+    first_frame_at = time.time()
     try:
         run_until(stack, start_at + phase.begins_s)
         rows = [row for row in all_sanctions(stack.engine) if row.host == ATTACKER]
@@ -221,12 +221,12 @@ def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
     return rows[0].since - first_frame_at if rows else None
 
 
-def _flood(stack: Stack, phase: Phase) -> subprocess.Popen[bytes]:
+def start_attacker(stack: Stack, kind: str, per_s: float) -> subprocess.Popen[bytes]:
+    """Start attacker.py of that kind, from the attacker to the sink."""
     ends = [stack.topology.host_by_name[name] for name in (ATTACKER, SINK)]
     places = [f"{host.mac},{host.ipv4}" for host in ends]
-    frames = attack_of(phase.attack).frames
-    argv = [sys.executable, str(Path(attacker.__file__)), frames, f"{ATTACKER}-eth0", *places]
-    return stack.testbed.spawn(ATTACKER, [*argv, str(FRAMES_PER_S)])
+    argv = [sys.executable, attacker.__file__, kind, f"{ATTACKER}-eth0", *places, str(per_s)]
+    return stack.testbed.spawn(ATTACKER, argv)
 
 
 def figures(phase: Phase, records: Sequence[FlowRecord], start_at: float) -> Figures:
@@ -246,17 +246,16 @@ def figures(phase: Phase, records: Sequence[FlowRecord], start_at: float) -> Fig
 
 def claims(outcome: Outcome) -> list[Claim]:
     goal = f"mean up to {MEAN_RATIO}, p99 up to {P99_RATIO}, large up to {LARGE_RATIO} times"
-    found = []
+    protected = []
     for each in outcome.floods:
         mean, p99, large = outcome.ratios(each)
         holds = mean <= MEAN_RATIO and p99 <= P99_RATIO and large <= LARGE_RATIO
         if attack_of(each.phase.attack).waits_for_name:
             holds = holds and each.named_s is not None
         if each.phase.protected:
-            found.append(
-                Claim(f"flood: {each.phase.attack}", goal, f"{mean:.2f}, {p99:.2f}, {large:.2f}", holds)
-            )
-    return found
+            measured = f"{mean:.2f}, {p99:.2f}, {large:.2f}"
+            protected.append(Claim(f"flood: {each.phase.attack}", goal, measured, holds))
+    return protected
 
 
 def table(outcome: Outcome) -> str:

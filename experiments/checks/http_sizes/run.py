@@ -63,11 +63,11 @@ CLASSES = (*SIZE_CLASSES, "all")
 
 def measure(given: Given) -> Outcome:
     need_root()
-    found: dict[str, list[Run]] = {mode: [] for mode in MODES}
+    runs: dict[str, list[Run]] = {mode: [] for mode in MODES}
     for point in axes(given, SCENARIO, schemes=["sluice"]):
         for mode in MODES:
-            found[mode].append(_run(point, mode, given.out / f"{mode}-seed{point.seed}"))
-    return found
+            runs[mode].append(_run(point, mode, given.out / f"{mode}-seed{point.seed}"))
+    return runs
 
 
 def _run(point: Point, mode: str, out: Path) -> Run:
@@ -84,7 +84,11 @@ def _run(point: Point, mode: str, out: Path) -> Run:
             for process in servers:
                 stop(process)
         reasons = watch.reasons()
-    return Run(_by_class(flows, times_ms), reasons)
+    by_class = {
+        name: [ms for flow, ms in zip(flows, times_ms, strict=True) if flow.size_class == name]
+        for name in SIZE_CLASSES
+    }
+    return Run({**by_class, "all": times_ms}, reasons)
 
 
 def _serve(stack: Stack, host: str, mode: str, out: Path) -> subprocess.Popen[bytes]:
@@ -109,28 +113,18 @@ def _fetch(stack: Stack, flows: Sequence[ScheduledFlow]) -> list[float]:
     return [1000 * float(seconds) for seconds in json.loads(answer)]
 
 
-def _by_class(flows: Sequence[ScheduledFlow], times_ms: Sequence[float]) -> dict[str, list[float]]:
-    found = {
-        name: [ms for flow, ms in zip(flows, times_ms, strict=True) if flow.size_class == name]
-        for name in CLASSES
-    }
-    return {**found, "all": list(times_ms)}
-
-
 # -- the verdict
 
 
 def claims(outcome: Outcome) -> list[Claim]:
     runs = [run for some in outcome.values() for run in some]
     reasons = "; ".join(reason for run in runs for reason in run.reasons)
-    compared = [_compared(outcome, name) for name in ("medium", "all")]
+    compared = []
+    for size_class in ("medium", "all"):
+        declared, plain = ([run.mean(size_class) for run in outcome[mode]] for mode in ("declared", "plain"))
+        change, what = difference(declared, plain), f"mean of {size_class} responses, declared or not"
+        compared.append(Claim(what, "lower", str(change), change.mean < 0))
     return [*compared, Claim("runs that are valid", "all", reasons or "all", not reasons)]
-
-
-def _compared(outcome: Outcome, size_class: str) -> Claim:
-    declared, plain = ([run.mean(size_class) for run in outcome[mode]] for mode in ("declared", "plain"))
-    change = difference(declared, plain)
-    return Claim(f"mean of {size_class} responses, declared or not", "lower", str(change), change.mean < 0)
 
 
 def numbers(outcome: Outcome) -> dict[str, Any]:

@@ -74,11 +74,10 @@ class Figure:
         chance = "as far apart as our own runs with starts moved by up to 100 ns" if self.is_chance else ""
         explanation = "" if self.holds else (chance or explanation)
         allowed = f"{number(self.ns3)} {self.unit}".strip()
-        measured = f"{number(self.ours)}, ratio {self.ratio:.3f} (1 ± {self.tolerance:g}){self._range()}"
+        measured = f"{number(self.ours)}, ratio {self.ratio:.3f} (1 ± {self.tolerance:g})"
+        if self.runs:
+            measured += f", own runs {number(min(self.runs))} … {number(max(self.runs))}"
         return Claim(self.what, f"ns-3: {allowed}", measured, self.holds, explanation)
-
-    def _range(self) -> str:
-        return f", own runs {number(min(self.runs))} … {number(max(self.runs))}" if self.runs else ""
 
 
 def number(value: float) -> str:
@@ -215,14 +214,11 @@ def rows(figures: Sequence[Entry]) -> Iterator[str]:
         spread = f"{number(min(runs))} … {number(max(runs))}" if runs else "–"
         name = f"{what} ({figure['unit']})" if figure["unit"] else what
         ratio = f"{figure['ratio']:.3f}" if figure["ours"] else "–"
-        values = (case, name, number(figure["ours"]), spread, number(figure["ns3"]), ratio, _verdict(figure))
+        within = "chance" if figure["is_chance"] else "**differs**"
+        if figure["holds"]:
+            within = f"{figure['tolerance']:{'.1%' if figure['tolerance'] < 0.01 else '.0%'}}"
+        values = (case, name, number(figure["ours"]), spread, number(figure["ns3"]), ratio, within)
         yield f"| {' | '.join(values)} |"
-
-
-def _verdict(figure: Entry) -> str:
-    if figure["holds"]:
-        return f"{figure['tolerance']:.1%}" if figure["tolerance"] < 0.01 else f"{figure['tolerance']:.0%}"
-    return "chance" if figure["is_chance"] else "**differs**"
 
 
 _RECOVERY = (
@@ -358,15 +354,17 @@ def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
 
 def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
     """Return the figures of ns-3 with its mistakes."""
-    outcomes = {name: [pair.shipped for pair in of_case if pair.shipped] for name, of_case in pairs.items()}
-    return {name: _totals(of_case) for name, of_case in outcomes.items() if of_case}
-
-
-def _totals(outcomes: list[Outcome]) -> dict[str, float]:
-    totals = {
-        "timeouts": float(sum(outcome.timeouts.sum() for outcome in outcomes)),
-        "marked": float(sum(outcome.marked for outcome in outcomes)),
-        "dropped": float(sum(outcome.dropped for outcome in outcomes)),
-    }
-    fct_us = np.concatenate([outcome.fct_us for outcome in outcomes])
-    return totals if np.isnan(fct_us).all() else {**totals, "FCT mean": float(np.nanmean(fct_us))}
+    totals = {}
+    for name, of_case in pairs.items():
+        outcomes = [pair.shipped for pair in of_case if pair.shipped]
+        if not outcomes:
+            continue
+        totals[name] = {
+            "timeouts": float(sum(outcome.timeouts.sum() for outcome in outcomes)),
+            "marked": float(sum(outcome.marked for outcome in outcomes)),
+            "dropped": float(sum(outcome.dropped for outcome in outcomes)),
+        }
+        fct_us = np.concatenate([outcome.fct_us for outcome in outcomes])
+        if not np.isnan(fct_us).all():
+            totals[name]["FCT mean"] = float(np.nanmean(fct_us))
+    return totals

@@ -125,25 +125,20 @@ def run_on_ns3(
         *setting_lines(scenario, topology, until_s, watch, mended=mended),
     ]
     network, rows = "\n".join([*lines, ""]), "\n".join(["id,start_ps,src,dst,bytes", *flow_lines(flows), ""])
-    driver = make_driver()
-    if not _is_done(folder, driver, network, rows):
-        (folder / "totals.json").unlink(missing_ok=True)
-        (folder / "network.txt").write_text(network)
-        (folder / "flows.csv").write_text(rows)
-        argv = [str(driver), *(str(folder / name) for name in ("network.txt", "flows.csv", "ns3.csv"))]
-        (folder / "totals.json").write_text(_run(argv, "ns-3 failed"))
-    return _outcome(folder, topology)
-
-
-def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
-    """Whether the results come from this driver and this input."""
-    totals = folder / "totals.json"
-    return (
+    driver, totals = make_driver(), folder / "totals.json"
+    is_done = (  # the results come from this driver and this input
         totals.exists()
         and totals.stat().st_mtime > driver.stat().st_mtime
         and (folder / "network.txt").read_text() == network
-        and (folder / "flows.csv").read_text() == flows
+        and (folder / "flows.csv").read_text() == rows
     )
+    if not is_done:
+        totals.unlink(missing_ok=True)
+        (folder / "network.txt").write_text(network)
+        (folder / "flows.csv").write_text(rows)
+        argv = [str(driver), *(str(folder / name) for name in ("network.txt", "flows.csv", "ns3.csv"))]
+        totals.write_text(_run(argv, "ns-3 failed"))
+    return _outcome(folder, topology)
 
 
 def _outcome(folder: Path, topology: Topology) -> Outcome:

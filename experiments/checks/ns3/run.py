@@ -10,14 +10,12 @@ from typing import Any
 
 import matplotlib.figure
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.checks.ns3 import cases
 from experiments.checks.ns3.cases import Case, run_on_ours
 from experiments.checks.ns3.compare import (
     Figure,
-    Floats,
     Pair,
     class_rows,
     closed_form,
@@ -72,64 +70,67 @@ def measure(given: Given) -> Compared:
         (web, web_figures),
     )
     pairs = {
-        case.name: run_pairs(case, given.out, shipped=case not in web) for some, _ in kinds for case in some
+        case.name: run_pairs(case, given.out, shipped=case not in web)
+        for of_kind, _ in kinds
+        for case in of_kind
     }
-    figures = [one for some, of_kind in kinds for case in some for one in of_kind(case, pairs[case.name])]
+    figures = [
+        figure
+        for of_kind, figures_of in kinds
+        for case in of_kind
+        for figure in figures_of(case, pairs[case.name])
+    ]
     return Compared(pairs, figures, web)
 
 
-def _seeds(given: Given, some: Sequence[Case]) -> list[Case]:
+def _seeds(given: Given, of_kind: Sequence[Case]) -> list[Case]:
     """Return the cases with fewer seeds for a quick run."""
     most = QUICK_SEEDS if given.quick else None
-    return [replace(case, seeds=case.seeds[:most]) for case in some]
+    return [replace(case, seeds=case.seeds[:most]) for case in of_kind]
 
 
-def claims(found: Compared) -> list[Claim]:
+def claims(compared: Compared) -> list[Claim]:
     return [
-        *(figure.claim(explanation_of(figure)) for figure in found.figures),
-        *(closed_form(case, found.pairs[case.name]) for case in cases.lone_cases()),
-        *(same_paths(case, found.pairs[case.name]) for case in found.web),
+        *(figure.claim(explanation_of(figure)) for figure in compared.figures),
+        *(closed_form(case, compared.pairs[case.name]) for case in cases.lone_cases()),
+        *(same_paths(case, compared.pairs[case.name]) for case in compared.web),
     ]
 
 
-def numbers(found: Compared) -> dict[str, Any]:
+def numbers(compared: Compared) -> dict[str, Any]:
     return {
-        "figures": [figure.document() for figure in found.figures],
-        "speed": speeds(found.pairs),
-        "shipped": shipped(found.pairs),
+        "figures": [figure.document() for figure in compared.figures],
+        "speed": speeds(compared.pairs),
+        "shipped": shipped(compared.pairs),
     }
 
 
-def table(found: Compared) -> str:
+def table(compared: Compared) -> str:
     """Return web search by size class, then all other figures."""
-    documents = [figure.document() for figure in found.figures]
+    documents = [figure.document() for figure in compared.figures]
     return "\n".join([*class_rows(documents), "", *rows(documents)]) + "\n"
 
 
-def draw(found: Compared) -> matplotlib.figure.Figure:
+def draw(compared: Compared) -> matplotlib.figure.Figure:
     """Draw the completion times of web search: a row for each case, a column for each class."""
-    picture, panels = grid(len(found.web), len(SIZE_CLASSES), width=4, height=2.6)
-    for row, case in zip(panels, found.web, strict=True):
-        pairs = found.pairs[case.name]
+    picture, panels = grid(len(compared.web), len(SIZE_CLASSES), width=4, height=2.6)
+    for row, case in zip(panels, compared.web, strict=True):
+        pairs = compared.pairs[case.name]
         of_class = size_classes(np.concatenate([pair.flows.bytes for pair in pairs]))
-        ours, ns3 = (times_us(outcomes) / 1000 for outcomes in sides(pairs))
+        ours_ms, ns3_ms = (times_us(outcomes) / 1000 for outcomes in sides(pairs))
         for i, axes in enumerate(row):
             chosen = of_class == i
-            _draw_panel(axes, ns3[chosen], ours[chosen])
+            for values, line in zip((ns3_ms[chosen], ours_ms[chosen]), LINES, strict=True):
+                distribution(axes, values, line)
+            wide = chosen.any() and np.ptp(np.log10(ours_ms[chosen])) > 2
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
             axes.set_title(f"{case.name}, {SIZE_CLASSES[i]} ({chosen.sum()} flows)")
     for axes in panels[-1]:
         axes.set_xlabel("FCT (ms)")
     panels[0][0].legend(loc="upper left")
     return picture
-
-
-def _draw_panel(axes: Axes, ns3_ms: Floats, ours_ms: Floats) -> None:
-    for values, line in zip((ns3_ms, ours_ms), LINES, strict=True):
-        distribution(axes, values, line)
-    wide = len(ours_ms) > 0 and np.ptp(np.log10(ours_ms)) > 2
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 EXPERIMENT = Experiment(
@@ -177,41 +178,40 @@ def speed_measure(given: Given) -> Speeds:
     network = (topology, flows, cases.END_S)
     ours = run_on_ours(scenario, *network, None)
     ns3 = run_on_ns3(scenario, *network, given.out / "ns3")
+    on_threads = {}
+    for threads in THREADS:
+        scenario, topology, flows = cases.speed_case(given.flows, threads).made(1)
+        began = time.perf_counter()
+        outcome = run_on_ours(scenario, topology, flows, cases.END_S, None)
+        on_threads[threads] = outcome.packet_hops / (time.perf_counter() - began)
     return Speeds(
         ns3.packet_hops / ns3.seconds,
         ours.packet_hops / ours.seconds,
-        {threads: _on_threads(cases.speed_case(given.flows, threads)) for threads in THREADS},
+        on_threads,
         float(np.nanmean(ours.fct_us) / np.nanmean(ns3.fct_us)),
     )
 
 
-def _on_threads(case: Case) -> float:
-    scenario, topology, flows = case.made(1)
-    began = time.perf_counter()
-    outcome = run_on_ours(scenario, topology, flows, case.until_s, None)
-    return outcome.packet_hops / (time.perf_counter() - began)
-
-
-def speed_claims(found: Speeds) -> list[Claim]:
-    times = found.ours / found.ns3
+def speed_claims(speeds: Speeds) -> list[Claim]:
+    times = speeds.ours / speeds.ns3
     return [
         Claim("packet-hops a CPU second, over ns-3's", f"≥ {LEAST}", f"{times:.0f}", times >= LEAST),
         *(
-            noted(f"threads = {threads}, packet-hops a second over ns-3's", f"{speed / found.ns3:.0f}")
-            for threads, speed in found.on_threads.items()
+            noted(f"threads = {threads}, packet-hops a second over ns-3's", f"{speed / speeds.ns3:.0f}")
+            for threads, speed in speeds.on_threads.items()
         ),
-        noted("mean FCT over ns-3's", f"{found.fct_ratio:.3f}"),
+        noted("mean FCT over ns-3's", f"{speeds.fct_ratio:.3f}"),
     ]
 
 
-def speed_numbers(found: Speeds) -> Mapping[str, object]:
-    return {"hops_per_s": {"ns3": found.ns3, "ours": found.ours, "on_threads": dict(found.on_threads)}}
+def speed_numbers(speeds: Speeds) -> Mapping[str, object]:
+    return {"hops_per_s": {"ns3": speeds.ns3, "ours": speeds.ours, "on_threads": dict(speeds.on_threads)}}
 
 
-def speed_table(found: Speeds) -> str:
-    rows = {"ns-3": found.ns3, "ours": found.ours}
-    rows |= {f"ours, threads = {threads}": speed for threads, speed in found.on_threads.items()}
-    lines = [f"| {name} | {speed / 1e6:.3g} | {speed / found.ns3:.0f} |" for name, speed in rows.items()]
+def speed_table(speeds: Speeds) -> str:
+    rows = {"ns-3": speeds.ns3, "ours": speeds.ours}
+    rows |= {f"ours, threads = {threads}": speed for threads, speed in speeds.on_threads.items()}
+    lines = [f"| {name} | {speed / 1e6:.3g} | {speed / speeds.ns3:.0f} |" for name, speed in rows.items()]
     return "\n".join(
         ["| simulator | million packet-hops a second | over ns-3 |", "|---|---|---|", *lines, ""]
     )

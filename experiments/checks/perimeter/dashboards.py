@@ -49,8 +49,8 @@ async def _watch(number: int, port: int, token: str, seen: Seen) -> None:
 
 async def _read(number: int, reader: asyncio.StreamReader, seen: Seen) -> None:
     while chunk := await reader.read(_LINE_BYTES):
-        if found := _SNAPSHOT.search(chunk):
-            seen.lags_s.append(time.time() - float(found[1]))
+        if snapshot := _SNAPSHOT.search(chunk):
+            seen.lags_s.append(time.time() - float(snapshot[1]))
             seen.snapshots[number] += 1
 
 

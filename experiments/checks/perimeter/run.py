@@ -64,23 +64,22 @@ class Agent(threading.Thread):
         beat = json.dumps(heartbeat_document(idle_heartbeat())).encode()
         taken_at = due = time.monotonic()
         while (now := time.monotonic()) < self._until:
-            self._waiting.append((now, self._batch()))
+            self._sent += BATCH
+            batch = [_record(self.name, self._sent + i) for i in range(BATCH)]
+            self._waiting.append((now, json.dumps(batch).encode()))
             if self._post(f"/api/v1/agents/{self.name}", beat):
                 self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
                 taken_at = time.monotonic()
-            self._deliver()
+            while self._waiting and time.monotonic() < self._until:
+                made_at, body = self._waiting[0]
+                if not self._post("/api/v1/flows", body):
+                    break
+                self._times.record_waits_s.append(time.monotonic() - made_at)
+                self._waiting.pop(0)
             due = max(due + EVERY_S, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
         self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
         self._times.record_waits_s += [time.monotonic() - made_at for made_at, _ in self._waiting]
-
-    def _deliver(self) -> None:
-        while self._waiting and time.monotonic() < self._until:
-            made_at, body = self._waiting[0]
-            if not self._post("/api/v1/flows", body):
-                return
-            self._times.record_waits_s.append(time.monotonic() - made_at)
-            self._waiting.pop(0)
 
     def _post(self, path: str, body: bytes) -> bool:
         try:
@@ -90,10 +89,6 @@ class Agent(threading.Thread):
             pass
         self._times.failures += 1
         return False
-
-    def _batch(self) -> bytes:
-        self._sent += BATCH
-        return json.dumps([_record(self.name, self._sent + i) for i in range(BATCH)]).encode()
 
 
 class HealthWatcher(threading.Thread):
@@ -159,13 +154,12 @@ class Web:
     def usage(self) -> tuple[float, int]:
         """Return the CPU time of the process and its workers so far, in seconds, and their memory in bytes."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        found = [
+        stats = [
             Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (self.pid, *children)
         ]
-        ticks = sum(int(fields[11]) + int(fields[12]) for fields in found)
-        return ticks / os.sysconf("SC_CLK_TCK"), sum(int(fields[21]) for fields in found) * os.sysconf(
-            "SC_PAGE_SIZE"
-        )
+        ticks = sum(int(fields[11]) + int(fields[12]) for fields in stats)
+        pages = sum(int(fields[21]) for fields in stats)
+        return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -224,13 +218,13 @@ def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
 
 def _child_that_listens(address: str) -> int:
     """Return the first of the processes that have `web` and the address in their command lines."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # a process that ends meanwhile
             words = (folder / "cmdline").read_bytes().split(b"\0")
             if address.encode() in words and b"web" in words:
-                found.append(int(folder.name))
-    return min(found)
+                pids.append(int(folder.name))
+    return min(pids)
 
 
 def _phase(web: Web, given: Given, name: str) -> Phase:
@@ -257,29 +251,29 @@ def _module(name: str, *arguments: object) -> subprocess.Popen[bytes]:
 
 def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     output, _ = process.communicate(timeout=120)
-    found: dict[str, Any] = json.loads(output)
-    return found
+    result: dict[str, Any] = json.loads(output)
+    return result
 
 
 def claims(phases: dict[str, Phase]) -> Sequence[Claim]:
     return [claim for name, phase in phases.items() if name != CALM for claim in _claims(name, phase)]
 
 
-def _claims(name: str, found: Phase) -> Iterator[Claim]:
+def _claims(name: str, phase: Phase) -> Iterator[Claim]:
     limits = (
-        ("oldest heartbeat", found.times.heartbeat_ages_s, HEARTBEAT_S),
-        ("slowest /health", found.times.health_s, HEALTH_S),
-        ("longest wait of a record", found.times.record_waits_s, RECORD_S),
+        ("oldest heartbeat", phase.times.heartbeat_ages_s, HEARTBEAT_S),
+        ("slowest /health", phase.times.health_s, HEALTH_S),
+        ("longest wait of a record", phase.times.record_waits_s, RECORD_S),
     )
     for what, values, limit_s in limits:
         longest = max(values, default=float("inf"))
         yield Claim(f"{name}: {what}", f"below {limit_s:.0f} s", f"{longest:.2f} s", longest < limit_s)
-    if found.dashboards["lags_s"]:
-        fewest, due = found.dashboards["fewest"], LEAST_SNAPSHOTS * found.seconds
+    if phase.dashboards["lags_s"]:
+        fewest, due = phase.dashboards["fewest"], LEAST_SNAPSHOTS * phase.seconds
         yield Claim(
             f"{name}: snapshots of the worst dashboard", f"at least {due:.0f}", str(fewest), fewest >= due
         )
-    cores, megabytes, most = found.cores, found.memory_bytes / 1e6, MOST_BYTES / 1e6
+    cores, megabytes, most = phase.cores, phase.memory_bytes / 1e6, MOST_BYTES / 1e6
     yield Claim(
         f"{name}: CPU time", f"below {MOST_CORES:.2f} cores", f"{cores:.2f} cores", cores < MOST_CORES
     )
@@ -297,7 +291,10 @@ def _summary(phase: Phase) -> dict[str, Any]:
         "wait of a record": phase.times.record_waits_s,
         "lag of a snapshot": phase.dashboards["lags_s"],
     }
-    tails = {name: [_tail(values, q) for q in (50, 99, 100)] for name, values in measured.items()}
+    tails = {
+        name: [round(float(np.percentile(values, q)), 3) if values else None for q in (50, 99, 100)]
+        for name, values in measured.items()
+    }
     return {
         **tails,
         "fewest snapshots": phase.dashboards["fewest"],
@@ -308,18 +305,14 @@ def _summary(phase: Phase) -> dict[str, Any]:
     }
 
 
-def _tail(values: Sequence[float], percentile: float) -> float | None:
-    return round(float(np.percentile(values, percentile)), 3) if len(values) else None
-
-
 def table(phases: dict[str, Phase]) -> str:
     """Return the largest value of each time in seconds, and what the web process needs."""
     times = ("heartbeat age", "/health", "wait of a record", "lag of a snapshot")
     columns = (*times, "cores", "memory (MB)", "failures")
     lines = [f"| phase | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     for name, phase in phases.items():
-        found = _summary(phase)
-        cells = [found[column][2] if column in times else found[column] for column in columns]
+        summary = _summary(phase)
+        cells = [summary[column][2] if column in times else summary[column] for column in columns]
         lines.append(f"| {name} | {' | '.join('–' if cell is None else f'{cell:g}' for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
