@@ -120,15 +120,10 @@ def cause_points(given: Given, causes: Sequence[str], variants: Sequence[str]) -
     """Return variants of dyna.toml under changed set-ups. A point's scheme is `<cause>-<variant>`."""
     document = read_document(SCENARIO)
     plans, loads = (document["sweep"][key] for key in ("scheme", "loads"))
-    made = {
-        f"{cause}-{variant}": _changed(plans[variant], CAUSES[cause])
-        for cause in causes
-        for variant in variants
-    }
-    sweep = {"scheme": made, "schemes": list(made), "loads": loads}
+    schemes = {}
+    for cause in causes:
+        for variant in variants:
+            tables = copy.deepcopy(dict(CAUSES[cause]))
+            schemes[f"{cause}-{variant}"] = {**plans[variant], **tables.pop("scheme", {}), **tables}
+    sweep = {"scheme": schemes, "schemes": list(schemes), "loads": loads}
     return axes(given, {**document, "sweep": sweep})
-
-
-def _changed(variant: Mapping[str, Any], cause: Mapping[str, Any]) -> dict[str, Any]:
-    tables = copy.deepcopy(dict(cause))
-    return {**variant, **tables.pop("scheme", {}), **tables}

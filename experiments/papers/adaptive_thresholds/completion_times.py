@@ -46,29 +46,31 @@ def changes(runs: Runs, figure: str, start: str, cause: str = "") -> Changes:
 
 
 def same(runs: Runs, figure: str) -> Claim:
-    found = changes(runs, figure, "10KB")
-    return Claim("start 10 KB: dynamic against static", "close", str(found), found.within(SAME))
+    changed = changes(runs, figure, "10KB")
+    return Claim("start 10 KB: dynamic against static", "close", str(changed), changed.within(SAME))
 
 
 def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
     """Return microseconds by variant and load, one value for each seed, and changes by start."""
 
-    def found(results: Results) -> dict[str, Any]:
+    def numbers_of(results: Results) -> dict[str, Any]:
         runs = results.runs
         values = Runs([run for run in runs.runs if run.variant.startswith(("static", "dynamic"))])
         return {
             "fct_us": values.by_load({name: name for name in figures}),
-            "changes": {name: {start: _both(runs, name, start) for start in STARTS} for name in figures},
+            "changes": {
+                name: {
+                    start: {
+                        "whole run": changes(runs, name, start).to_document(),
+                        "after the first adjustment": changes(runs, settled(name), start).to_document(),
+                    }
+                    for start in STARTS
+                }
+                for name in figures
+            },
         }
 
-    return found
-
-
-def _both(runs: Runs, figure: str, start: str) -> dict[str, Any]:
-    return {
-        "whole run": changes(runs, figure, start).to_document(),
-        "after the first adjustment": changes(runs, settled(figure), start).to_document(),
-    }
+    return numbers_of
 
 
 def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure]:
@@ -110,12 +112,17 @@ FIG6_PAPER = {"1KB": "−4.9 … −33.5 %", "1000KB": "−3.7 … −86 %"}
 
 
 def fig6_claims(results: Results) -> list[Claim]:
-    found = {start: changes(results.runs, "short_mean", start) for start in MISMATCHED}
+    by_start = {start: changes(results.runs, "short_mean", start) for start in MISMATCHED}
     return [
-        *(lower(f"start {start}: mean of short flows", FIG6_PAPER[start], found[start]) for start in found),
         *(
-            Claim(f"start {start}: more so at high loads", "especially above 70 %", str(one), one.grows)
-            for start, one in found.items()
+            lower(f"start {start}: mean of short flows", FIG6_PAPER[start], changed)
+            for start, changed in by_start.items()
+        ),
+        *(
+            Claim(
+                f"start {start}: more so at high loads", "especially above 70 %", str(changed), changed.grows
+            )
+            for start, changed in by_start.items()
         ),
         same(results.runs, "short_mean"),
     ]
@@ -147,14 +154,14 @@ TRANSIENT = (
 
 
 def fig7_claims(results: Results) -> list[Claim]:
-    made = []
+    verdict = []
     for start in MISMATCHED:
         for column, when in WHEN.items():
-            found = changes(results.runs, column, start)
-            made.append(lower(f"start {start}: p99 of short flows, {when}", FIG7_PAPER[start], found))
+            changed = changes(results.runs, column, start)
+            verdict.append(lower(f"start {start}: p99 of short flows, {when}", FIG7_PAPER[start], changed))
             what = f"start {start}: more so at high loads, {when}"
-            made.append(Claim(what, "especially at high loads", str(found), found.grows, TRANSIENT))
-    return [*made, same(results.runs, "short_p99")]
+            verdict.append(Claim(what, "especially at high loads", str(changed), changed.grows, TRANSIENT))
+    return [*verdict, same(results.runs, "short_p99")]
 
 
 FIG7 = Experiment(
@@ -196,21 +203,20 @@ def fig8_plan(given: Given) -> Mapping[str, Planned]:
 
 
 def fig8_claims(results: Results) -> list[Claim]:
-    made = [_lower(results.runs, prefix, figure) for prefix in SETS for figure in FIGURES]
-    return made + [_no_increase(results.runs, start, f) for start in ("1KB", "10KB") for f in FIGURES]
-
-
-def _lower(runs: Runs, prefix: str, figure: str) -> Claim:
-    found = changes(runs, figure, "1000KB", prefix)
-    holds = all(change.high < CLEARLY for load, change in found.by_load.items() if load >= 0.8)
-    what = f"start {SETS[prefix]}: {FIGURES[figure]} of long flows"
-    return Claim(what, FIG8_PAPER[figure], str(found), holds, "" if prefix else EXPLANATION)
-
-
-def _no_increase(runs: Runs, start: str, figure: str) -> Claim:
-    found = changes(runs, figure, start)
-    holds = all(change.mean <= NO_INCREASE for change in found.by_load.values())
-    return Claim(f"start {start}: {FIGURES[figure]} of long flows", "no increase", str(found), holds)
+    runs, verdict = results.runs, []
+    for prefix, start in SETS.items():
+        for figure, name in FIGURES.items():
+            changed = changes(runs, figure, "1000KB", prefix)
+            holds = all(change.high < CLEARLY for load, change in changed.by_load.items() if load >= 0.8)
+            what, why = f"start {start}: {name} of long flows", "" if prefix else EXPLANATION
+            verdict.append(Claim(what, FIG8_PAPER[figure], str(changed), holds, why))
+    for start in ("1KB", "10KB"):
+        for figure, name in FIGURES.items():
+            changed = changes(runs, figure, start)
+            holds = all(change.mean <= NO_INCREASE for change in changed.by_load.values())
+            what = f"start {start}: {name} of long flows"
+            verdict.append(Claim(what, "no increase", str(changed), holds))
+    return verdict
 
 
 def all_numbers(results: Results) -> dict[str, Any]:
@@ -288,15 +294,13 @@ def change(results: Results, cause: str, figure: str, start: str, load: float) -
 
 def claims(results: Results) -> list[Claim]:
     load = results.runs.loads[-1]
-    return [
-        Claim(
-            f"{cause}, load {load:g}: {figure.replace('_', ' ')} from {start}",
-            signed(f"{paper:+.1%}"),
-            str(found := change(results, cause, figure, start, load)),
-            abs(found.mean - paper) <= NEAR,
-        )
-        for (cause, figure, start), paper in LARGEST.items()
-    ]
+    verdict = []
+    for (cause, figure, start), paper in LARGEST.items():
+        measured = change(results, cause, figure, start, load)
+        what = f"{cause}, load {load:g}: {figure.replace('_', ' ')} from {start}"
+        holds = abs(measured.mean - paper) <= NEAR
+        verdict.append(Claim(what, signed(f"{paper:+.1%}"), str(measured), holds))
+    return verdict
 
 
 def rows(results: Results) -> Iterator[str]:

@@ -57,12 +57,12 @@ def _point(given: Given, name: str, start: str, workload: Mapping[str, Any]) -> 
 
 def tcp_numbers(results: Results) -> dict[str, Series]:
     """Return (seconds of the run, bytes) at each change of the threshold, and at the last flow's start."""
-    found = {}
+    numbers = {}
     for variant in results.runs.variants:
         [run] = results.runs.at(variant)
         series = run.thresholds(BOTTLENECK_PORT)
-        found[variant.removeprefix("from-")] = [*series, (run.flows().started_s.max(), series[-1][1])]
-    return found
+        numbers[variant.removeprefix("from-")] = [*series, (run.flows().started_s.max(), series[-1][1])]
+    return numbers
 
 
 def tcp_claims(results: Results) -> list[Claim]:
@@ -134,16 +134,15 @@ def _series(results: Results, start: str, load: float | None = None) -> list[Ser
 
 
 def fig5_claims(results: Results) -> list[Claim]:
-    return [_claim(start, _series(results, start)) for start in STARTS]
-
-
-def _claim(start: str, series: list[Series]) -> Claim:
-    settled = [settles(one) for one in series]
-    times = sorted(at for at in settled if at is not None)
-    reached = f"10 KB after {times[0]:.1f} … {times[-1]:.1f} s, and stays" if times else "never"
-    measured = f"{reached}: {len(times)} of {len(settled)} runs"
-    what = f"threshold from {start}, all loads"
-    return Claim(what, "converges to 10 KB", measured, len(times) == len(settled))
+    verdict = []
+    for start in STARTS:
+        settled = [settles(series) for series in _series(results, start)]
+        times = sorted(at for at in settled if at is not None)
+        reached = f"10 KB after {times[0]:.1f} … {times[-1]:.1f} s, and stays" if times else "never"
+        measured = f"{reached}: {len(times)} of {len(settled)} runs"
+        what = f"threshold from {start}, all loads"
+        verdict.append(Claim(what, "converges to 10 KB", measured, len(times) == len(settled)))
+    return verdict
 
 
 def fig5_numbers(results: Results) -> dict[str, dict[str, list[Series]]]:

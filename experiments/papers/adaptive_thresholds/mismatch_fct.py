@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given, spread
 from experiments.kit.runners import Planned, RunAfterRun, named, one_group
-from experiments.kit.runs import Results, Run, Runs
+from experiments.kit.runs import Results
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import SCENARIOS, read_document
@@ -92,26 +91,27 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def claims(results: Results) -> list[Claim]:
-    return [_claim(comparison, results.runs) for comparison in COMPARISONS]
-
-
-def _claim(comparison: Comparison, runs: Runs) -> Claim:
-    better, worse = comparison.better, comparison.worse
-    ratios = runs.ratios(FIGURES[comparison.figure], better, worse)
-    valid = runs.valid(better, worse)
-    holds = sorted(ratios)[len(ratios) // 2] <= comparison.limit and valid
-    explanation = comparison.explanation if valid else ""
-    return Claim(comparison.what, comparison.paper, spread(ratios), holds, explanation)
+    verdict = []
+    for comparison in COMPARISONS:
+        better, worse = comparison.better, comparison.worse
+        ratios = results.runs.ratios(FIGURES[comparison.figure], better, worse)
+        valid = results.runs.valid(better, worse)
+        holds = sorted(ratios)[len(ratios) // 2] <= comparison.limit and valid
+        explanation = comparison.explanation if valid else ""
+        verdict.append(Claim(comparison.what, comparison.paper, spread(ratios), holds, explanation))
+    return verdict
 
 
 def numbers(results: Results) -> dict[str, list[dict[str, Any]]]:
     """Return the FCTs in milliseconds."""
-    return {variant: [_figures(run) for run in results.runs.at(variant)] for variant in VARIANTS}
-
-
-def _figures(run: Run) -> dict[str, Any]:
-    fct_ms = {name: run.row[column] / 1000 for name, column in FIGURES.items()}
-    return fct_ms | {key: run.row[key] for key in ("retransmissions", "unfinished", "valid")}
+    return {
+        variant: [
+            {name: run.row[column] / 1000 for name, column in FIGURES.items()}
+            | {key: run.row[key] for key in ("retransmissions", "unfinished", "valid")}
+            for run in results.runs.at(variant)
+        ]
+        for variant in VARIANTS
+    }
 
 
 PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -130,21 +130,17 @@ def draw(results: Results) -> Figure:
     """Draw median and range over the seeds."""
     figure, [row] = grid(1, len(PANELS), width=4, height=4, sharey=True)
     for axes, (name, title, scale) in zip(row, PANELS, strict=True):
-        _draw_panel(axes, results.runs, FIGURES[name])
+        for place, (variant, scheme) in enumerate(VARIANTS.items()):
+            values = sorted(value / 1000 for value in results.runs.values(FIGURES[name], variant))
+            colour = SCHEMES[scheme["name"]].colour
+            axes.hlines(place, values[0], values[-1], color=colour, linewidth=3, alpha=0.5)
+            axes.plot(values[len(values) // 2], place, "o", color=colour, markersize=8)
         axes.set(title=title, xlabel="FCT (ms)", **scale)
         axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.xaxis.set_minor_formatter(NullFormatter())
     row[0].set_yticks(range(len(VARIANTS)), list(VARIANTS))
     row[0].invert_yaxis()
     return figure
-
-
-def _draw_panel(axes: Axes, runs: Runs, column: str) -> None:
-    for place, (variant, scheme) in enumerate(VARIANTS.items()):
-        values = sorted(value / 1000 for value in runs.values(column, variant))
-        colour = SCHEMES[scheme["name"]].colour
-        axes.hlines(place, values[0], values[-1], color=colour, linewidth=3, alpha=0.5)
-        axes.plot(values[len(values) // 2], place, "o", color=colour, markersize=8)
 
 
 EXPERIMENT = Experiment(

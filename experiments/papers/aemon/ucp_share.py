@@ -24,7 +24,7 @@ from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given, spread
 from experiments.kit.flows import ListedFlows
 from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, named, one_group
-from experiments.kit.runs import Results, Run, Runs
+from experiments.kit.runs import Results, Runs
 from experiments.papers.datcp.common import BACKGROUND, DEADLINE, OTHER, SMALL, Case, document, endless
 from sluice.policy.fabrics import TESTBED
 
@@ -72,8 +72,8 @@ def _point(pair: Pair, seed: int, senders: tuple[str, str]) -> NamedPoint:
         endless(UNTIL_S, f"flow {i + 1}", **{"from": sender}, **_urgency(s))
         for i, (s, sender) in enumerate(zip(pair, senders, strict=True))
     ]
-    made = document(seed, Case(flows, {"name": "ucp"}), SMALL) | {"transport": {"rto_min": "10ms"}}
-    return named(made, variant_of(pair, senders), seed)
+    scenario = document(seed, Case(flows, {"name": "ucp"}), SMALL) | {"transport": {"rto_min": "10ms"}}
+    return named(scenario, variant_of(pair, senders), seed)
 
 
 def _urgency(s: float | None) -> dict[str, str]:
@@ -105,17 +105,17 @@ class Outcome:
 def outcomes(runs: Runs, pair: Pair) -> list[Outcome]:
     """Return one outcome for each seed."""
     by_place = (runs.at(variant_of(pair, senders)) for senders in PLACES)
-    return [_outcome(both) for both in zip(*by_place, strict=True)]
-
-
-def _outcome(both: Sequence[Run]) -> Outcome:
-    listed = [run.listed for run in both]
-    rates = [[one.mean_rate_mbps(i, SETTLED_S, UNTIL_S) for i in range(2)] for one in listed]
-    shares = tuple(first / (first + second) for first, second in rates)
-    alpha = tuple((_mean(one, 0, "alpha"), _mean(one, 1, "alpha")) for one in listed)
-    penalty = tuple((_mean(one, 0, "decrease"), _mean(one, 1, "decrease")) for one in listed)
-    predicted = balanced([predicted_share(*losses) for losses in penalty])
-    return Outcome(balanced(shares), shares, alpha, penalty, predicted, all(run.valid for run in both))
+    by_seed = []
+    for both in zip(*by_place, strict=True):
+        listed = [run.listed for run in both]
+        rates = [[flows.mean_rate_mbps(i, SETTLED_S, UNTIL_S) for i in range(2)] for flows in listed]
+        shares = tuple(first / (first + second) for first, second in rates)
+        alpha = tuple((_mean(flows, 0, "alpha"), _mean(flows, 1, "alpha")) for flows in listed)
+        penalty = tuple((_mean(flows, 0, "decrease"), _mean(flows, 1, "decrease")) for flows in listed)
+        predicted = balanced([predicted_share(*losses) for losses in penalty])
+        valid = all(run.valid for run in both)
+        by_seed.append(Outcome(balanced(shares), shares, alpha, penalty, predicted, valid))
+    return by_seed
 
 
 def balanced(shares: Sequence[float]) -> float:
@@ -143,32 +143,31 @@ def predicted_share(first: float, second: float) -> float:
 
 
 def claims(results: Results) -> list[Claim]:
-    found = {pair: outcomes(results.runs, pair) for pair in PAIRS}
-    yields = [_yields(s, found[s, None]) for s in AGAINST_NONE]
-    return [*yields, *(_as_predicted(pair, some) for pair, some in found.items())]
+    by_pair = {pair: outcomes(results.runs, pair) for pair in PAIRS}
+    verdict = [_yields(s, by_pair[s, None]) for s in AGAINST_NONE]
+    for pair, by_seed in by_pair.items():
+        errors = [outcome.share - outcome.predicted for outcome in by_seed]
+        holds = max(map(abs, errors)) <= TOLERANCE and all(outcome.valid for outcome in by_seed)
+        predicted, measured = (spread([getattr(o, name) for o in by_seed]) for name in ("predicted", "share"))
+        what = f"{name_of(pair)}: share as the law predicts"
+        verdict.append(Claim(what, predicted, measured, holds, WHY))
+    return verdict
 
 
-def _yields(s: float, some: Sequence[Outcome]) -> Claim:
-    shares = [outcome.share for outcome in some]
+def _yields(s: float, by_seed: Sequence[Outcome]) -> Claim:
+    shares = [outcome.share for outcome in by_seed]
     if s == 1:
         what, holds = "shares evenly", all(abs(share - 0.5) < TOLERANCE for share in shares)
     elif s < 1:
         what, holds = "yields", max(shares) < 0.5
     else:
         what, holds = "takes more", min(shares) > 0.5
-    valid = all(outcome.valid for outcome in some)
+    valid = all(outcome.valid for outcome in by_seed)
     return Claim(f"s = {s:g} {what} against a flow without deadline", what, spread(shares), holds and valid)
 
 
-def _as_predicted(pair: Pair, some: Sequence[Outcome]) -> Claim:
-    errors = [outcome.share - outcome.predicted for outcome in some]
-    holds = max(map(abs, errors)) <= TOLERANCE and all(outcome.valid for outcome in some)
-    predicted, measured = (spread([getattr(o, name) for o in some]) for name in ("predicted", "share"))
-    return Claim(f"{name_of(pair)}: share as the law predicts", predicted, measured, holds, WHY)
-
-
 def numbers(results: Results) -> dict[str, Any]:
-    return {name_of(pair): [vars(one) for one in outcomes(results.runs, pair)] for pair in PAIRS}
+    return {name_of(pair): [vars(outcome) for outcome in outcomes(results.runs, pair)] for pair in PAIRS}
 
 
 def draw(results: Results) -> Figure:
@@ -193,12 +192,12 @@ def _draw_penalties(axes: Axes, runs: Runs) -> None:
     axes.set(xlim=(0, 5), ylim=(0, 0.6))
 
 
-def _draw_shares(axes: Axes, found: Mapping[float, Sequence[Outcome]]) -> None:
-    for s, some in found.items():
+def _draw_shares(axes: Axes, by_urgency: Mapping[float, Sequence[Outcome]]) -> None:
+    for s, by_seed in by_urgency.items():
         law, measured = ("law", "measured") if s == 1 else (None, None)
-        axes.plot([s] * len(some), [o.predicted for o in some], "x", color=OTHER, label=law)
-        shares = [o.share for o in some]
-        axes.plot([s] * len(some), shares, "o", color=DEADLINE, fillstyle="none", label=measured)
+        axes.plot([s] * len(by_seed), [o.predicted for o in by_seed], "x", color=OTHER, label=law)
+        shares = [o.share for o in by_seed]
+        axes.plot([s] * len(by_seed), shares, "o", color=DEADLINE, fillstyle="none", label=measured)
     axes.axhline(0.5, color=BACKGROUND, linewidth=0.8)
     axes.set(title="share against a flow without deadline", xlabel="urgency s", ylim=(0, 1), xscale="log")
     axes.set_xticks(AGAINST_NONE, [f"{s:g}" for s in AGAINST_NONE])

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given
 from experiments.kit.runners import Plan, Planned, RunAfterRun, named, one_group
-from experiments.kit.runs import BOTH_FABRICS, Results, Run, Runs
+from experiments.kit.runs import BOTH_FABRICS, Results, Run
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.units import WIRE_PER_PAYLOAD, format_bytes
 
@@ -88,9 +88,9 @@ def plan(cases: Cases) -> Plan:
         return one_group(
             given,
             [
-                named(document(seed, found[variant], setup_of(given)), variant, seed)
+                named(document(seed, variants[variant], setup_of(given)), variant, seed)
                 for variant in by_seed[given.seeds[0]]
-                for seed, found in by_seed.items()
+                for seed, variants in by_seed.items()
             ],
         )
 
@@ -114,7 +114,12 @@ def in_time(size_bytes: int, deadline_s: float) -> str:
 def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
     """Return a scenario in which all flows go to one host, each from a host of its own or a named one."""
     jitter = np.random.default_rng(seed).uniform(0, JITTER_S, len(case.flows))
-    placed = [_placed(i, flow, shift) for i, (flow, shift) in enumerate(zip(case.flows, jitter, strict=True))]
+    placed = []
+    for host, (flow, jitter_s) in enumerate(zip(case.flows, jitter, strict=True), start=2):
+        keys = {key: value for key, value in flow.items() if key not in ("start_s", "from")}
+        start_us = round((flow.get("start_s", 0.0) + jitter_s) * 1e6)
+        ends = {"from": flow.get("from", f"h{host}"), "to": RECEIVER}
+        placed.append({**ends, "start": f"{start_us}us", **keys})
     return {
         "sample": f"{SAMPLE_MS}ms",
         "grace": f"{GRACE_S}s",
@@ -129,12 +134,6 @@ def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
         "transport": {"rto_min": "10ms", "max_window": 50},
         "workload": {"flow": placed},
     }
-
-
-def _placed(index: int, flow: Flow, jitter_s: float) -> Flow:
-    keys = {key: value for key, value in flow.items() if key not in ("start_s", "from")}
-    start_us = round((flow.get("start_s", 0.0) + jitter_s) * 1e6)
-    return {"from": flow.get("from", f"h{index + 2}"), "to": RECEIVER, "start": f"{start_us}us", **keys}
 
 
 def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -161,6 +160,11 @@ def experiment(
     **fields: Any,
 ) -> Experiment[Results]:
     """Return the experiment for a figure of the paper. Its last claim is that all runs are valid."""
+
+    def all_claims(results: Results) -> list[Claim]:
+        valid, total = sum(run.valid for run in results.runs.runs), len(results.runs.runs)
+        return [*claims(results), Claim("valid runs", f"{total}", f"{valid}", valid == total)]
+
     return Experiment(
         name=f"datcp_fig{number:02}",
         claim=claim,
@@ -168,15 +172,10 @@ def experiment(
         runner=RunAfterRun(plan(cases)),
         on=BOTH_FABRICS,
         seeds=seeds,
-        claims=lambda results: [*claims(results), _valid_runs(results.runs)],
+        claims=all_claims,
         quick={"seeds": (1,), **(quick or {})},
         **fields,
     )
-
-
-def _valid_runs(runs: Runs) -> Claim:
-    valid = sum(run.valid for run in runs.runs)
-    return Claim("valid runs", f"{len(runs.runs)}", f"{valid}", valid == len(runs.runs))
 
 
 BACKGROUND = "#8c8c8c"

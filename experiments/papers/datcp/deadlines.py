@@ -69,17 +69,17 @@ def deadlines(setup: Setup) -> list[Deadline]:
 
 
 def fig08_cases(given: Given, seed: int) -> dict[str, Case]:
-    return {one.name: Case(one.flows) for one in deadlines(setup_of(given))}
+    return {deadline.name: Case(deadline.flows) for deadline in deadlines(setup_of(given))}
 
 
-def _found(results: Results) -> list[tuple[Deadline, list[Run]]]:
-    return [(one, results.runs.at(one.name)) for one in deadlines(setup_of(results.given))]
+def _by_deadline(results: Results) -> list[tuple[Deadline, list[Run]]]:
+    return [(case, results.runs.at(case.name)) for case in deadlines(setup_of(results.given))]
 
 
 def fig08_claims(results: Results) -> list[Claim]:
-    found = _found(results)
-    meets = [_meets(one, runs) for one, runs in found if one.deadline_s is not None]
-    return [*meets, *(_fair(one, runs) for one, runs in found)]
+    by_deadline = _by_deadline(results)
+    meets = [_meets(case, runs) for case, runs in by_deadline if case.deadline_s is not None]
+    return [*meets, *(_fair(case, runs) for case, runs in by_deadline)]
 
 
 def _meets(case: Deadline, runs: Sequence[Run]) -> Claim:
@@ -115,7 +115,7 @@ def _shares(case: Deadline, run: Run, label: str) -> list[float]:
 
 
 def fig08_numbers(results: Results) -> dict[str, Any]:
-    return {case.name: per_run(runs, partial(_figures, case)) for case, runs in _found(results)}
+    return {case.name: per_run(runs, partial(_figures, case)) for case, runs in _by_deadline(results)}
 
 
 def _figures(case: Deadline, run: Run) -> dict[str, Any]:
@@ -162,15 +162,14 @@ def fig11_cases(given: Given, seed: int) -> dict[str, Case]:
 
 
 def fig11_claims(results: Results) -> list[Claim]:
-    return [_claim(results, quench) for quench in VARIANTS]
-
-
-def _claim(results: Results, quench: str) -> Claim:
-    counts = [_met(run) for run in results.runs.at(quench)]
-    holds = median(counts) == EXPECTED[quench] and results.runs.valid(quench)
-    measured = f"{median(counts):g} ({', '.join(map(str, counts))})"
-    what = f"{VARIANTS[quench]}: flows of {FLOWS} that meet 6 s, median (runs)"
-    return Claim(what, str(EXPECTED[quench]), measured, holds, EXPLANATIONS[quench])
+    verdict = []
+    for quench, title in VARIANTS.items():
+        counts = [_met(run) for run in results.runs.at(quench)]
+        holds = median(counts) == EXPECTED[quench] and results.runs.valid(quench)
+        measured = f"{median(counts):g} ({', '.join(map(str, counts))})"
+        what = f"{title}: flows of {FLOWS} that meet 6 s, median (runs)"
+        verdict.append(Claim(what, str(EXPECTED[quench]), measured, holds, EXPLANATIONS[quench]))
+    return verdict
 
 
 def _met(run: Run) -> int:
@@ -232,19 +231,14 @@ def fig12_claims(results: Results) -> list[Claim]:
 
 
 def fig12_numbers(results: Results) -> dict[int, Any]:
-    return {
-        count: {
-            "predicted_s": _predicted_s(count, results.given),
-            "runs": per_run(results.runs.at(f"background-{count}"), lambda run: {"fct_s": _times_s(run)}),
-        }
-        for count in BACKGROUNDS
-    }
-
-
-def _predicted_s(count: int, given: Given) -> float:
-    """Return the completion time if shares were exactly proportional to the priorities."""
-    setup, share = setup_of(given), PRIORITY / (3 * PRIORITY + count)
-    return setup.size_bytes(FIG12_PAPER_BYTES) * 8e-6 / (share * setup.goodput_mbps)
+    """Return the completion times, and the one with shares that are exactly proportional to the priorities."""
+    setup, numbers = setup_of(results.given), {}
+    for count in BACKGROUNDS:
+        share = PRIORITY / (3 * PRIORITY + count)
+        predicted_s = setup.size_bytes(FIG12_PAPER_BYTES) * 8e-6 / (share * setup.goodput_mbps)
+        runs = per_run(results.runs.at(f"background-{count}"), lambda run: {"fct_s": _times_s(run)})
+        numbers[count] = {"predicted_s": predicted_s, "runs": runs}
+    return numbers
 
 
 FIG12 = experiment(

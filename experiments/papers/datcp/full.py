@@ -31,14 +31,14 @@ Verdicts = Mapping[str, Mapping[str, Any]]
 
 
 def measure(given: Given) -> Verdicts:
-    return {FIGURES[number].name: _figure(FIGURES[number], given) for number in given["figures"]}
-
-
-def _figure(figure: Experiment[Any], given: Given) -> Mapping[str, Any]:
-    """Run one figure with its own default seeds, unless the command line gives seeds."""
-    own = read_command(figure, ["--on", SIMULATOR, *(["--quick"] if given.quick else [])])
-    run(figure, replace(own, out=given.out / figure.name, seeds=given.seeds or own.seeds))
-    return read_verdict(given.out / figure.name)
+    """Run the figures, each with its own default seeds unless the command line gives seeds."""
+    verdicts = {}
+    for number in given["figures"]:
+        figure, out = FIGURES[number], given.out / FIGURES[number].name
+        own = read_command(figure, ["--on", SIMULATOR, *(["--quick"] if given.quick else [])])
+        run(figure, replace(own, out=out, seeds=given.seeds or own.seeds))
+        verdicts[figure.name] = read_verdict(out)
+    return verdicts
 
 
 def claims(verdicts: Verdicts) -> list[Claim]:

@@ -89,35 +89,28 @@ class Timed:
 def draw_flows(seed: int, rounds: int, setup: Setup) -> list[Timed]:
     """Return the flows of a seed, which are the same for every variant."""
     rng = np.random.default_rng([seed, rounds])
-    kinds = [list(FACTORS)[number % len(FACTORS)] for number in range(rounds)]
-    return [
-        _draw_flow(rng, kind, FIRST_S + ROUND_S * number, setup)
-        for number, kind in enumerate(kinds)
-        for _ in range(3)
-    ]
-
-
-def _draw_flow(rng: np.random.Generator, kind: str, start_s: float, setup: Setup) -> Timed:
-    size_bytes = int(rng.uniform(*map(setup.size_bytes, FIG13_PAPER_BYTES)))
-    fair_s = size_bytes * 8e-6 / (setup.goodput_mbps / FLOWS)
-    return Timed(kind, size_bytes, start_s, round(fair_s * rng.uniform(*FACTORS[kind]), 6))
+    flows = []
+    for number in range(rounds):
+        kind = list(FACTORS)[number % len(FACTORS)]
+        for _ in range(3):
+            size_bytes = int(rng.uniform(*map(setup.size_bytes, FIG13_PAPER_BYTES)))
+            fair_s = size_bytes * 8e-6 / (setup.goodput_mbps / FLOWS)
+            deadline_s = round(fair_s * rng.uniform(*FACTORS[kind]), 6)
+            flows.append(Timed(kind, size_bytes, FIRST_S + ROUND_S * number, deadline_s))
+    return flows
 
 
 def fig13_cases(given: Given, seed: int) -> dict[str, Case]:
     timed = draw_flows(seed, given["rounds"], setup_of(given))
-    names = FIG13_VARIANTS if given.on == SIMULATOR else ON_TESTBED
-    return {
-        name: Case(_flows(timed, given["rounds"], FIG13_VARIANTS[name].told), FIG13_VARIANTS[name].scheme)
-        for name in names
-    }
-
-
-def _flows(timed: Sequence[Timed], rounds: int, told: bool) -> list[dict[str, Any]]:
-    flows = [endless(FIRST_S + ROUND_S * rounds) for _ in range(3)]
-    for number, flow in enumerate(timed):
-        keys = {"start_s": flow.start_s, "from": f"h{5 + number % 3}"}
-        flows.append(sized(flow.bytes, flow.kind, flow.deadline_s if told else None, **keys))
-    return flows
+    cases = {}
+    for name in FIG13_VARIANTS if given.on == SIMULATOR else ON_TESTBED:
+        variant = FIG13_VARIANTS[name]
+        flows = [endless(FIRST_S + ROUND_S * given["rounds"]) for _ in range(3)]
+        for number, flow in enumerate(timed):
+            keys = {"start_s": flow.start_s, "from": f"h{5 + number % 3}"}
+            flows.append(sized(flow.bytes, flow.kind, flow.deadline_s if variant.told else None, **keys))
+        cases[name] = Case(flows, variant.scheme)
+    return cases
 
 
 def met(fct_s: Sequence[float | None], timed: Sequence[Timed], kind: str) -> list[bool]:
@@ -130,19 +123,18 @@ def met(fct_s: Sequence[float | None], timed: Sequence[Timed], kind: str) -> lis
 def _share(results: Results, variant: str, kind: str) -> float:
     """Return the share of a kind's flows that met their deadlines."""
     given = results.given
-    each = [
-        one
-        for run in results.runs.at(variant)
-        for one in met(run.listed.fct_s(kind), draw_flows(run.seed, given["rounds"], setup_of(given)), kind)
-    ]
-    return sum(each) / len(each)
+    in_time: list[bool] = []
+    for run in results.runs.at(variant):
+        timed = draw_flows(run.seed, given["rounds"], setup_of(given))
+        in_time += met(run.listed.fct_s(kind), timed, kind)
+    return sum(in_time) / len(in_time)
 
 
 def fig13_claims(results: Results) -> list[Claim]:
-    made = [_compared(results, kind, "tcp", "TCP", "above TCP") for kind in FACTORS]
+    verdict = [_compared(results, kind, "tcp", "TCP", "above TCP") for kind in FACTORS]
     if "d3" in results.runs.variants:
-        made += [_compared(results, kind, "d3", "D³", "similar") for kind in FACTORS]
-    return made
+        verdict += [_compared(results, kind, "d3", "D³", "similar") for kind in FACTORS]
+    return verdict
 
 
 def _compared(results: Results, kind: str, other: str, title: str, paper: str) -> Claim:
@@ -170,11 +162,11 @@ def draw(results: Results) -> Figure:
     variants = results.runs.variants
     figure, [[axes]] = grid(1, 1, width=6.5 + len(variants) / 2, height=3.6)
     width = 0.8 / len(variants)
-    for number, variant in enumerate(variants):
+    for number, name in enumerate(variants):
         places = [place + (number - (len(variants) - 1) / 2) * width for place in range(len(FACTORS))]
-        heights = [100 * _share(results, variant, kind) for kind in FACTORS]
-        made = FIG13_VARIANTS[variant]
-        bars = axes.bar(places, heights, width * 0.95, color=made.colour, label=made.title)
+        heights = [100 * _share(results, name, kind) for kind in FACTORS]
+        variant = FIG13_VARIANTS[name]
+        bars = axes.bar(places, heights, width * 0.95, color=variant.colour, label=variant.title)
         axes.bar_label(bars, fmt="%.0f", fontsize="small")
     axes.set_xticks(range(len(FACTORS)), list(FACTORS))
     axes.set(ylabel="flows that meet their deadline (%)", ylim=(0, 108))

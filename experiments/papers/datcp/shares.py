@@ -55,7 +55,8 @@ def fig09_claims(results: Results) -> list[Claim]:
     settlings = [
         FIG09_UNTIL_S if s is None else s for run in results.runs.runs for s in settling_s(run.listed)
     ]
-    deviations = _deviations(results)
+    goodput_mbps = setup_of(results.given).goodput_mbps
+    deviations = [_deviation(run.listed, goodput_mbps) for run in results.runs.runs]
     valid = results.runs.valid()
     return [
         Claim(
@@ -86,11 +87,6 @@ def _settling_s(run: ListedFlows, index: int) -> float | None:
         if abs(run.mean_rate_mbps(index, at_s - OVER_S, at_s) - kept) <= NEAR * kept:
             return float(at_s - start_s)
     return None
-
-
-def _deviations(results: Results) -> list[float]:
-    goodput_mbps = setup_of(results.given).goodput_mbps
-    return [_deviation(run.listed, goodput_mbps) for run in results.runs.runs]
 
 
 def _deviation(run: ListedFlows, goodput_mbps: float) -> float:
@@ -184,18 +180,13 @@ def fig10_claims(results: Results) -> list[Claim]:
     rising = all(median(gains[b]) > median(gains[a]) for a, b in pairwise(IMPORTANCES))
     shares = ", ".join(f"{median(values):.2f}" for values in gains.values())
     what = "importance 1, 2, 3: share over the other endless flows' rises"
-    return [
-        Claim(what, "more share", shares, rising and valid),
-        *(_as_predicted(importance, values, valid) for importance, values in gains.items()),
-    ]
-
-
-def _as_predicted(importance: int, gains: list[float], valid: bool) -> Claim:
-    """Claim that the ratio is the important flow's precedence over the others', which is 1."""
-    expected = IMPORTANCE_SHARE * importance + (1 - IMPORTANCE_SHARE)
-    holds = abs(median(gains) - expected) <= 0.25 * expected and valid
-    what = f"importance {importance}: share over the others' is the precedence (within 25 %)"
-    return Claim(what, f"{expected:g}, by equation (2)", spread(gains), holds)
+    verdict = [Claim(what, "more share", shares, rising and valid)]
+    for importance, values in gains.items():
+        expected = IMPORTANCE_SHARE * importance + (1 - IMPORTANCE_SHARE)  # the others' precedence is 1
+        holds = abs(median(values) - expected) <= 0.25 * expected and valid
+        what = f"importance {importance}: share over the others' is the precedence (within 25 %)"
+        verdict.append(Claim(what, f"{expected:g}, by equation (2)", spread(values), holds))
+    return verdict
 
 
 def fig10_numbers(results: Results) -> dict[int, Any]:

@@ -44,21 +44,21 @@ def variants(gaps: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    found = axes(given, SCENARIO, variants=variants(given["gaps"]))
-    return one_group(given, as_on_testbed(given, found))
+    points = axes(given, SCENARIO, variants=variants(given["gaps"]))
+    return one_group(given, as_on_testbed(given, points))
 
 
 def claims(results: Results) -> list[Claim]:
     """Claim that small flows get faster, more so in a denser burst, and that large ones stay within 4 %."""
-    made = all_valid(results.runs)
+    verdict = all_valid(results.runs)
     for gap in results.given["gaps"]:
         for title, column in SMALL.items():
             what = f"{title}, gap {gap}: FISH against PIAS"
-            made.append(lower(what, "lower", change(results.runs, column, gap), WHY))
+            verdict.append(lower(what, "lower", change(results.runs, column, gap), WHY))
         what = f"large mean, gap {gap}: FISH against PIAS"
-        found = change(results.runs, "fct_us_large_mean", gap)
-        made.append(within(what, signed("±4%"), found, CLOSE))
-    return made
+        large = change(results.runs, "fct_us_large_mean", gap)
+        verdict.append(within(what, signed("±4%"), large, CLOSE))
+    return verdict
 
 
 def change(runs: Runs, column: str, gap: str) -> Difference:

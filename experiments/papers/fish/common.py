@@ -133,10 +133,10 @@ def fct_ms(runs: Runs, figures: Sequence[str], variant: str, setup: Setup, gap: 
 def panels(rows: int, titles: Sequence[str], *, one_scale: bool) -> tuple[Figure, Grid]:
     """Return a grid with a line at 0 and titles above. With `one_scale` a row's panels share an axis."""
     sharing = "row" if one_scale else False
-    figure, found = grid(rows, len(titles), height=2.7 + 0.5 / rows, sharey=sharing)
-    for panel in (panel for row in found for panel in row):
+    figure, by_row = grid(rows, len(titles), height=2.7 + 0.5 / rows, sharey=sharing)
+    for panel in (panel for row in by_row for panel in row):
         panel.axhline(0, color="0.5", linewidth=1, zorder=1)
         panel.grid(visible=False, axis="x")
-    for panel, title in zip(found[0], titles, strict=True):
+    for panel, title in zip(by_row[0], titles, strict=True):
         panel.set_title(title, fontsize="medium")
-    return figure, found
+    return figure, by_row

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def draw(*figures: str) -> Callable[[Results], Figure]:
             for axes, gap in zip(row, GAPS, strict=True):
                 for name, (shift, colour, marker) in MARKS.items():
                     places = [place + shift for place in range(len(CAPACITIES))]
-                    found = [CHANGES[name](results.runs, figure, capacity, gap) for capacity in CAPACITIES]
-                    intervals(axes, places, found, Line(f"against {name}", colour), marker)
+                    changes = [CHANGES[name](results.runs, figure, capacity, gap) for capacity in CAPACITIES]
+                    intervals(axes, places, changes, Line(f"against {name}", colour), marker)
                 axes.set_xticks(range(len(CAPACITIES)), list(map(str, CAPACITIES)))
             row[0].set_ylabel(f"{FIGURES[figure]}\nFISH against PIAS (%)")
         for axes in rows[-1]:
@@ -88,13 +89,13 @@ def draw(*figures: str) -> Callable[[Results], Figure]:
 def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
     """Return mean FCTs in milliseconds and every difference, by gap and capacity."""
 
-    def found(results: Results) -> dict[str, Any]:
+    def numbers_of(results: Results) -> dict[str, Any]:
         return {
             gap: {str(capacity): _numbers(results.runs, figures, capacity, gap) for capacity in CAPACITIES}
             for gap in GAPS
         }
 
-    return found
+    return numbers_of
 
 
 def _numbers(runs: Runs, figures: tuple[str, ...], capacity: int, gap: str) -> dict[str, Any]:
@@ -127,37 +128,27 @@ FIG8_EXPLANATION = (
 
 
 def fig8_claims(results: Results) -> list[Claim]:
-    runs = results.runs
-    return [
-        *(_against_240(runs, capacity) for capacity in CAPACITIES),
-        *(_in_burst(runs, capacity, paper) for capacity, paper in IN_BURST.items()),
-        _capacity_helps(runs),
-        *(_against_equal(runs, figure, gap) for figure in FIG8_FIGURES for gap in GAPS),
-    ]
-
-
-def _against_240(runs: Runs, capacity: int) -> Claim:
-    what = f"Δt 1ms: FISH-{capacity} against PIAS, small mean"
-    change = over_pias_240(runs, "small_mean", capacity, "1ms")
-    return lower(what, "better, up to 9.5 %", change, FIG8_EXPLANATION)
-
-
-def _in_burst(runs: Runs, capacity: int, paper: str) -> Claim:
-    what = f"Δt {BURST}: FISH-{capacity} against PIAS, small p99"
-    change = over_pias_240(runs, "small_p99", capacity, BURST)
-    return Claim(what, paper, str(change), change.lower != (paper == "worse"), FIG8_EXPLANATION)
-
-
-def _capacity_helps(runs: Runs) -> Claim:
-    changes = [over_pias_240(runs, "small_p99", capacity, BURST).mean for capacity in CAPACITIES]
-    measured = signed(" > ".join(f"{change:+.0%}" for change in changes))
+    runs, verdict = results.runs, []
+    for capacity in CAPACITIES:
+        what = f"Δt 1ms: FISH-{capacity} against PIAS, small mean"
+        mean = over_pias_240(runs, "small_mean", capacity, "1ms")
+        verdict.append(lower(what, "better, up to 9.5 %", mean, FIG8_EXPLANATION))
+    in_burst = {capacity: over_pias_240(runs, "small_p99", capacity, BURST) for capacity in CAPACITIES}
+    for capacity, paper in IN_BURST.items():
+        what = f"Δt {BURST}: FISH-{capacity} against PIAS, small p99"
+        tail = in_burst[capacity]
+        holds = tail.lower != (paper == "worse")
+        verdict.append(Claim(what, paper, str(tail), holds, FIG8_EXPLANATION))
+    tails = [tail.mean for tail in in_burst.values()]
+    measured = signed(" > ".join(f"{tail:+.0%}" for tail in tails))
     what = f"Δt {BURST}: FISH improves with the capacity"
-    return Claim(what, "grows with the capacity", measured, changes[0] > changes[2])
-
-
-def _against_equal(runs: Runs, figure: str, gap: str) -> Claim:
-    what = f"Δt {gap}: FISH-960 against PIAS-960, {figure.replace('_', ' ')}"
-    return lower(what, "(not in the paper)", over_equal(runs, figure, 960, gap), FIG8_EXPLANATION)
+    verdict.append(Claim(what, "grows with the capacity", measured, tails[0] > tails[2]))
+    for figure in FIG8_FIGURES:
+        for gap in GAPS:
+            what = f"Δt {gap}: FISH-960 against PIAS-960, {figure.replace('_', ' ')}"
+            equal = over_equal(runs, figure, 960, gap)
+            verdict.append(lower(what, "(not in the paper)", equal, FIG8_EXPLANATION))
+    return verdict
 
 
 FIG8 = Experiment(
@@ -185,23 +176,16 @@ FIG9_EXPLANATION = (
 
 
 def fig9_claims(results: Results) -> list[Claim]:
-    made = [
-        _claim(results.runs, f, capacity, gap)
-        for f in FIG9_FIGURES
-        for capacity in CAPACITIES
-        for gap in GAPS
-    ]
-    return made + [_orderly(results.runs, figure) for figure in FIG9_FIGURES]
-
-
-def _claim(runs: Runs, figure: str, capacity: int, gap: str) -> Claim:
-    what = f"Δt {gap}: FISH-{capacity} against PIAS, {figure.replace('_', ' ')}"
-    return within(what, PAPER, over_pias_240(runs, figure, capacity, gap), LIMIT, FIG9_EXPLANATION)
-
-
-def _orderly(runs: Runs, figure: str) -> Claim:
-    what = f"Δt {ORDERLY_GAP}: FISH-960 against PIAS-960, timeouts only, {figure.replace('_', ' ')}"
-    return within(what, PAPER, change(runs, figure, "fish", ORDERLY, ORDERLY_GAP), LIMIT)
+    runs, verdict = results.runs, []
+    for figure, capacity, gap in product(FIG9_FIGURES, CAPACITIES, GAPS):
+        what = f"Δt {gap}: FISH-{capacity} against PIAS, {figure.replace('_', ' ')}"
+        over_pias = over_pias_240(runs, figure, capacity, gap)
+        verdict.append(within(what, PAPER, over_pias, LIMIT, FIG9_EXPLANATION))
+    for figure in FIG9_FIGURES:
+        what = f"Δt {ORDERLY_GAP}: FISH-960 against PIAS-960, timeouts only, {figure.replace('_', ' ')}"
+        orderly = change(runs, figure, "fish", ORDERLY, ORDERLY_GAP)
+        verdict.append(within(what, PAPER, orderly, LIMIT))
+    return verdict
 
 
 FIG9 = Experiment(

@@ -10,7 +10,6 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import Line, intervals, legend_below, line_of
@@ -73,19 +72,17 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def claims(results: Results) -> list[Claim]:
-    return [
-        _claim(results.runs, f"{name}, Δt {gap}", setup, figure, gap)
-        for name, setup in SETUPS.items()
-        for figure, gap in PAPER
-    ]
-
-
-def _claim(runs: Runs, where: str, setup: Setup, figure: str, gap: str) -> Claim:
-    what = f"{where}: {figure.replace('_', ' ')} against PIAS"
-    paper, found = signed(f"{PAPER[figure, gap]:+.2%}"), change(runs, figure, "fish", setup, gap)
-    if figure.startswith("small"):
-        return lower(what, paper, found, EXPLANATION)
-    return within(what, paper, found, CLOSE)
+    verdict = []
+    for name, setup in SETUPS.items():
+        for (figure, gap), papers_change in PAPER.items():
+            what = f"{name}, Δt {gap}: {figure.replace('_', ' ')} against PIAS"
+            paper = signed(f"{papers_change:+.2%}")
+            ours = change(results.runs, figure, "fish", setup, gap)
+            small = figure.startswith("small")
+            verdict.append(
+                lower(what, paper, ours, EXPLANATION) if small else within(what, paper, ours, CLOSE)
+            )
+    return verdict
 
 
 def numbers(results: Results) -> dict[str, Any]:
@@ -106,8 +103,8 @@ def _numbers(runs: Runs, setup: Setup, gap: str) -> dict[str, Any]:
 def by_size(runs: Runs, variant: str, setup: Setup, gap: str) -> list[float]:
     """Return the mean FCT in ms of small flows by size, in the steps of SIZES_KB, over all seeds."""
     flows = [run.flows() for run in runs.at(label(variant, setup, gap))]
-    sizes_kb = np.concatenate([one.bytes for one in flows]) / 1000
-    fct_ms = np.concatenate([one.fct_us for one in flows]) / 1000
+    sizes_kb = np.concatenate([of_run.bytes for of_run in flows]) / 1000
+    fct_ms = np.concatenate([of_run.fct_us for of_run in flows]) / 1000
     return [float(fct_ms[(sizes_kb > low) & (sizes_kb <= high)].mean()) for low, high in pairwise(SIZES_KB)]
 
 
@@ -117,21 +114,18 @@ def draw(results: Results) -> Figure:
     picture, rows = panels(len(SETUPS), list(FIGURES.values()), one_scale=False)
     for row, (title, setup) in zip(rows, SETUPS.items(), strict=True):
         for axes, figure in zip(row, FIGURES, strict=True):
-            _draw_panel(axes, results.runs, figure, setup)
+            for nth, (variant, line) in enumerate(LINES.items()):
+                places = [place + 0.16 * (nth - 1) for place in range(len(GAPS))]
+                changes = [change(results.runs, figure, variant, setup, gap) for gap in GAPS]
+                intervals(axes, places, changes, line)
+            paper = [100 * PAPER.get((figure, gap), np.nan) for gap in GAPS]
+            axes.plot([place + 0.32 for place in range(len(GAPS))], paper, "x", color="black", label="paper")
+            axes.set_xticks(range(len(GAPS)), [gap.replace("ms", " ms") for gap in GAPS])
         row[0].set_ylabel(f"{fill(title, 28)}\nFCT against PIAS (%)", fontsize="small")
     for axes in rows[-1]:
         axes.set_xlabel("mean time between starts")
     legend_below(picture, rows[0][0])
     return picture
-
-
-def _draw_panel(axes: Axes, runs: Runs, figure: str, setup: Setup) -> None:
-    for nth, (variant, line) in enumerate(LINES.items()):
-        places = [place + 0.16 * (nth - 1) for place in range(len(GAPS))]
-        intervals(axes, places, [change(runs, figure, variant, setup, gap) for gap in GAPS], line)
-    paper = [100 * PAPER.get((figure, gap), np.nan) for gap in GAPS]
-    axes.plot([place + 0.32 for place in range(len(GAPS))], paper, "x", color="black", label="paper")
-    axes.set_xticks(range(len(GAPS)), [gap.replace("ms", " ms") for gap in GAPS])
 
 
 EXPERIMENT = Experiment(

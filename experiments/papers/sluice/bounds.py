@@ -79,7 +79,7 @@ def fluid_times(sizes: Floats, arrivals: Floats, parts: Parts) -> Floats:
     flows, took = _Flows(sizes, parts), np.empty(len(sizes))
     now, coming = 0.0, 0
     while True:
-        queue = next((one for one in flows.queues if one.waiting), None)
+        queue = next((queue for queue in flows.queues if queue.waiting), None)
         arrives = arrivals[coming] if coming < len(sizes) else inf
         if queue is None and arrives == inf:
             return took
@@ -221,22 +221,22 @@ def gittins(link: Link) -> Floats:
     ages = np.unique(np.concatenate([[0.0], np.geomspace(link.flow[0] / 2, link.flow[-1], AGES)]))
     rank = _ranks(link, ages)
     at = np.searchsorted(ages, link.flow, side="left") - 1  # the last interval in which the flow is served
-    found = np.empty(len(link.flow))
+    times = np.empty(len(link.flow))
     for last in np.unique(at):
         here = at == last
         begun, rate = _soap_time(link, ages, rank, int(last))
-        found[here] = begun + (link.flow[here] - ages[last]) / rate
-    return found
+        times[here] = begun + (link.flow[here] - ages[last]) / rate
+    return times
 
 
 def _ranks(link: Link, ages: Floats) -> Floats:
     """The inverse of the index for flows that have sent ages[i] to ages[i + 1]."""
     left, served = link.larger(ages), link.cut(ages)
-    found = []
+    ranks = []
     for i in range(len(ages) - 1):
         ends = (left[i] - left[i + 1 :]) / np.maximum(served[i + 1 :] - served[i], 1e-12)
-        found.append(1 / max(float(ends.max()), 1e-15))
-    return np.array(found)
+        ranks.append(1 / max(float(ends.max()), 1e-15))
+    return np.array(ranks)
 
 
 def _soap_time(link: Link, ages: Floats, rank: Floats, last: int) -> tuple[float, float]:
@@ -310,16 +310,17 @@ def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
     return {name: figures(flow, times(link)) for name, times in orders.items()}
 
 
-def table(found: Mapping[str, Mapping[str, float]]) -> str:
-    heads = list(next(iter(found.values())))
+def table(orders: Mapping[str, Mapping[str, float]]) -> str:
+    heads = list(next(iter(orders.values())))
     lines = [f"| order | {' | '.join(heads)} |", "| --- " * (len(heads) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(f'{v:.3g}' for v in row.values())} |" for name, row in found.items()]
+    lines += [f"| {name} | {' | '.join(f'{v:.3g}' for v in row.values())} |" for name, row in orders.items()]
     return "\n".join(lines) + "\n"
 
 
-def claims(found: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    best, known = found["Gittins (best without sizes)"], found["shortest remaining (sizes known)"]
-    least = min(row["all, ms"] for name, row in found.items() if "sizes known" not in name)
+def claims(orders: Mapping[str, Mapping[str, float]]) -> list[Claim]:
+    best, with_sizes = orders["Gittins (best without sizes)"], orders["shortest remaining (sizes known)"]
+    least = min(row["all, ms"] for name, row in orders.items() if "sizes known" not in name)
+    saved = 1 - with_sizes["all, ms"] / best["all, ms"]
     return [
         Claim(
             "no order without sizes has a lower mean FCT than Gittins's",
@@ -327,22 +328,21 @@ def claims(found: Mapping[str, Mapping[str, float]]) -> list[Claim]:
             f"{best['all, ms']:.2f} ms",
             best["all, ms"] <= 1.01 * least,
         ),
-        noted("best levels for the mean, over PIAS's thresholds", _ratio(found, BEST_FOR_MEAN)),
+        noted("best levels for the mean, over PIAS's thresholds", _ratio(orders, BEST_FOR_MEAN)),
         noted(
-            "best order without sizes, over PIAS's thresholds", _ratio(found, "Gittins (best without sizes)")
+            "best order without sizes, over PIAS's thresholds",
+            _ratio(orders, "Gittins (best without sizes)"),
         ),
-        noted(
-            "what knowing all sizes would save of that mean", f"{1 - known['all, ms'] / best['all, ms']:.0%}"
-        ),
+        noted("what knowing all sizes would save of that mean", f"{saved:.0%}"),
     ]
 
 
-def _ratio(found: Mapping[str, Mapping[str, float]], order: str) -> str:
-    return f"{found[order]['all, ms'] / found[PIAS]['all, ms']:.3f}"
+def _ratio(orders: Mapping[str, Mapping[str, float]], order: str) -> str:
+    return f"{orders[order]['all, ms'] / orders[PIAS]['all, ms']:.3f}"
 
 
-def numbers(found: Mapping[str, Mapping[str, float]]) -> Any:
-    return found
+def numbers(orders: Mapping[str, Mapping[str, float]]) -> Any:
+    return orders
 
 
 EXPERIMENT = Experiment(

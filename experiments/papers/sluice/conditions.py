@@ -32,6 +32,7 @@ from sluice.policy.thresholds.static import optimal_thresholds
 from sluice.policy.units import WIRE_PER_PAYLOAD, size_bytes
 from sluice.policy.workload.scenario import scenario_from_document
 from sluice.runs.files import load_cdf, read_document
+from sluice.sweep.points import Point
 from sluice.topologies import build_fabric
 
 SCENARIO = Path(__file__).with_name("conditions.toml")
@@ -124,11 +125,11 @@ def schemes(traffic: Traffic) -> dict[str, dict[str, Any]]:
     common = {key: value for key, value in read_document(SCENARIO)["scheme"].items() if key != "name"}
     best = optimal_thresholds(traffic.all_sizes, min(traffic.total_load, 0.95), PIAS_QUEUES)
     lists = {"pias-authors": pias_thresholds(SIZES, 0.8), "pias-best": best}
-    pias = {name: {"name": "pias", **common, "thresholds": list(found)} for name, found in lists.items()}
+    pias = {name: {"name": "pias", **common, "thresholds": list(values)} for name, values in lists.items()}
     sluice = {"name": "sluice", **common}
     first = {"least_threshold": LEAST_THRESHOLD, "thresholds": [best[0], *SLUICE.thresholds_bytes[1:]]}
     return {
-        **{name: {"scheme": found} for name, found in pias.items()},
+        **{name: {"scheme": scheme} for name, scheme in pias.items()},
         PUBLISHED: {"scheme": {**pias["pias-best"], "buffer": "360KB"}, "transport": {"rto_min": "2ms"}},
         DEEP: {"scheme": {**pias["pias-best"], "buffer": DEEP_BUFFER}},
         "sluice": {"scheme": sluice},
@@ -139,18 +140,17 @@ def schemes(traffic: Traffic) -> dict[str, dict[str, Any]]:
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    return {name: _planned(given, name, CONDITIONS[name]) for name in given["conditions"]}
-
-
-def _planned(given: Given, name: str, condition: Condition) -> Planned:
-    traffic, document = condition.traffic(), condition.document()
-    folder = given.out / re.sub(r"[^A-Za-z0-9]+", "-", name)
-    found = []
-    for seed in given.seeds:
-        path = write_table(traffic, given.flows, seed, (folder / f"flows-{seed}.csv").resolve())
-        document["workload"] = {"trace": str(path)}
-        found += [named(document, scheme, seed, **tables) for scheme, tables in schemes(traffic).items()]
-    return Planned(folder, found)
+    planned = {}
+    for name in given["conditions"]:
+        traffic, document = CONDITIONS[name].traffic(), CONDITIONS[name].document()
+        folder = given.out / re.sub(r"[^A-Za-z0-9]+", "-", name)
+        points: list[Point] = []
+        for seed in given.seeds:
+            path = write_table(traffic, given.flows, seed, (folder / f"flows-{seed}.csv").resolve())
+            document["workload"] = {"trace": str(path)}
+            points += [named(document, scheme, seed, **tables) for scheme, tables in schemes(traffic).items()]
+        planned[name] = Planned(folder, points)
+    return planned
 
 
 def columns(bundle: Path) -> dict[str, float]:
@@ -172,19 +172,19 @@ def best_pias(runs: Runs) -> str:
 def ratios(runs: Runs, scheme: str, over: str = "") -> dict[str, float]:
     """Title of a figure → the median over the seeds of the ratio to PIAS. Figures that the runs lack are left out."""
     over = over or best_pias(runs)
-    found = {title: median(runs.ratios(column, scheme, over)) for title, column in CLASSES.items()}
-    return {title: ratio for title, ratio in found.items() if not np.isnan(ratio)}
+    by_title = {title: median(runs.ratios(column, scheme, over)) for title, column in CLASSES.items()}
+    return {title: ratio for title, ratio in by_title.items() if not np.isnan(ratio)}
 
 
 def claims(results: Results) -> list[Claim]:
-    found = []
+    verdict = []
     for name, runs in results.groups.items():
         for title, ratio in ratios(runs, "sluice").items():
             what, limit = f"{name}: {title}, over PIAS", f"≤ {WITHIN:g}"
             why = explanation(CONDITIONS[name], title)
-            found.append(Claim(what, limit, f"{ratio:.3f}", ratio <= WITHIN, why))
-        found.append(all_finished(runs, f"{name}: unfinished flows"))
-    return found
+            verdict.append(Claim(what, limit, f"{ratio:.3f}", ratio <= WITHIN, why))
+        verdict.append(all_finished(runs, f"{name}: unfinished flows"))
+    return verdict
 
 
 def explanation(condition: Condition, title: str) -> str:
@@ -217,8 +217,8 @@ def table(results: Results) -> str:
     lines = [f"| condition | scheme | {' | '.join(CLASSES)} |", "|---" * (len(CLASSES) + 2) + "|"]
     for name, runs in results.groups.items():
         for row, over in PAIRS.items():
-            found = ratios(runs, row.partition(",")[0], over)
-            cells = " | ".join(f"{found[title]:.2f}" if title in found else "–" for title in CLASSES)
+            by_title = ratios(runs, row.partition(",")[0], over)
+            cells = " | ".join(f"{by_title[title]:.2f}" if title in by_title else "–" for title in CLASSES)
             lines.append(f"| {name} | {row} | {cells} |")
     return "\n".join(lines) + "\n"
 

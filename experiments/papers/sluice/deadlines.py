@@ -146,11 +146,11 @@ def draw(results: Results) -> Figure:
 
     line = line_of("sluice")
     for effect in results.given["effects"]:
-        found = [point(variant(value, effect)) for value in values]
+        points = [point(variant(value, effect)) for value in values]
         label = "levels" if effect == "levels" else f"cut as {effect.upper()}"
-        panel.plot(*zip(*found, strict=True), EFFECTS[effect], markersize=5, color=line.colour, label=label)
+        panel.plot(*zip(*points, strict=True), EFFECTS[effect], markersize=5, color=line.colour, label=label)
         if effect == results.given["effects"][0]:
-            for value, place in zip(values, found, strict=True):
+            for value, place in zip(values, points, strict=True):
                 panel.annotate(value, place, xytext=(7, -3), textcoords="offset points", fontsize="small")
     for name in OTHERS:
         panel.plot(*point(name), "s", color=line_of(name).colour, label=line_of(name).title)

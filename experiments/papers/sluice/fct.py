@@ -87,12 +87,12 @@ def plan(given: Given) -> Mapping[str, Planned]:
     planned = {}
     for name in given["groups"]:
         group = GROUPS[name]
-        found = [
+        points = [
             point
             for load in group.loads
             for point in axes(replace(given, loads=(load,)), document_of(group), schemes=group.schemes)
         ]
-        planned[name] = Planned(given.out / name.replace(" ", "-"), found)
+        planned[name] = Planned(given.out / name.replace(" ", "-"), points)
     return planned
 
 
@@ -100,9 +100,9 @@ def columns(bundle: Path) -> dict[str, float]:
     """Mean slowdown around each size, and in each interval of the curve; nan without flows."""
     flows = read_flow_columns(bundle)
     near = {name: np.abs(flows.bytes / size - 1) <= WIDTH for name, size in AROUND.items()}
-    found = {name: _mean(flows.slowdown[chosen]) for name, chosen in near.items()}
+    around = {name: _mean(flows.slowdown[chosen]) for name, chosen in near.items()}
     place = np.digitize(flows.bytes, EDGES)
-    return found | {f"interval {i}": _mean(flows.slowdown[place == i]) for i in range(1, len(EDGES))}
+    return around | {f"interval {i}": _mean(flows.slowdown[place == i]) for i in range(1, len(EDGES))}
 
 
 def _mean(values: Any) -> float:
@@ -131,8 +131,8 @@ class Goal:
         if self.over:
             others = theirs.values(self.column, self.over, self.load)
             values = [a / b for a, b in zip(values, others, strict=True)]
-        found = median(values)
-        return Claim(self.what, f"≤ {self.limit:g}", f"{found:.3f}", found <= self.limit)
+        value = median(values)
+        return Claim(self.what, f"≤ {self.limit:g}", f"{value:.3f}", value <= self.limit)
 
 
 def _classes(group: str, load: float) -> list[Goal]:
@@ -223,9 +223,9 @@ GOALS = (
 
 
 def claims(results: Results) -> list[Claim]:
-    found = [claim for goal in GOALS if (claim := goal.claim(results))]
+    goals = [claim for goal in GOALS if (claim := goal.claim(results))]
     ends = [all_finished(runs, f"{name}: unfinished flows") for name, runs in results.groups.items()]
-    return found + ends
+    return goals + ends
 
 
 SHOWN = {

@@ -80,7 +80,7 @@ def document_of(phase_s: float) -> dict[str, Any]:
 
 def variants() -> dict[str, dict[str, Any]]:
     """Sluice that adapts, sluice under fixed thresholds, and PIAS."""
-    found: dict[str, dict[str, Any]] = {"sluice": {}}
+    schemes: dict[str, dict[str, Any]] = {"sluice": {}}
     scheme = read_document(SCENARIO)["scheme"]
     policy = Policy.from_document({"scheme": scheme["name"], "mark_at": scheme["mark_at"]})
     freeze = [{"ports": ["*"], "freeze": True}]
@@ -88,12 +88,12 @@ def variants() -> dict[str, dict[str, Any]]:
         best = optimal_thresholds(
             load_cdf(name), LOAD, policy.queues, least_bytes=policy.least_threshold or 0
         )
-        found[f"sluice-{name}"] = {"name": "sluice", "thresholds": list(best), "overrides": freeze}
+        schemes[f"sluice-{name}"] = {"name": "sluice", "thresholds": list(best), "overrides": freeze}
     pias = read_document(Path(__file__).with_name("fabric.toml"))["sweep"]["scheme"]["pias"]
     own = {key: pias[key] for key in ("mark_at", "buffer", "transport", "simulator")}
     for name in WORKLOADS:
-        found[f"pias-{name}"] = {"name": "pias", **own, "thresholds": list(pias_thresholds(name, LOAD))}
-    return found
+        schemes[f"pias-{name}"] = {"name": "pias", **own, "thresholds": list(pias_thresholds(name, LOAD))}
+    return schemes
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
@@ -164,7 +164,7 @@ def claims(results: Results) -> list[Claim]:
     seeds = seeds_of(results)
     after_s = SETTLES_AFTER * window_s()
     settled = [seed.ratio("sluice", RIGHT["sluice"], after_s) for seed in seeds]
-    found = [
+    verdict = [
         _at_most(
             f"{name} (phase {i + 1}), after {SETTLES_AFTER} windows: mean FCT over the best thresholds'",
             [ratios[i] for ratios in settled],
@@ -181,19 +181,21 @@ def claims(results: Results) -> list[Claim]:
             f"over the run, PIAS has {against_right:.2f} of its mean under the right thresholds of each phase; with "
             f"the best fixed thresholds of each phase, sluice would have {best:.2f}"
         )
-        found.append(_at_most(f"whole run, over PIAS with the thresholds of {name}", ratios, OVER_WRONG, why))
+        verdict.append(
+            _at_most(f"whole run, over PIAS with the thresholds of {name}", ratios, OVER_WRONG, why)
+        )
     right = [seed.ratio("sluice", RIGHT["pias"]) for seed in seeds]
     shown = ", ".join(f"{median(r[i] for r in right):.2f}" for i in range(len(PHASES)))
     return [
-        *found,
+        *verdict,
         noted("each phase, over PIAS with the right thresholds", shown),
         all_finished(results.runs),
     ]
 
 
 def _at_most(what: str, ratios: list[float], limit: float, why: str = "") -> Claim:
-    found = median(ratios)
-    return Claim(what, f"≤ {limit:g}", f"{found:.3f}", found <= limit, why)
+    ratio = median(ratios)
+    return Claim(what, f"≤ {limit:g}", f"{ratio:.3f}", ratio <= limit, why)
 
 
 def numbers(results: Results) -> dict[str, Any]:
@@ -214,10 +216,9 @@ def numbers(results: Results) -> dict[str, Any]:
 
 def table(results: Results) -> str:
     """Medians over the seeds."""
-    found = numbers(results)
     heads = [f"{name} (phase {i + 1}), ms" for i, name in enumerate(PHASES)]
     lines = [f"| variant | whole run, ms | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
-    for variant, values in found.items():
+    for variant, values in numbers(results).items():
         phases = [median(seed[i] for seed in values["by phase, ms"]) for i in range(len(PHASES))]
         shown = " | ".join(f"{value:.3g}" for value in (median(values["all, ms"]), *phases))
         lines.append(f"| {variant} | {shown} |")

@@ -82,22 +82,22 @@ class Traffic:
         start_s = np.cumsum(gaps.standard_exponential(count)) / self.flows_per_s
         hosts = len(self.rates_bps)
         source, to = np.divmod(pairs.choice(hosts * hosts, count, p=self._pairs().ravel()), hosts)
-        found = list(zip(_ns(start_s), source, to, self.sizes.draw(sizes, count).astype(int), strict=True))
-        found += self._answers(start_s[-1], requests)
-        return sorted((int(at), int(a), int(b), int(size)) for at, a, b, size in found)
+        flows = list(zip(_ns(start_s), source, to, self.sizes.draw(sizes, count).astype(int), strict=True))
+        flows += self._answers(start_s[-1], requests)
+        return sorted((int(at), int(a), int(b), int(size)) for at, a, b, size in flows)
 
     def _answers(self, until_s: float, rng: np.random.Generator) -> list[tuple[Any, ...]]:
         """Return the answers to all requests until a time. The other hosts answer in turn, from a random one on."""
         if self.incasts is None:
             return []
         times_s = np.sort(rng.uniform(0, until_s, rng.poisson(self.requests_per_s * until_s)))
-        hosts, found = len(self.rates_bps), []
+        hosts, answers = len(self.rates_bps), []
         for at in _ns(times_s):
             receiver, first = rng.integers(hosts), rng.integers(hosts - 1)
             for i in range(self.incasts.fan_in):
                 sender = (receiver + 1 + (first + i) % (hosts - 1)) % hosts
-                found.append((at, sender, receiver, ANSWER_BYTES))
-        return found
+                answers.append((at, sender, receiver, ANSWER_BYTES))
+        return answers
 
 
 def _ns(seconds: Floats) -> npt.NDArray[np.int64]:

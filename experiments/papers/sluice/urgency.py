@@ -16,10 +16,10 @@ SLUICE = SCHEMES["sluice"]
 
 def by_levels(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
     """The most urgent flows are in queue 1, and the least urgent ones in queue L - 2."""
-    found = list(merged_map(thresholds_bytes, queues=queues, untagged_queue=untagged_queue))
+    queue_of = list(merged_map(thresholds_bytes, queues=queues, untagged_queue=untagged_queue))
     urgent = [min(1 + level, queues - 1) for level in urgency_levels(max(queues - 2, 1))]
-    found[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1] = urgent
-    return tuple(found)
+    queue_of[tags.URGENCY_FIRST : tags.URGENCY_LAST + 1] = urgent
+    return tuple(queue_of)
 
 
 AS_DCTCP = replace(SLUICE, name="sluice-dctcp", title="Sluice, cut as DCTCP", control=controls.DCTCP)
