@@ -189,7 +189,10 @@ class Traffic:
 @cache
 def draws(turn: int) -> Growth:
     """Return draws for one of the two turns."""
-    mean = FLOWS_A_POLL * np.roll(_ends(), turn * SHIFT_BUCKETS)
+    sizes = load_cdf("web-search").at(np.random.default_rng(1).random(200_000))[0]
+    bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, sizes), tags.ATTAINED_BUCKETS - 1)
+    share_of_bucket = np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(sizes)
+    mean = FLOWS_A_POLL * np.roll(share_of_bucket, turn * SHIFT_BUCKETS)
     ended = np.random.default_rng(turn).poisson(mean, (DRAWS, tags.ATTAINED_BUCKETS))
     edges = np.asarray(tags.EDGES_BYTES, float)
     begin = np.concatenate([[0.0], edges[:-1]])
@@ -203,14 +206,6 @@ def _by_tag(counts: _Counts) -> _Counts:
     by_tag = np.zeros((len(counts), tags.TAG_COUNT), np.int64)
     by_tag[:, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1] = counts
     return by_tag
-
-
-def _ends() -> npt.NDArray[np.float64]:
-    """Return the share of all flows that end in each bucket, under the web-search distribution."""
-    sizes = load_cdf("web-search")
-    drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
-    bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
-    return np.asarray(np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn))
 
 
 # ── One switch ───────────────────────────────────────────────────────────────────────────────────────

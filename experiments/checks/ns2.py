@@ -323,21 +323,13 @@ def side(given: Given, runs: Sequence[NamedPoint]) -> Side:
     packets = -(-size_bytes // PAYLOAD_BYTES)
     rows = []
     for row in ROWS:
-        chosen = (packets >= row.least_packets) & (packets <= row.most_packets)
-        rows.append(_row(row, fct_us[chosen]))
+        of_row_us = fct_us[(packets >= row.least_packets) & (packets <= row.most_packets)]
+        mean_us = p50_us = p99_us = np.nan
+        if len(of_row_us):
+            mean_us = float(of_row_us.mean())
+            p50_us, p99_us = map(float, np.percentile(of_row_us, (50, 99)))
+        rows.append(row._replace(flows=len(of_row_us), mean_us=mean_us, p50_us=p50_us, p99_us=p99_us))
     return Side(rows, float(fct_us.mean()), _reference(given))
-
-
-def _row(like: SizeRow, fct_us: np.ndarray[Any, Any]) -> SizeRow:
-    if not len(fct_us):
-        return like._replace(flows=0, mean_us=np.nan, p50_us=np.nan, p99_us=np.nan)
-    p50_us, p99_us = np.percentile(fct_us, (50, 99))
-    return like._replace(
-        flows=len(fct_us),
-        mean_us=float(fct_us.mean()),
-        p50_us=float(p50_us),
-        p99_us=float(p99_us),
-    )
 
 
 def claims(sides: Sides) -> list[Claim]:

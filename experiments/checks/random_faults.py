@@ -73,6 +73,11 @@ class Fault:
         """Whether the fault itself stops packets, independently of the control plane."""
         return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
 
+    def excuses(self, gap: Gap) -> bool:
+        """Whether the fault itself stops packets, and the gap is in its time."""
+        began_at, excused_until = gap.ended_at - gap.length_s, self.at + self.seconds + EXCUSED_S
+        return self.stops_packets and gap.ended_at >= self.at and began_at <= excused_until
+
 
 def draw(stack: Stack, rng: np.random.Generator) -> Fault:
     kind = str(rng.choice(list(KINDS), p=list(KINDS.values())))
@@ -185,14 +190,7 @@ def claims(outcome: Outcome, kinds: Collection[str] = frozenset(KINDS)) -> list[
 
 def unexcused(gaps: Sequence[Gap], faults: Sequence[Fault]) -> list[Gap]:
     """Return the gaps that begin outside the time of a fault that stops packets by itself."""
-    return [gap for gap in gaps if not any(_excuses(fault, gap) for fault in faults)]
-
-
-def _excuses(fault: Fault, gap: Gap) -> bool:
-    began_at = gap.ended_at - gap.length_s
-    return (
-        fault.stops_packets and gap.ended_at >= fault.at and began_at <= fault.at + fault.seconds + EXCUSED_S
-    )
+    return [gap for gap in gaps if not any(fault.excuses(gap) for fault in faults)]
 
 
 def numbers(outcome: Outcome) -> dict[str, Any]:

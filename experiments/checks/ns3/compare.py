@@ -166,14 +166,14 @@ def sides(pairs: list[Pair]) -> tuple[list[Outcome], list[Outcome]]:
 
 def repeats(case: Case) -> list[list[Outcome]]:
     """Return our runs that show chance: every seed, REPEATS times, each start up to JITTER_S later."""
-    return [[_moved(case, seed, repeat) for seed in case.seeds] for repeat in range(REPEATS)]
-
-
-def _moved(case: Case, seed: int, repeat: int) -> Outcome:
-    scenario, topology, flows = case.made(seed)
-    shift = np.random.default_rng((seed, repeat)).uniform(0, JITTER_S, len(flows))
-    start_s = np.maximum.accumulate(flows.start_s + shift)
-    return run_on_ours(scenario, topology, replace(flows, start_s=start_s), case.until_s, None)
+    runs: list[list[Outcome]] = [[] for _ in range(REPEATS)]
+    for repeat, outcomes in enumerate(runs):
+        for seed in case.seeds:
+            scenario, topology, flows = case.made(seed)
+            shift = np.random.default_rng((seed, repeat)).uniform(0, JITTER_S, len(flows))
+            moved = replace(flows, start_s=np.maximum.accumulate(flows.start_s + shift))
+            outcomes.append(run_on_ours(scenario, topology, moved, case.until_s, None))
+    return runs
 
 
 def times_us(outcomes: Sequence[Outcome]) -> Floats:
@@ -297,13 +297,11 @@ def incast_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
     yield from figures_of_times(case.name, [ours], ns3)
     yield from _counts(case, sides(pairs)[:1], sides(pairs)[1])
     if np.concatenate([pair.ns3.timeouts for pair in pairs]).any():
-        our_mean, ns3_mean = (_mean_without_timeout_us(outcomes) for outcomes in sides(pairs))
-        yield Figure(f"{case.name}: FCT mean of flows without a timeout", "us", our_mean, ns3_mean, AVERAGE)
-
-
-def _mean_without_timeout_us(outcomes: Sequence[Outcome]) -> float:
-    timeouts = np.concatenate([outcome.timeouts for outcome in outcomes])
-    return float(times_us(outcomes)[timeouts == 0].mean())
+        means_us = []
+        for outcomes in sides(pairs):
+            timeouts = np.concatenate([outcome.timeouts for outcome in outcomes])
+            means_us.append(float(times_us(outcomes)[timeouts == 0].mean()))
+        yield Figure(f"{case.name}: FCT mean of flows without a timeout", "us", *means_us, AVERAGE)
 
 
 def _counts(case: Case, runs: Sequence[Sequence[Outcome]], ns3: Sequence[Outcome]) -> Iterator[Figure]:

@@ -256,28 +256,30 @@ def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def claims(phases: dict[str, Phase]) -> Sequence[Claim]:
-    return [claim for name, phase in phases.items() if name != CALM for claim in _claims(name, phase)]
-
-
-def _claims(name: str, phase: Phase) -> Iterator[Claim]:
-    limits = (
-        ("oldest heartbeat", phase.times.heartbeat_ages_s, HEARTBEAT_S),
-        ("slowest /health", phase.times.health_s, HEALTH_S),
-        ("longest wait of a record", phase.times.record_waits_s, RECORD_S),
-    )
-    for what, values, limit_s in limits:
-        longest = max(values, default=float("inf"))
-        yield Claim(f"{name}: {what}", f"below {limit_s:.0f} s", f"{longest:.2f} s", longest < limit_s)
-    if phase.dashboards["lags_s"]:
-        fewest, due = phase.dashboards["fewest"], LEAST_SNAPSHOTS * phase.seconds
-        yield Claim(
-            f"{name}: snapshots of the worst dashboard", f"at least {due:.0f}", str(fewest), fewest >= due
-        )
-    cores, megabytes, most = phase.cores, phase.memory_bytes / 1e6, MOST_BYTES / 1e6
-    yield Claim(
-        f"{name}: CPU time", f"below {MOST_CORES:.2f} cores", f"{cores:.2f} cores", cores < MOST_CORES
-    )
-    yield Claim(f"{name}: memory", f"below {most:.0f} MB", f"{megabytes:.0f} MB", megabytes < most)
+    """Return the claims about each attack."""
+    verdict = []
+    for name, phase in phases.items():
+        if name == CALM:
+            continue
+        for what, values, limit_s in (
+            ("oldest heartbeat", phase.times.heartbeat_ages_s, HEARTBEAT_S),
+            ("slowest /health", phase.times.health_s, HEALTH_S),
+            ("longest wait of a record", phase.times.record_waits_s, RECORD_S),
+        ):
+            longest = max(values, default=float("inf"))
+            measured = f"{longest:.2f} s"
+            verdict.append(Claim(f"{name}: {what}", f"below {limit_s:.0f} s", measured, longest < limit_s))
+        if phase.dashboards["lags_s"]:
+            fewest, due = phase.dashboards["fewest"], LEAST_SNAPSHOTS * phase.seconds
+            what = f"{name}: snapshots of the worst dashboard"
+            verdict.append(Claim(what, f"at least {due:.0f}", str(fewest), fewest >= due))
+        cores, megabytes, most = phase.cores, phase.memory_bytes / 1e6, MOST_BYTES / 1e6
+        limit, measured = f"below {MOST_CORES:.2f} cores", f"{cores:.2f} cores"
+        verdict += [
+            Claim(f"{name}: CPU time", limit, measured, cores < MOST_CORES),
+            Claim(f"{name}: memory", f"below {most:.0f} MB", f"{megabytes:.0f} MB", megabytes < most),
+        ]
+    return verdict
 
 
 def numbers(phases: dict[str, Phase]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from matplotlib.figure import Figure
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given, spread
 from experiments.kit.flows import ListedFlows
-from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, named, one_group
+from experiments.kit.runners import Planned, RunAfterRun, named, one_group
 from experiments.kit.runs import Results, Runs
 from experiments.papers.datcp.common import BACKGROUND, DEADLINE, OTHER, SMALL, Case, document, endless
 from sluice.policy.fabrics import TESTBED
@@ -54,7 +55,14 @@ WHY = (
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    points = [_point(pair, s, senders) for pair in PAIRS for s in given.seeds for senders in PLACES]
+    points = []
+    for pair, seed, senders in product(PAIRS, given.seeds, PLACES):
+        flows = [
+            endless(UNTIL_S, f"flow {i + 1}", **{"from": sender}, **_urgency(s))
+            for i, (s, sender) in enumerate(zip(pair, senders, strict=True))
+        ]
+        scenario = document(seed, Case(flows, {"name": "ucp"}), SMALL) | {"transport": {"rto_min": "10ms"}}
+        points.append(named(scenario, variant_of(pair, senders), seed))
     return one_group(given, points)
 
 
@@ -65,15 +73,6 @@ def name_of(pair: Pair) -> str:
 
 def variant_of(pair: Pair, senders: tuple[str, str]) -> str:
     return f"{name_of(pair)} from {senders[0]}"
-
-
-def _point(pair: Pair, seed: int, senders: tuple[str, str]) -> NamedPoint:
-    flows = [
-        endless(UNTIL_S, f"flow {i + 1}", **{"from": sender}, **_urgency(s))
-        for i, (s, sender) in enumerate(zip(pair, senders, strict=True))
-    ]
-    scenario = document(seed, Case(flows, {"name": "ucp"}), SMALL) | {"transport": {"rto_min": "10ms"}}
-    return named(scenario, variant_of(pair, senders), seed)
 
 
 def _urgency(s: float | None) -> dict[str, str]:

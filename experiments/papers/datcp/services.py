@@ -229,16 +229,17 @@ B_SUSPENDED = (
 
 def fig14_cases(given: Given, seed: int) -> dict[str, Case]:
     size_bytes = setup_of(given).size_bytes(FIG14_PAPER_BYTES)
-    return {
-        variant: Case([_flow(size_bytes, job, may_wait) for job in DEADLINES_S for _ in range(2)], scheme)
-        for variant, (scheme, may_wait) in FIG14_VARIANTS.items()
-    }
-
-
-def _flow(size_bytes: int, job: str, may_wait: tuple[str, ...] | None) -> dict[str, Any]:
-    if may_wait is None:
-        return sized(size_bytes, job)
-    return sized(size_bytes, job, DEADLINES_S[job], quench="suspend" if job in may_wait else "never")
+    cases = {}
+    for variant, (scheme, may_wait) in FIG14_VARIANTS.items():
+        flows = []
+        for job, deadline_s in DEADLINES_S.items():
+            flow = sized(size_bytes, job)
+            if may_wait is not None:
+                quench = "suspend" if job in may_wait else "never"
+                flow = sized(size_bytes, job, deadline_s, quench=quench)
+            flows += [flow, flow]
+        cases[variant] = Case(flows, scheme)
+    return cases
 
 
 def done_s(run: Run, job: str) -> float:

@@ -244,7 +244,11 @@ def _soap_time(link: Link, ages: Floats, rank: Floats, last: int) -> tuple[float
     worst = rank[: last + 1].max()
     old = np.flatnonzero(np.diff(np.concatenate([[False], rank <= worst, [False]]).astype(int)))
     runs = [(ages[begin], ages[end]) for begin, end in zip(old[::2], old[1::2], strict=True)]
-    squares = sum(_square_between(link, begin, end) for begin, end in runs)
+    squares = 0.0
+    for begin, end in runs:
+        second = float(link.cut(end, 2)) - float(link.cut(begin, 2))
+        first = float(link.cut(end)) - float(link.cut(begin))
+        squares += second - 2 * begin * first  # E[(min(S, end) - begin)^2; S > begin]
     first_end = runs[0][1] if runs and runs[0][0] == 0 else 0.0
     busy_old = link.rate * float(link.cut(first_end))
     wait = link.rate / 2 * squares / ((1 - busy_old) * (1 - link.rate * _new(link, ages, rank, worst)))
@@ -259,13 +263,6 @@ def _new(link: Link, ages: Floats, rank: Floats, below: float) -> float:
     """E of the service that a new flow gets before its rank is `below` or worse."""
     worse = np.flatnonzero(rank >= below)
     return float(link.cut(ages[worse[0]] if len(worse) else ages[-1]))
-
-
-def _square_between(link: Link, begin: float, end: float) -> float:
-    """E[(min(S, end) - begin)^2; S > begin]."""
-    second = float(link.cut(end, 2)) - float(link.cut(begin, 2))
-    first = float(link.cut(end)) - float(link.cut(begin))
-    return second - 2 * begin * first
 
 
 def sample(sizes: Sizes) -> Floats:
