@@ -41,8 +41,6 @@ from sluice.store.engine import open_store
 
 INTERVAL_MS = 100
 HOSTS_A_LEAF, SPINES = 32, 4
-PORTS_A_LEAF = HOSTS_A_LEAF + 2 * SPINES
-"""A leaf's ports, and the spines' ports towards that leaf."""
 KEPT = 0.99
 """The least share of the due polls that the controller must make. With fewer it did not keep its pace."""
 MEASURED_S = 10.0

@@ -301,7 +301,8 @@ def incast_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
         for outcomes in sides(pairs):
             timeouts = np.concatenate([outcome.timeouts for outcome in outcomes])
             means_us.append(float(times_us(outcomes)[timeouts == 0].mean()))
-        yield Figure(f"{case.name}: FCT mean of flows without a timeout", "us", *means_us, AVERAGE)
+        ours_us, ns3_us = means_us
+        yield Figure(f"{case.name}: FCT mean of flows without a timeout", "us", ours_us, ns3_us, AVERAGE)
 
 
 def _counts(case: Case, runs: Sequence[Sequence[Outcome]], ns3: Sequence[Outcome]) -> Iterator[Figure]:
