@@ -89,22 +89,17 @@ def _compile_release() -> None:
 
 
 def _compile(folder: Path, build_type: str) -> None:
-    _check_headers()
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.exists():  # Debian installs Python without its headers
+        raise EnvironmentLacking(
+            f"{header} is missing, and the simulator needs it to compile: on Debian, install python3-dev; "
+            "elsewhere, use a Python that has its headers"
+        )
     cmake = _tool("cmake")
     options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_BUILD_TYPE={build_type.capitalize()}"]
     options += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"]
     _run([cmake, "-S", str(CORE), "-B", str(folder), "-G", "Ninja", *options])
     _run([cmake, "--build", str(folder)])
-
-
-def _check_headers() -> None:
-    """Raise EnvironmentLacking if Python was installed without its headers, as Debian does."""
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    if not header.exists():
-        raise EnvironmentLacking(
-            f"{header} is missing, and the simulator needs it to compile: on Debian, install python3-dev; "
-            "elsewhere, use a Python that has its headers"
-        )
 
 
 def _tool(name: str) -> str:

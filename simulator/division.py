@@ -9,7 +9,7 @@ this link in an earlier window. The division depends on the scenario alone, and 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -48,34 +48,31 @@ class Paths:
 
     def _next_hops(self, edge: str) -> dict[str, tuple[int, ...]]:
         distance = self.topology.distances_to_switch(edge)
-        return {
-            switch: tuple(
-                self.link_of[port.id]
-                for port in self.topology.ports_of[switch]
-                if (port.edge if switch == edge else _leads_on(port, distance))
-            )
-            for switch in distance
-        }
+        next_hops = {}
+        for switch, steps in distance.items():
+            ports = self.topology.ports_of[switch]
+            if switch == edge:
+                onward = [port for port in ports if port.edge]
+            else:
+                inner = [port for port in ports if port.up and not port.edge]
+                onward = [port for port in inner if distance.get(port.peer) == steps - 1]
+            next_hops[switch] = tuple(self.link_of[port.id] for port in onward)
+        return next_hops
 
     @cached_property
     def onward(self) -> list[set[int]]:
         """By the number of a link: the links by which its packets go on. None behind a link to a host."""
-        found: list[set[int]] = [set() for _ in self.links]
+        onward: list[set[int]] = [set() for _ in self.links]
         of_hosts: dict[str, set[int]] = {}
         for towards in self.next_hops.values():
             for switch, numbers in towards.items():
                 of_hosts.setdefault(switch, set()).update(numbers)
                 for number in numbers:
                     if not self.links[number].edge:
-                        found[number].update(towards[self.links[number].peer])
+                        onward[number].update(towards[self.links[number].peer])
         for host in range(len(self.topology.hosts)):
-            found[host] = of_hosts[self.links[host].switch]
-        return found
-
-
-def _leads_on(port: Port, distance: Mapping[str, int]) -> bool:
-    nowhere = len(distance) + 1
-    return port.up and not port.edge and distance.get(port.peer, nowhere) == distance[port.switch] - 1
+            onward[host] = of_hosts[self.links[host].switch]
+        return onward
 
 
 # ── Division ─────────────────────────────────────────────────────────────────────────────────────────
@@ -128,7 +125,7 @@ def divide(scenario: Scenario, topology: Topology) -> Division:
     obstacle = _obstacle(scenario)
     if obstacle:
         return whole(topology, obstacle)
-    division = min(_divisions(topology), key=lambda found: found.longest_share, default=whole(topology))
+    division = min(_divisions(topology), key=lambda each: each.longest_share, default=whole(topology))
     if 1 / division.longest_share < LEAST_SPEEDUP:
         return whole(topology, "no link delay is long enough to cut the network there")
     return division
@@ -191,7 +188,11 @@ def _by_stages(paths: Paths, least_ns: int) -> Division | None:
     stage: dict[int, int] = {}
     for of in order:
         stage[of] = max((stage[earlier] + 1 for earlier in before[of]), default=0)
-    return _division(paths, [(stage[unit[link]], _site(paths, link)) for link in range(len(unit))])
+    parts = []
+    for link, port in enumerate(paths.links):
+        is_of_host = link < len(paths.topology.hosts)
+        parts.append((stage[unit[link]], f"hosts of {port.switch}" if is_of_host else port.switch))
+    return _division(paths, parts)
 
 
 def _units(paths: Paths) -> list[int]:
@@ -213,11 +214,6 @@ def _onward(paths: Paths, link: int) -> set[int]:
     if link >= len(paths.topology.hosts) and paths.links[link].edge:
         return {paths.host_of[paths.links[link].peer]}
     return paths.onward[link]
-
-
-def _site(paths: Paths, link: int) -> str:
-    switch = paths.links[link].switch
-    return f"hosts of {switch}" if link < len(paths.topology.hosts) else switch
 
 
 def _by_switches(paths: Paths, least_ns: int) -> Division:

@@ -59,8 +59,8 @@ class Ledger:
         self._numbers = np.concatenate([self._numbers, numbers])
         for name in COLUMNS:
             column = getattr(batch, name)
-            known = self._columns.get(name)
-            self._columns[name] = column if known is None else np.concatenate([known, column])
+            earlier = self._columns.get(name)
+            self._columns[name] = column if earlier is None else np.concatenate([earlier, column])
 
     def take(self, numbers: npt.NDArray[np.uint64]) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of these flows, in this order. The ledger forgets them."""
@@ -119,14 +119,12 @@ class FlowSource:
         for round_number in count():
             past_s, first = round_number * ROUND_S, number
             round_s = min(ROUND_S, self._until_s - past_s)
+            offset_s = self._begin_s + past_s
             for batch in (
                 scheduled_batches(self._scenario, self._topology, rng, round_s) if round_s > 0 else ()
             ):
-                yield _later(batch, self._begin_s + past_s, number)
+                start_s, until_s = batch.start_s + offset_s, batch.until_s + offset_s
+                yield replace(batch, first=number, start_s=start_s, until_s=until_s)
                 number += len(batch)
             if number == first:
                 return
-
-
-def _later(batch: FlowBatch, seconds: float, first: int) -> FlowBatch:
-    return replace(batch, first=first, start_s=batch.start_s + seconds, until_s=batch.until_s + seconds)

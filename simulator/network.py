@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sluice.policy.controls import Need
 from sluice.policy.network.graph import Port, Topology, ingress_groups
 from sluice.policy.schema.desired import Policy
-from sluice.policy.schemes import Marking, QueueRule, Scheme
+from sluice.policy.schemes import Marking, QueueRule
 from sluice.policy.schemes.ports import (
     HOST_BURST_BYTES,
     PHANTOM_PERCENT,
@@ -67,12 +67,12 @@ def lay_out(
     for number, uplink in enumerate(paths.links[: len(topology.hosts)]):
         switch = layout.switch[uplink.switch]
         parts = division.host[number], division.far[number]
-        _add(fabric, uplink, switch, to_host=False, made=make_port(uplink, True), parts=parts)
+        _add(fabric, uplink, switch, to_host=False, model=make_port(uplink, True), parts=parts)
         fabric.set_ingress_group(number, groups[uplink.switch][uplink.number])
     for port, part in zip(topology.ports, division.port, strict=True):
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
         parts = part, division.far[layout.port[port.id]]
-        _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False), parts=parts)
+        _add(fabric, port, peer, to_host=port.edge, model=make_port(port, False), parts=parts)
     _route(fabric, paths, layout, turn_by_host=turn_by_host)
     return layout
 
@@ -83,10 +83,10 @@ def _add(
     peer: int,
     *,
     to_host: bool,
-    made: tuple[_fabric.PortSettings, _fabric.Discipline],
+    model: tuple[_fabric.PortSettings, _fabric.Discipline],
     parts: tuple[int, Sequence[int]],
 ) -> None:
-    settings, discipline = made
+    settings, discipline = model
     part, far_parts = parts
     fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, far_parts)
 
@@ -162,7 +162,8 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
     settings.control = _fabric.Control[scheme.control.name]
-    settings.echo = _echo(scheme)
+    marks = scheme.marking is not Marking.NONE
+    settings.echo = _fabric.Echo[scheme.control.echo.value] if marks else _fabric.Echo.none
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
     settings.growth = policy.growth or 1
@@ -203,12 +204,6 @@ def _vary(settings: _fabric.TransportSettings, tcp: TcpVariant) -> None:
         settings.timeout_rule = _fabric.TimeoutRule.fixed
 
 
-def _echo(scheme: Scheme) -> _fabric.Echo:
-    if scheme.marking is Marking.NONE:
-        return _fabric.Echo.none
-    return _fabric.Echo[scheme.control.echo.value]
-
-
 # ── Ports ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -236,22 +231,20 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
-        settings.drop_order = _drop_order(policy, simulator)
+        if not policy.urgent_first:
+            settings.drop_order = _fabric.DropOrder.arrival
+        elif simulator.drop_by == "push-out":
+            settings.drop_order = _fabric.DropOrder.push_out
+        else:
+            settings.drop_order = _fabric.DropOrder.urgency
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
-        made = discipline(policy)
+        queueing = discipline(policy)
         if simulator.links == "emulated" and not of_host:
-            _serve_as_htb(made, link.rate_bps)
-        return settings, made
+            _serve_as_htb(queueing, link.rate_bps)
+        return settings, queueing
 
     return make
-
-
-def _drop_order(policy: Policy, simulator: SimulatorSettings) -> _fabric.DropOrder:
-    if not policy.urgent_first:
-        return _fabric.DropOrder.arrival
-    by_push_out = simulator.drop_by == "push-out"
-    return _fabric.DropOrder.push_out if by_push_out else _fabric.DropOrder.urgency
 
 
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:
@@ -267,26 +260,26 @@ def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -
 
 def discipline(policy: Policy) -> _fabric.Discipline:
     """How packets wait at each port."""
-    made = _fabric.Discipline()
+    queueing = _fabric.Discipline()
     if policy.definition.queue_rule is QueueRule.SHORTEST_FIRST:
-        made.scheduler = _fabric.Scheduler.shortest_first
-        return made
+        queueing.scheduler = _fabric.Scheduler.shortest_first
+        return queueing
     if policy.shares:
-        made.scheduler = _fabric.Scheduler.shares
-        made.shares = [*policy.shares, *[0.0] * (QUEUES - len(policy.shares))]
-        made.burst_bytes = SHARE_BURST_BYTES
+        queueing.scheduler = _fabric.Scheduler.shares
+        queueing.shares = [*policy.shares, *[0.0] * (QUEUES - len(policy.shares))]
+        queueing.burst_bytes = SHARE_BURST_BYTES
     if policy.flow_queues and policy.sub_queues and policy.release is not None:
-        made.flow_queues = True
-        made.sub_queues = policy.sub_queues
-        made.release_ns = policy.release
-    return made
+        queueing.flow_queues = True
+        queueing.sub_queues = policy.sub_queues
+        queueing.release_ns = policy.release
+    return queueing
 
 
-def _serve_as_htb(made: _fabric.Discipline, rate_bps: int) -> None:
+def _serve_as_htb(queueing: _fabric.Discipline, rate_bps: int) -> None:
     """Give each queue of a port the least rate and the credit of a class of HTB."""
-    if made.scheduler == _fabric.Scheduler.shortest_first:
+    if queueing.scheduler == _fabric.Scheduler.shortest_first:
         return
-    shares = made.shares if made.scheduler == _fabric.Scheduler.shares else [0.0] * QUEUES
-    made.scheduler = _fabric.Scheduler.shares
-    made.shares = [max(share, least_class_rate_bps(rate_bps) / rate_bps) for share in shares]
-    made.burst_bytes = port_burst_bytes(rate_bps)
+    shares = queueing.shares if queueing.scheduler == _fabric.Scheduler.shares else [0.0] * QUEUES
+    queueing.scheduler = _fabric.Scheduler.shares
+    queueing.shares = [max(share, least_class_rate_bps(rate_bps) / rate_bps) for share in shares]
+    queueing.burst_bytes = port_burst_bytes(rate_bps)

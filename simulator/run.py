@@ -81,13 +81,15 @@ class Simulation:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps)
             reached = self._advance(until_ps)
-            self._collect()
+            self._hand_out(self.fabric.take_results())
             self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
             if more_from_ps == NEVER_PS and self._ended == self._scheduled:
                 return
             if reached and not self._on_time(clock, until_ps):
                 break
-        self._give_up()
+        # The flows that have not ended, started or not.
+        self._hand_out(self.fabric.unfinished())
+        self._hand_out(no_results(self._ledger.numbers, "unfinished"))
 
     def _advance(self, until_ps: int) -> bool:
         """Run until then, but for at most a slice of events; return whether the time is reached."""
@@ -108,17 +110,14 @@ class Simulation:
                 clock.end_ps = clock.last_ps + round(self.scenario.grace_s * PS_PER_S)
                 break
             if len(batch.start_s):
-                self._add(batch)
+                self._ledger.add(batch)
+                self.labels.update(enumerate(batch.labels, start=batch.first))
+                self._scheduled += len(batch.start_s)
+                self.fabric.add_flows(**fabric_columns(batch))
                 last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
                 clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
                 clock.last_ps = max(clock.last_ps, round(last_s * PS_PER_S))
         return clock.drawn_until_ps if clock.more else NEVER_PS
-
-    def _add(self, batch: FlowBatch) -> None:
-        self._ledger.add(batch)
-        self.labels.update(enumerate(batch.labels, start=batch.first))
-        self._scheduled += len(batch.start_s)
-        self.fabric.add_flows(**fabric_columns(batch))
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:
         """Do what is due now. False if the run's time is over."""
@@ -131,14 +130,6 @@ class Simulation:
             self.taps.senders(now_ps / PS_PER_S, self.fabric.senders())
             clock.sample_ps += clock.sample_every_ps
         return True
-
-    def _collect(self) -> None:
-        self._hand_out(self.fabric.take_results())
-
-    def _give_up(self) -> None:
-        """Pass on the flows that have not ended, started or not."""
-        self._hand_out(self.fabric.unfinished())
-        self._hand_out(no_results(self._ledger.numbers, "unfinished"))
 
     def _hand_out(self, results: Columns) -> None:
         numbers = results.pop("id")
@@ -211,10 +202,7 @@ class PolicyLoop:
         self._adaptation.observe(now_ps // PS_PER_NS, counters)
         moved = np.flatnonzero(self._adaptation.adjust())
         flows = self._adaptation.flows if moved.size else ()
-        for row in moved:
-            self._move(int(row), int(flows[row]), now_ps)
-
-    def _move(self, row: int, flows: int, now_ps: int) -> None:
-        port_id, thresholds = self._ports[row].id, self._adaptation.thresholds(row)
-        self._fabric.set_queue_of(self._layout.port[port_id], queue_map(self._policy, thresholds))
-        self._moved(ThresholdsMoved(now_ps / PS_PER_S, port_id, thresholds, flows))
+        for row in map(int, moved):
+            port_id, thresholds = self._ports[row].id, self._adaptation.thresholds(row)
+            self._fabric.set_queue_of(self._layout.port[port_id], queue_map(self._policy, thresholds))
+            self._moved(ThresholdsMoved(now_ps / PS_PER_S, port_id, thresholds, int(flows[row])))

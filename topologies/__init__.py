@@ -23,14 +23,14 @@ TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, f
 
 def build(kind: str, **parameters: Any) -> Topology:
     """Return the graph of a topology. FieldError names an unknown kind or parameter, or a value out of range."""
-    known = {**TOPOLOGIES, **plugins.TOPOLOGIES}
-    if len(known) < len(TOPOLOGIES) + len(plugins.TOPOLOGIES):
+    modules = {**TOPOLOGIES, **plugins.TOPOLOGIES}
+    if len(modules) < len(TOPOLOGIES) + len(plugins.TOPOLOGIES):
         twice = min(TOPOLOGIES.keys() & plugins.TOPOLOGIES.keys())
         raise SluiceError(f'a plugin has the topology "{twice}", which exists already: choose another KIND')
-    if kind not in known:
-        problem = f"must be one of {', '.join(known)}, not {shortened(kind)}{guess(kind, known)}"
+    if kind not in modules:
+        problem = f"must be one of {', '.join(modules)}, not {shortened(kind)}{guess(kind, modules)}"
         raise FieldError("topology", problem)
-    module = known[kind]
+    module = modules[kind]
     values = checked(module.Parameters, parameters)
     topology: Topology = module.build(values)
     return without(topology, values.down)

@@ -90,28 +90,15 @@ def network(
     argv = ["ovs-vsctl"]
     for switch in topology.switches:
         argv += ["--", "add-br", switch.name]
-        argv += _bridge(switch.name, switch.dpid, datapath_type)
+        argv += ["--", "set", "Bridge", switch.name, "fail_mode=secure", "protocols=OpenFlow13"]
+        argv += [f"datapath_type={datapath_type}", f"other_config:datapath-id={switch.dpid:016x}"]
+        argv += [f"other_config:dp-desc={switch.name}", "other_config:disable-in-band=true"]
         argv += _controllers(switch.name, controllers) if controllers else []
         for port in topology.ports_of[switch.name]:
             argv += ["--", "add-port", switch.name, port.interface]
             argv += ["--", "set", "Interface", port.interface, f"ofport_request={port.number}"]
             argv += queues(port, shares)
     return Command(argv)
-
-
-def _bridge(name: str, dpid: int, datapath_type: str) -> list[str]:
-    return [
-        "--",
-        "set",
-        "Bridge",
-        name,
-        "fail_mode=secure",
-        "protocols=OpenFlow13",
-        f"datapath_type={datapath_type}",
-        f"other_config:datapath-id={dpid:016x}",
-        f"other_config:dp-desc={name}",
-        "other_config:disable-in-band=true",
-    ]
 
 
 def _controllers(bridge: str, targets: Sequence[str]) -> list[str]:
@@ -236,24 +223,17 @@ def host_links(host: Host, rto_min_ms: int | None, initial_window: int) -> str:
     """Return the input of `ip -batch`: the interface, its addresses, and routes with the transport's parameters."""
     dev = host.interface
     transport = f"initcwnd {initial_window}" + ("" if rto_min_ms is None else f" rto_min {rto_min_ms}ms")
-    v4, v6 = f"{_network_v4(host)}/{HOST_PREFIX_V4}", f"{_network_v6(host)}/{HOST_PREFIX_V6}"
+    network_v4 = ".".join(host.ipv4.split(".")[:2]) + f".0.0/{HOST_PREFIX_V4}"
+    network_v6 = host.ipv6.split("::")[0] + f"::/{HOST_PREFIX_V6}"
     lines = [
         "link set lo up",
         f"link set {dev} mtu {MTU_BYTES} txqueuelen {QUEUE_PACKETS} gso_max_segs 1 up",
         f"addr replace {host.ipv4}/{HOST_PREFIX_V4} dev {dev} noprefixroute",
         f"addr replace {host.ipv6}/{HOST_PREFIX_V6} dev {dev} nodad noprefixroute",
-        f"route replace {v4} dev {dev} src {host.ipv4} {transport}",
-        f"route replace {v6} dev {dev} src {host.ipv6} {transport}",
+        f"route replace {network_v4} dev {dev} src {host.ipv4} {transport}",
+        f"route replace {network_v6} dev {dev} src {host.ipv6} {transport}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _network_v4(host: Host) -> str:
-    return ".".join(host.ipv4.split(".")[:2]) + ".0.0"
-
-
-def _network_v6(host: Host) -> str:
-    return host.ipv6.split("::")[0] + "::"
 
 
 def neighbours(host: Host, peers: Iterable[Host]) -> str:
@@ -296,17 +276,14 @@ def delayed(port: Port) -> list[Command]:
     """Forward frames between the inner ends of a link, each of them `port.delay_ns` later, in their order."""
     a, b = inner_ends(port)
     links = "".join(f"link set {end} txqueuelen {QUEUE_PACKETS} up\n" for end in (a, b))
-    forwarding = "".join(_forward(here, there, port) for here, there in ((a, b), (b, a)))
-    return [Command(["ip", "-batch", "-"], links), Command(["tc", "-batch", "-"], forwarding)]
-
-
-def _forward(here: str, there: str, port: Port) -> str:
     delay_us = round(port.delay_ns / 1000)  # tc knows no nanoseconds here
-    return (
+    forwarding = "".join(
         f"qdisc add dev {there} root netem delay {delay_us}us limit {in_flight_packets(port)}\n"
         f"qdisc add dev {here} clsact\n"
         f"filter add dev {here} ingress protocol all prio 1 matchall action mirred egress redirect dev {there}\n"
+        for here, there in ((a, b), (b, a))
     )
+    return [Command(["ip", "-batch", "-"], links), Command(["tc", "-batch", "-"], forwarding)]
 
 
 def in_flight_packets(port: Port) -> int:

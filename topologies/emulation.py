@@ -20,7 +20,7 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 from mininet.topo import Topo
 
-from sluice.policy.network.graph import Host, Port, Topology
+from sluice.policy.network.graph import Port, Topology
 from sluice.runtime.command import run
 from sluice.topologies import commands
 from sluice.topologies.commands import Command
@@ -82,14 +82,11 @@ class _GraphTopo(Topo):  # type: ignore[misc]
             else:
                 continue
             (node1, port1), (node2, port2) = ends
-            self.addLink(node1, node2, port1=port1, port2=port2, **_kind(port, netem))
-
-
-def _kind(port: Port, netem: bool) -> dict[str, Any]:
-    """Return Mininet's options of a port's link. A host's link has the port at its second end."""
-    if not netem or port.delay_ns <= HOP_NS:
-        return {}
-    return {"cls": partial(DelayedLink, port=port, port_end=int(port.edge))}
+            options: dict[str, Any] = {}
+            if netem and port.delay_ns > HOP_NS:
+                port_end = int(port.edge)  # a host's link has the port at its second end
+                options["cls"] = partial(DelayedLink, port=port, port_end=port_end)
+            self.addLink(node1, node2, port1=port1, port2=port2, **options)
 
 
 def start(
@@ -104,7 +101,15 @@ def start(
     pids = _start_mininet(graph, netem=needs_delays(graph) and has_netem())
     _run_all(commands.switch_ports(graph.ports))
     for host in graph.hosts:
-        _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
+        host_commands = commands.host(
+            host,
+            graph.hosts,
+            rate_bps=graph.edge_port(host.name).rate_bps,
+            rto_min_ms=settings.rto_min_ms,
+            initial_window=settings.initial_window,
+            has_rto_sysctl=RTO_SYSCTL.exists(),
+        )
+        _run_all(host_commands, pid=pids[host.name])
     targets = controller_targets(settings.controllers, settings.ovs_dir)
     shares = settings.behaviour.shares
     ovs(commands.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
@@ -122,17 +127,6 @@ def _start_mininet(graph: Topology, *, netem: bool) -> dict[str, int]:
         build=True,
     )
     return {host.name: host.pid for host in net.hosts}
-
-
-def _host_commands(host: Host, graph: Topology, settings: Settings) -> list[Command]:
-    return commands.host(
-        host,
-        graph.hosts,
-        rate_bps=graph.edge_port(host.name).rate_bps,
-        rto_min_ms=settings.rto_min_ms,
-        initial_window=settings.initial_window,
-        has_rto_sysctl=RTO_SYSCTL.exists(),
-    )
 
 
 def _run_all(todo: Iterable[Command], pid: int | None = None) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -35,7 +35,12 @@ Element = ElementTree.Element
 def tables(text: str) -> list[tuple[str, Table]]:
     """Return the place in the file and the table of each edge. Raises FieldError that names the place."""
     graph, keys = _graph(text)
-    names = dict(_nodes(graph, keys))
+    names = {}
+    for i, node in enumerate(_all(graph, "node")):
+        data, node_id = _data(node, keys), node.get("id")
+        if node_id is None:
+            raise FieldError(f"node[{i}].id", 'is missing; give each node one, for example id="h1"')
+        names[node_id] = next((data[key] for key in _NAMES if key in data), node_id)
     edges = [
         (f"edge[{i}]", _table(f"edge[{i}]", edge, names, keys)) for i, edge in enumerate(_all(graph, "edge"))
     ]
@@ -63,17 +68,15 @@ def _graph(text: str) -> tuple[Element, Mapping[str, str]]:
     }
 
 
-def _nodes(graph: Element, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield id and name of each node."""
-    for i, node in enumerate(_all(graph, "node")):
-        data, name = _data(node, keys), node.get("id")
-        if name is None:
-            raise FieldError(f"node[{i}].id", 'is missing; give each node one, for example id="h1"')
-        yield name, next((data[key] for key in _NAMES if key in data), name)
-
-
 def _table(where: str, edge: Element, names: Mapping[str, str], keys: Mapping[str, str]) -> Table:
-    ends = [_end(where, edge, side, names) for side in ("source", "target")]
+    ends = []
+    for side in ("source", "target"):
+        node = edge.get(side)
+        if node is None:
+            raise FieldError(f"{where}.{side}", "is missing; it must be the id of a node")
+        if node not in names:
+            raise FieldError(f"{where}.{side}", f"{shortened(node)} is not the id of a node")
+        ends.append(names[node])
     table = {"between": "-".join(ends)}
     for key, value in _data(edge, keys).items():
         if key in _VALUES:
@@ -83,19 +86,10 @@ def _table(where: str, edge: Element, names: Mapping[str, str], keys: Mapping[st
     return table
 
 
-def _end(where: str, edge: Element, side: str, names: Mapping[str, str]) -> str:
-    node = edge.get(side)
-    if node is None:
-        raise FieldError(f"{where}.{side}", "is missing; it must be the id of a node")
-    if node not in names:
-        raise FieldError(f"{where}.{side}", f"{shortened(node)} is not the id of a node")
-    return names[node]
-
-
 def _data(element: Element, keys: Mapping[str, str]) -> Table:
     """Return the data of a node or an edge by the names of its keys."""
-    found = {data.get("key", ""): (data.text or "").strip() for data in _all(element, "data")}
-    return {keys.get(key, key): value for key, value in found.items()}
+    texts = {data.get("key", ""): (data.text or "").strip() for data in _all(element, "data")}
+    return {keys.get(key, key): text for key, text in texts.items()}
 
 
 def _all(parent: Element, tag: str) -> list[Element]:
@@ -152,10 +146,13 @@ def build(values: Parameters) -> Topology:
     path = Path(values.file)
     try:
         text = path.read_text()
-        is_graphml = path.suffix.lower() in SUFFIXES
-        return (
-            _network("edges", _edges(text), values) if is_graphml else _network("links", _links(text), values)
-        )
+        if path.suffix.lower() in SUFFIXES:
+            edges = [_Placed(where, read(OwnLink, table, where)) for where, table in tables(text)]
+            return _network("edges", edges, values)
+        file = read(File, tomllib.loads(text))
+        links = [_Placed(f"links[{i}]", OwnLink(ends)) for i, ends in enumerate(file.links)]
+        links += [_Placed(f"link[{i}].between", link) for i, link in enumerate(file.link)]
+        return _network("links", links, values)
     except OSError as error:
         raise FieldError(
             "file", f"cannot read {path} ({error.strerror}); give a TOML or GraphML file"
@@ -177,19 +174,9 @@ class _Placed:
     link: OwnLink
 
 
-def _links(text: str) -> list[_Placed]:
-    file = read(File, tomllib.loads(text))
-    links = [_Placed(f"links[{i}]", OwnLink(text)) for i, text in enumerate(file.links)]
-    return links + [_Placed(f"link[{i}].between", link) for i, link in enumerate(file.link)]
-
-
-def _edges(text: str) -> list[_Placed]:
-    return [_Placed(where, read(OwnLink, table, where)) for where, table in tables(text)]
-
-
 def _network(what: str, links: Sequence[_Placed], values: Parameters) -> Topology:
     """Return the network of these links, which the file calls `what`."""
-    ends = [_ends(one.where, one.link.between) for one in links]
+    ends = [_ends(placed.where, placed.link.between) for placed in links]
     _check_once(links, ends)
     hosts = sorted({number for pair in ends for kind, number in pair if kind == "h"})
     switches = sorted({number for pair in ends for kind, number in pair if kind == "s"})
@@ -197,11 +184,18 @@ def _network(what: str, links: Sequence[_Placed], values: Parameters) -> Topolog
     _check_numbers(what, "s", switches, 1, MOST_SWITCHES)
     used: Counter[int] = Counter()
     ports = [
-        port for one, pair in zip(links, ends, strict=True) for port in _ports(one.link, pair, values, used)
+        port
+        for placed, pair in zip(links, ends, strict=True)
+        for port in _ports(placed.link, pair, values, used)
     ]
-    made = Topology(KIND, tuple(map(host, hosts)), tuple(map(switch, switches)), tuple(ports), asdict(values))
-    _check_reachable(what, made)
-    return made
+    network = Topology(
+        KIND, tuple(map(host, hosts)), tuple(map(switch, switches)), tuple(ports), asdict(values)
+    )
+    edges = sorted({port.switch for port in ports if port.edge})
+    reached = network.distances_to_switch(edges[0])
+    if cut := [node.name for node in network.switches if node.name not in reached]:
+        raise FieldError(what, f"leave no path between {edges[0]} and {cut[0]}")
+    return network
 
 
 End = tuple[str, int]
@@ -228,10 +222,10 @@ def _ends(where: str, text: str) -> tuple[End, End]:
 def _check_once(links: Sequence[_Placed], ends: Sequence[tuple[End, End]]) -> None:
     """Check that no link appears twice, and that each host has one link."""
     seen: dict[object, str] = {}
-    for one, pair in zip(links, ends, strict=True):
-        where = one.where
+    for placed, pair in zip(links, ends, strict=True):
+        where = placed.where
         if before := seen.get(frozenset(pair)):
-            raise FieldError(where, f"{shortened(one.link.between)} is in the file already, as {before}")
+            raise FieldError(where, f"{shortened(placed.link.between)} is in the file already, as {before}")
         seen[frozenset(pair)] = where
         kind, number = pair[1]
         if kind == "h":
@@ -269,10 +263,3 @@ def _ports(link: OwnLink, pair: tuple[End, End], values: Links, used: Counter[in
         )
         for port in ports
     ]
-
-
-def _check_reachable(where: str, network: Topology) -> None:
-    edges = sorted({port.switch for port in network.ports if port.edge})
-    reached = network.distances_to_switch(edges[0])
-    if cut := [node.name for node in network.switches if node.name not in reached]:
-        raise FieldError(where, f"leave no path between {edges[0]} and {cut[0]}")

@@ -19,8 +19,8 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import CommandFailed, run
@@ -125,45 +125,32 @@ def controller_targets(controllers: Sequence[str], folder: Path) -> list[str]:
 
     Open vSwitch connects only to Unix sockets in its own folder, so this makes a link there for each.
     """
-    return [
-        _controller_target(one, folder / f"openflow-{number}.sock") for number, one in enumerate(controllers)
-    ]
-
-
-def _controller_target(controller: str, link: Path) -> str:
-    if not controller.startswith("unix:"):
-        return controller
-    link.symlink_to(controller.removeprefix("unix:"))
-    return f"unix:{link}"
+    targets = []
+    for number, controller in enumerate(controllers):
+        if not controller.startswith("unix:"):
+            targets.append(controller)
+            continue
+        link = folder / f"openflow-{number}.sock"
+        link.symlink_to(controller.removeprefix("unix:"))
+        targets.append(f"unix:{link}")
+    return targets
 
 
 def kernel_datapath() -> bool:
     """Return whether this kernel has Open vSwitch's datapath. Loads its module if there is one."""
+    from pyroute2.netlink import genlmsg
     from pyroute2.netlink.exceptions import NetlinkError
     from pyroute2.netlink.generic import GenericNetlinkSocket
 
     if shutil.which("modprobe"):
-        _load_module()
+        with suppress(CommandFailed):  # no such module: the netlink family is then missing below
+            run(["modprobe", "-q", "openvswitch"])
     with GenericNetlinkSocket() as netlink:
         try:
-            netlink.bind(KERNEL_FAMILY, _no_messages())
+            netlink.bind(KERNEL_FAMILY, genlmsg)
         except NetlinkError:
             return False
     return True
-
-
-def _load_module() -> bool:
-    try:
-        run(["modprobe", "-q", "openvswitch"])
-    except CommandFailed:  # no such module: the caller then does not find the netlink family
-        return False
-    return True
-
-
-def _no_messages() -> Any:
-    from pyroute2.netlink import genlmsg
-
-    return genlmsg
 
 
 def datapath_type(setting: str) -> str:
@@ -204,18 +191,18 @@ def take_descriptor(pid: int, descriptor: int) -> int:
 
 def socket_descriptors(pid: int) -> dict[str, int]:
     """Return inode name → descriptor of every socket of a process, nothing if the process is gone."""
-    found = {}
+    descriptors = {}
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             target = str(entry.readlink())
             if target.startswith("socket:"):
-                found[target] = int(entry.name)
+                descriptors[target] = int(entry.name)
     except (
         FileNotFoundError,
         ProcessLookupError,
     ):  # the socket was closed since the listing, or the process is gone
-        return found
-    return found
+        return descriptors
+    return descriptors
 
 
 def packet_sockets(pid: int, known: frozenset[str] = frozenset()) -> Iterator[tuple[str, socket.socket]]:

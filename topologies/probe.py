@@ -26,6 +26,7 @@ HEADER_BYTES = {socket.AF_INET: 14 + 20 + 8, socket.AF_INET6: 14 + 40 + 8}
 
 FIRST_PACKET_S = 10.0
 _RECEIVE_BYTES = 8 << 20
+_TOS_MESSAGES = {(socket.IPPROTO_IP, socket.IP_TOS), (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
 _SO_RCVBUFFORCE = 33
 
 
@@ -128,19 +129,10 @@ def _datagrams(inbox: socket.socket, all_sent: threading.Event) -> Iterator[tupl
             if all_sent.is_set():
                 return
             continue
-        tos = next(
-            (int.from_bytes(value, sys.byteorder) for level, kind, value in control if _is_tos(level, kind)),
-            0,
-        )
+        tos_bytes = (value for level, kind, value in control if (level, kind) in _TOS_MESSAGES)
+        tos = int.from_bytes(next(tos_bytes, b""), sys.byteorder)
         family = socket.AF_INET if source[0].startswith("::ffff:") else socket.AF_INET6
         yield len(payload), tos, HEADER_BYTES[family]
-
-
-def _is_tos(level: int, kind: int) -> bool:
-    return (level, kind) in {
-        (socket.IPPROTO_IP, socket.IP_TOS),
-        (socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
-    }
 
 
 def main() -> None:

@@ -52,12 +52,12 @@ def children(pid: int) -> list[int]:
 def translate(init_pid: int, inner_pids: set[int]) -> dict[int, int]:
     """Return process ids inside the PID namespace of `init_pid` → process ids here."""
     space = namespace(init_pid, "pid")
-    found = {}
+    pids = {}
     for pid in process_ids():
         words = status_field(pid, "NSpid")
         if len(words) > 1 and int(words[-1]) in inner_pids and space and namespace(pid, "pid") == space:
-            found[int(words[-1])] = pid
-    return found
+            pids[int(words[-1])] = pid
+    return pids
 
 
 EVERY_S = 3.0

@@ -84,8 +84,8 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
         values[name] = Path(values[name])
     values["behaviour"] = read(PortBehaviour, values["behaviour"])
     values["controllers"] = tuple(values["controllers"])
-    known = {field.name for field in fields(Settings)}
-    return Settings(**{k: values[k] for k in known}), Topology.from_document(document["topology"])
+    names = {field.name for field in fields(Settings)}
+    return Settings(**{k: values[k] for k in names}), Topology.from_document(document["topology"])
 
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x0002_0000, 0x0400_0000, 0x4000_0000

@@ -147,21 +147,14 @@ class Inside:
         service.run()
 
     def _add_port_agent(self) -> None:
+        self.settings.port_agent_file.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull]
+        argv += ["--testbed", str(self.settings.start_file)]
         watchdog = Watchdog(socket_path(self.settings.run_dir, PORT_AGENT))
-        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_reports, watchdog)
+        self._add(PORT_AGENT, argv, self.settings.port_agent_file.exists, watchdog)
 
     def service(self, name: str) -> Service:
         return next(service for service in self.services if service.name == name)
-
-    def _port_agent_argv(self) -> list[str]:
-        self.settings.port_agent_file.unlink(missing_ok=True)
-        return [
-            *(sys.executable, "-m", "sluice", "port-agent"),
-            *("--config", os.devnull, "--testbed", str(self.settings.start_file)),
-        ]
-
-    def _port_agent_reports(self) -> bool:
-        return self.settings.port_agent_file.exists()
 
     def _check_ports(self) -> None:
         """Raise if a port could not be made. Open vSwitch accepts the transaction and notes errors at the interface."""
@@ -173,22 +166,14 @@ class Inside:
 
     def _prepare_switches(self) -> None:
         self.make_room()
-        if self.settings.controllers:
-            self._configure_once_connected()
-
-    def _configure_once_connected(self) -> None:
+        if not self.settings.controllers:
+            return
+        log_file, env = self.settings.log_dir / "ovs-vsctl.log", ovs.environment(self.settings.ovs_dir)
         for switch in self.graph.switches:
             for row in commands.controller_rows(self.ovs(commands.controllers_of(switch.name).argv)):
-                self._configure(row)
-
-    def _configure(self, row: str) -> None:
-        now, when_connected = commands.configure_once_connected(row)
-        self.ovs(now.argv)
-        spawn(
-            when_connected.argv,
-            log_file=self.settings.log_dir / "ovs-vsctl.log",
-            env=ovs.environment(self.settings.ovs_dir),
-        )
+                now, when_connected = commands.configure_once_connected(row)
+                self.ovs(now.argv)
+                spawn(when_connected.argv, log_file=log_file, env=env)
 
     def make_room(self) -> None:
         """Enlarge the sockets of ovs-vswitchd. One packet goes out first, because it opens the sending socket."""
@@ -220,14 +205,11 @@ class Inside:
                     self._restart(service)
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + SOCKETS_S
-                self._look()
-
-    def _look(self) -> None:
-        if self.datapath_type == "netdev":
-            self.enlarge_new_sockets()
-        if self.unsaid:
-            self.say(self.unsaid)
-        reap_orphans()
+                if self.datapath_type == "netdev":
+                    self.enlarge_new_sockets()
+                if self.unsaid:
+                    self.say(self.unsaid)
+                reap_orphans()
 
     def _restart(self, service: Service) -> None:
         log.warning(

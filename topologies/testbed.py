@@ -59,15 +59,15 @@ def lost_packets(bed: Testbed) -> dict[str, int]:
 
     Each place counts from the start of the testbed, or of the process that counts there.
     """
-    found = {
+    lost = {
         **switch_side(partial(bed.exec, None)),
         "upcalls of the switches": lost_upcalls(bed.ovs(["ovs-appctl", "dpctl/show"])),
     }
     for host in bed.topology.hosts:
-        found |= interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
-        found |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
-        found |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
-    return {place: packets for place, packets in found.items() if packets}
+        lost |= interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
+        lost |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
+        lost |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
+    return {place: packets for place, packets in lost.items() if packets}
 
 
 def lost_upcalls(text: str) -> int:
@@ -151,7 +151,9 @@ class Testbed:
         bed = cls(topology, settings, _spawn_inside(topology, settings))
         try:
             bed._wait_ready()
-            bed._take_links_down()
+            for port in topology.ports:
+                if not port.up:
+                    bed.exec(None, ["ip", "link", "set", port.interface, "down"])
         except BaseException:
             bed.stop()
             raise
@@ -163,11 +165,6 @@ class Testbed:
         inner = self._status()["hosts"]
         outer = processes.translate(self._init_pid, set(inner.values()))
         self._host_pids = {name: outer[pid] for name, pid in inner.items()}
-
-    def _take_links_down(self) -> None:
-        for port in self.topology.ports:
-            if not port.up:
-                self.exec(None, ["ip", "link", "set", port.interface, "down"])
 
     def _ready(self) -> bool:
         status = read_json(self.settings.status_file) or {}
@@ -272,11 +269,12 @@ class Testbed:
         """
         check_behaviour(behaviour)
         write_json(self.settings.behaviour_file, write(behaviour))
-        wait_until(lambda: self._in_effect(behaviour), "the ports have the new behaviour")
 
-    def _in_effect(self, behaviour: PortBehaviour) -> bool:
-        state = self.port_agent_state()
-        return state.behaviour == behaviour and state.shares_stand
+        def in_effect() -> bool:
+            state = self.port_agent_state()
+            return state.behaviour == behaviour and state.shares_stand
+
+        wait_until(in_effect, "the ports have the new behaviour")
 
     def port_agent_state(self) -> PortHeartbeat:
         """Return the port agent's latest report. Waits for its first."""

@@ -40,18 +40,18 @@ Parameters = TypeVar("Parameters", bound=Links)
 
 def checked(cls: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
     """Return the defaults with the given values. FieldError names the key as a scenario writes it."""
-    known = {one.name: one for one in entries(cls)}
+    keys = {entry.name: entry for entry in entries(cls)}
     for name in parameters:
-        if name not in known:
-            raise unknown_key(name, name, [one.key for one in known.values()])
-    for one in known.values():
-        if one.is_required and one.name not in parameters:
-            raise FieldError(one.key, f"is missing; it must be {one.kind.allowed}")
+        if name not in keys:
+            raise unknown_key(name, name, [entry.key for entry in keys.values()])
+    for entry in keys.values():
+        if entry.is_required and entry.name not in parameters:
+            raise FieldError(entry.key, f"is missing; it must be {entry.kind.allowed}")
     values = {}
     for name, value in parameters.items():
-        kind = known[name].kind
+        kind = keys[name].kind
         base = replace(kind, bare=True) if isinstance(kind, Quantity) else kind
-        values[name] = base.read(known[name].key, value)
+        values[name] = base.read(keys[name].key, value)
     return cls(**values)
 
 
@@ -63,10 +63,13 @@ def without(topology: Topology, links: Sequence[str]) -> Topology:
 
     Raises FieldError if there is no such link, or if a host can no longer be reached.
     """
-    known = {f"{port.switch}-{port.peer}" for port in topology.ports if not port.edge}
+    names = {f"{port.switch}-{port.peer}" for port in topology.ports if not port.edge}
     for link in links:
-        if link not in known:
-            raise FieldError(KEY, f"has no link {shortened(link)}; {_examples(known)}")
+        if link not in names:
+            hint = "this network has no link between switches"
+            if names:
+                hint = f"links between switches are named as in {min(names)}"
+            raise FieldError(KEY, f"has no link {shortened(link)}; {hint}")
     dead = {frozenset(link.split("-")) for link in links}
     ports = tuple(
         replace(port, up=False) if frozenset((port.switch, port.peer)) in dead else port
@@ -74,18 +77,8 @@ def without(topology: Topology, links: Sequence[str]) -> Topology:
     )
     left = replace(topology, ports=ports, parameters={**topology.parameters, KEY: list(links)})
     if dead:
-        _check_connected(left)
+        edges = {port.switch for port in ports if port.edge}
+        reached = left.distances_to_switch(min(edges))
+        if cut := sorted(edges - reached.keys()):
+            raise FieldError(KEY, f"leaves no path between the hosts of {min(edges)} and of {cut[0]}")
     return left
-
-
-def _examples(known: set[str]) -> str:
-    if not known:
-        return "this network has no link between switches"
-    return f"links between switches are named as in {min(known)}"
-
-
-def _check_connected(topology: Topology) -> None:
-    edges = {port.switch for port in topology.ports if port.edge}
-    reached = topology.distances_to_switch(min(edges))
-    if cut := sorted(edges - reached.keys()):
-        raise FieldError(KEY, f"leaves no path between the hosts of {min(edges)} and of {cut[0]}")
