@@ -93,18 +93,17 @@ def _datagram(vlan_tci: int | None) -> bytes:
 
 
 def _ns_per_packet(program: Program, packet: bytes) -> int:
-    return int(median(_one_round(program, packet) for _ in range(ROUNDS)))
-
-
-def _one_round(program: Program, packet: bytes) -> int:
-    options: Any = ffi.new("struct bpf_test_run_opts *")
     data = ffi.from_buffer(packet)
-    options.sz = ffi.sizeof("struct bpf_test_run_opts")
-    options.data_in, options.data_size_in, options.repeat = data, len(packet), REPEAT
-    code = lib().bpf_prog_test_run_opts(program.fd, options)
-    if code < 0:
-        raise failure(f"cannot run {program.name} on a test packet", code)
-    return int(options.duration)
+    means_ns = []
+    for _ in range(ROUNDS):
+        options: Any = ffi.new("struct bpf_test_run_opts *")
+        options.sz = ffi.sizeof("struct bpf_test_run_opts")
+        options.data_in, options.data_size_in, options.repeat = data, len(packet), REPEAT
+        code = lib().bpf_prog_test_run_opts(program.fd, options)
+        if code < 0:
+            raise failure(f"cannot run {program.name} on a test packet", code)
+        means_ns.append(int(options.duration))
+    return int(median(means_ns))
 
 
 def main() -> None:

@@ -97,12 +97,6 @@ def _tool(name: str) -> str:
     return path
 
 
-def _write(target: Path, text: str) -> None:
-    partial = target.with_suffix(target.suffix + ".partial")
-    partial.write_text(text)
-    partial.replace(target)
-
-
 def vmlinux_header() -> Path:
     """Return a C header of the running kernel's types, made again if the kernel has changed."""
     header, stamp = BUILD / "vmlinux.h", f"/* {platform.release()} {platform.version()} */\n"
@@ -112,7 +106,10 @@ def vmlinux_header() -> Path:
         raise EnvironmentLacking(
             f"this kernel has no BTF ({KERNEL_BTF}): BPF programs need one built with CONFIG_DEBUG_INFO_BTF=y"
         )
-    _write(header, stamp + run([_tool("bpftool"), "btf", "dump", "file", str(KERNEL_BTF), "format", "c"]))
+    types = run([_tool("bpftool"), "btf", "dump", "file", str(KERNEL_BTF), "format", "c"])
+    partial = header.with_suffix(".h.partial")
+    partial.write_text(stamp + types)
+    partial.replace(header)
     return header
 
 

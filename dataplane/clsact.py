@@ -75,7 +75,11 @@ def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction 
     index = _index(ifname)
     with _netlink(f"attach {program.name} to {ifname}") as netlink:
         _require_clsact(netlink, ifname, index)
-        _require_own(netlink, ifname, index, direction)
+        present = _filters(netlink, index, direction)
+        if len(present) > len(_own(present)):
+            raise SluiceError(
+                f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove it first"
+            )
         netlink.tc(
             "replace-filter",
             "bpf",
@@ -203,11 +207,3 @@ def _own(filters: list[Any]) -> list[Any]:
     return [
         options for options in filters if (options.get_attr("TCA_BPF_NAME") or "").startswith(_NAME_PREFIX)
     ]
-
-
-def _require_own(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
-    present = _filters(netlink, index, direction)
-    if len(present) > len(_own(present)):
-        raise SluiceError(
-            f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove it first"
-        )

@@ -97,14 +97,14 @@ def standing() -> dict[int, set[int]]:
         request = bytes(_TCMSG.size)
         header = (_HEADER.size + len(request), _RTM_GETQDISC, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
         netlink.send(_HEADER.pack(*header) + request)
-        found: dict[int, set[int]] = {}
-        while _read_dump(netlink.recv(_DUMP_BYTES), found):
+        queues: dict[int, set[int]] = {}
+        while _read_dump(netlink.recv(_DUMP_BYTES), queues):
             pass
-    return found
+    return queues
 
 
-def _read_dump(data: bytes, found: dict[int, set[int]]) -> bool:
-    """Add one part of the kernel's answer to `found`. False at its end. Raises OSError with the kernel's error."""
+def _read_dump(data: bytes, queues: dict[int, set[int]]) -> bool:
+    """Add one part of the kernel's answer to `queues`. False at its end. Raises OSError with the kernel's error."""
     at = 0
     while at < len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)
@@ -116,6 +116,6 @@ def _read_dump(data: bytes, found: dict[int, set[int]]) -> bool:
         _, index, handle, _, _ = _TCMSG.unpack_from(data, at + _HEADER.size)
         queue = (handle >> 16) - _FIRST_MAJOR
         if 0 <= queue < QUEUES:
-            found.setdefault(index, set()).add(queue)
+            queues.setdefault(index, set()).add(queue)
         at += (length + 3) // 4 * 4
     return True

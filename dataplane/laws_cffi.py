@@ -59,7 +59,9 @@ def load() -> ModuleType:
 
     Raises EnvironmentLacking without a C compiler or Python's headers.
     """
-    name = f"_sluice_laws_{_digest()}"
+    # A digest of all sources is in the name, so a changed header gives the module another one.
+    sources = b"".join(path.read_bytes() for path in headers()) + Path(__file__).read_bytes()
+    name = f"_sluice_laws_{sha256(sources).hexdigest()[:16]}"
     built = _built(name)
     if built is None:
         with build.lock():
@@ -72,26 +74,16 @@ def load() -> ModuleType:
     return module
 
 
-def _digest() -> str:
-    """Return a digest of all sources of the module. A changed header so gives the module another name."""
-    sources = b"".join(path.read_bytes() for path in headers())
-    return sha256(sources + Path(__file__).read_bytes()).hexdigest()[:16]
-
-
 def _built(name: str) -> Path | None:
     path = build.BUILD / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     return path if path.exists() else None
 
 
-def _require_compiler() -> None:
+def _compile(name: str) -> Path:
     if shutil.which("cc") is None or not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         raise EnvironmentLacking(
             "a C compiler and Python's headers are needed: apt-get install build-essential python3-dev"
         )
-
-
-def _compile(name: str) -> Path:
-    _require_compiler()
     for stale in build.BUILD.glob("_sluice_laws_*"):
         stale.unlink()
     maker = FFI()

@@ -131,20 +131,18 @@ def lib() -> Any:
     return library
 
 
-def _vsnprintf(text_format: Any, arguments: Any) -> str:
-    libc: Any = _libc_ffi.dlopen(None)
-    size = 1 << 16
-    text = _libc_ffi.new("char[]", size)
-    libc.vsnprintf(text, size, _libc_ffi.cast("char *", int(ffi.cast("uintptr_t", text_format))), arguments)
-    return bytes(_libc_ffi.buffer(text)).split(b"\0", 1)[0].decode(errors="replace")
-
-
 @ffi.callback("int(int, const char *, void *)")
 def _print(level: int, text_format: Any, arguments: Any) -> int:
-    # In the ABIs of x86-64 and arm64, a va_list parameter is a pointer, so this passes it on unchanged.
     if level < _LEVEL_DEBUG:
-        message = _vsnprintf(text_format, _libc_ffi.cast("void *", int(ffi.cast("uintptr_t", arguments))))
-        _messages.extend(message.rstrip("\n").split("\n"))
+        libc: Any = _libc_ffi.dlopen(None)
+        size = 1 << 16
+        message = _libc_ffi.new("char[]", size)
+        libc_format = _libc_ffi.cast("char *", int(ffi.cast("uintptr_t", text_format)))
+        # In the ABIs of x86-64 and arm64, a va_list parameter is a pointer, so this passes it on unchanged.
+        libc_arguments = _libc_ffi.cast("void *", int(ffi.cast("uintptr_t", arguments)))
+        libc.vsnprintf(message, size, libc_format, libc_arguments)
+        lines = bytes(_libc_ffi.buffer(message)).split(b"\0", 1)[0].decode(errors="replace")
+        _messages.extend(lines.rstrip("\n").split("\n"))
     return 0
 
 
@@ -154,13 +152,9 @@ def failure(what: str, code: int | None = None) -> EnvironmentLacking:
     output = "\n".join(f"  {line}" for line in _messages)
     _messages.clear()
     said = f"\noutput of libbpf:\n{output}" if output else ""
-    return EnvironmentLacking(f"{what}: {_reason(number)}. {_remedy(number, bool(output))}{said}")
-
-
-def _reason(number: int) -> str:
     reason = ffi.new("char[]", 256)
     lib().libbpf_strerror(number, reason, len(reason))
-    return text(reason)
+    return EnvironmentLacking(f"{what}: {text(reason)}. {_remedy(number, bool(output))}{said}")
 
 
 def _remedy(number: int, explained: bool) -> str:
@@ -188,8 +182,8 @@ def forget_messages() -> None:
 
 def text(pointer: Any) -> str:
     """Return a C string of libbpf."""
-    found = ffi.string(pointer)
-    return found.decode() if isinstance(found, bytes) else found
+    string = ffi.string(pointer)
+    return string.decode() if isinstance(string, bytes) else string
 
 
 @lru_cache(maxsize=1)

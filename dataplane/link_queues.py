@@ -156,27 +156,27 @@ def remove(interface: str) -> bool:
     """Remove Sluice's queues, wherever they are on the interface. Return whether there were any."""
     netlink = Netlink()
     try:
-        found = [qdisc for qdisc in _qdiscs(interface, netlink) if qdisc.handle == _HANDLE]
+        own = [qdisc for qdisc in _qdiscs(interface, netlink) if qdisc.handle == _HANDLE]
     finally:
         netlink.close()
-    for qdisc in found:
+    for qdisc in own:
         major, minor = divmod(qdisc.parent, 1 << 16)
         at = [ROOT] if qdisc.parent == _ROOT else ["parent", f"{major:x}:{minor:x}"]
         run(["tc", "qdisc", "del", "dev", interface, *at])
-    return bool(found)
+    return bool(own)
 
 
 def first_kind() -> QdiscKind | None:
     """Return the kind that this kernel would get, None without any. It tries them in a network namespace of its own."""
-    return next((kind for kind in KINDS if kernel_version() >= kind.since and _can_be_made(kind)), None)
-
-
-def _can_be_made(kind: QdiscKind) -> bool:
-    try:
-        run(["unshare", "--net", "tc", "-batch", "-"], stdin=_commands(kind, "lo", ROOT))
-    except (CommandFailed, OSError):
-        return False
-    return True
+    for kind in KINDS:
+        if kernel_version() < kind.since:
+            continue
+        try:
+            run(["unshare", "--net", "tc", "-batch", "-"], stdin=_commands(kind, "lo", ROOT))
+        except (CommandFailed, OSError):
+            continue
+        return kind
+    return None
 
 
 def _commands(kind: QdiscKind, interface: str, at: str) -> str:
@@ -187,10 +187,10 @@ def _commands(kind: QdiscKind, interface: str, at: str) -> str:
 def _qdiscs(interface: str, netlink: Netlink) -> list[Qdisc]:
     try:
         index = socket.if_nametoindex(interface)
-        found = list(netlink.connected().get_qdiscs(index=index))
+        messages = list(netlink.connected().get_qdiscs(index=index))
     except (OSError, NetlinkError) as error:
         raise SluiceError(f"cannot read the qdiscs of {interface}: {error}") from error
-    return [Qdisc(one.get_attr("TCA_KIND"), one["handle"], one["parent"]) for one in found]
+    return [Qdisc(each.get_attr("TCA_KIND"), each["handle"], each["parent"]) for each in messages]
 
 
 _HEADER = struct.Struct("=IHHII")
@@ -229,7 +229,17 @@ def queue_counters(kind: Kind, interface: int) -> list[QueueCounters]:
         length = _HEADER.size + _TCMSG.size
         header = _HEADER.pack(length, kind, _REQUEST | _DUMP, 0, 0)
         kernel.send(header + _TCMSG.pack(0, interface, 0, 0, 0))
-        return [counters for message in _messages(kernel) for counters in _of_interface(message, interface)]
+        rows = []
+        for message in _messages(kernel):
+            _, index, handle, parent, _ = _TCMSG.unpack_from(message)
+            if index != interface:
+                continue
+            statistics = _attributes(_attributes(message[_TCMSG.size :]).get(_STATS2, b""))
+            basic, queue = statistics.get(_STATS_BASIC), statistics.get(_STATS_QUEUE)
+            sent_bytes = _BASIC.unpack_from(basic)[0] if basic else 0
+            _, waiting_bytes, dropped = _QUEUE.unpack_from(queue) if queue else (0, 0, 0)
+            rows.append(QueueCounters(handle, parent, sent_bytes, waiting_bytes, dropped))
+        return rows
 
 
 def _messages(kernel: socket.socket) -> Iterator[bytes]:
@@ -248,24 +258,13 @@ def _messages(kernel: socket.socket) -> Iterator[bytes]:
             at += _aligned(length)
 
 
-def _of_interface(message: bytes, interface: int) -> Iterator[QueueCounters]:
-    _, index, handle, parent, _ = _TCMSG.unpack_from(message)
-    if index != interface:
-        return
-    statistics = _attributes(_attributes(message[_TCMSG.size :]).get(_STATS2, b""))
-    basic, queue = statistics.get(_STATS_BASIC), statistics.get(_STATS_QUEUE)
-    sent_bytes = _BASIC.unpack_from(basic)[0] if basic else 0
-    _, waiting_bytes, dropped = _QUEUE.unpack_from(queue) if queue else (0, 0, 0)
-    yield QueueCounters(handle, parent, sent_bytes, waiting_bytes, dropped)
-
-
 def _attributes(data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
+    attributes, at = {}, 0
     while at + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, at)
-        found[kind & _TYPE_MASK] = data[at + _ATTRIBUTE.size : at + length]
+        attributes[kind & _TYPE_MASK] = data[at + _ATTRIBUTE.size : at + length]
         at += max(_aligned(length), _ATTRIBUTE.size)
-    return found
+    return attributes
 
 
 def _aligned(length: int) -> int:

@@ -83,8 +83,8 @@ STRUCT_OPS_SINCE, LINKS_SINCE = (5, 13), (6, 4)
 
 def kernel_version(release: str | None = None) -> tuple[int, int]:
     """Return major and minor of a release of Linux, by default the running one. (0, 0) if it names none."""
-    found = re.match(r"(\d+)\.(\d+)", platform.release() if release is None else release)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", platform.release() if release is None else release)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def kernel_has_struct_ops_links() -> bool:

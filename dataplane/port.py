@@ -80,17 +80,14 @@ class PortProgram:
         self._indices[ifname] = index
         self._object.map("states").update(index, bytes(struct.calcsize(_STATE)), only_new=True)
         self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
-        self._make_room_for_flows(index)
+        flow_queues = self._object.map("flow_queues")
+        departures = _DEPARTURES.pack(_NAMESPACE.stat().st_ino)
+        self._object.map("departures").update(index, departures, only_new=True)
+        for queue in range(QUEUES):
+            flow_queues.update(_PORT_QUEUE.pack(index, queue), bytes(flow_queues.value_size), only_new=True)
         self.set(ifname, settings)
         if not self.is_attached(ifname):
             attach_clsact(ifname, self._program)
-
-    def _make_room_for_flows(self, index: int) -> None:
-        flows = self._object.map("flow_queues")
-        left = _DEPARTURES.pack(_NAMESPACE.stat().st_ino)
-        self._object.map("departures").update(index, left, only_new=True)
-        for queue in range(QUEUES):
-            flows.update(_PORT_QUEUE.pack(index, queue), bytes(flows.value_size), only_new=True)
 
     def set(self, ifname: str, settings: PortSettings) -> None:
         """Change the settings of an attached port, from the next packet on. KeyError: it is not attached."""
@@ -140,8 +137,8 @@ class PortProgram:
         state = self._object.map("flow_queues").lookup(key)
         if state is None:
             raise KeyError(ifname)
-        found = [_DQS.unpack_from(state, i * _DQS.size) for i in range(SUB_QUEUES)]
-        return tuple(SubQueue(flow, waiting, at, bool(own)) for flow, at, waiting, _, own in found)
+        rows = [_DQS.unpack_from(state, i * _DQS.size) for i in range(SUB_QUEUES)]
+        return tuple(SubQueue(flow, waiting, at, bool(own)) for flow, at, waiting, _, own in rows)
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's program is attached to the port, and the port is still the same interface."""

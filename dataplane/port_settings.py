@@ -61,7 +61,12 @@ class PortSettings:
         if not 0 < self.buffer_bytes <= MAX_BYTES:
             raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
         self._check_ramp()
-        self._check_phantom()
+        phantom_bytes = self.phantom_mark_bytes
+        if phantom_bytes is not None and not 0 < phantom_bytes <= MAX_BYTES:
+            problem = f"must be None or from 1 to {MAX_BYTES}, not {phantom_bytes}"
+            raise FieldError("phantom_mark_bytes", problem)
+        if not 1 <= self.phantom_percent <= 100:
+            raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
         if self.sub_queues is not None and not 1 <= self.sub_queues <= SUB_QUEUES:
             raise FieldError("sub_queues", f"must be None or from 1 to {SUB_QUEUES}, not {self.sub_queues}")
         if not 0 <= self.release_ns < 1 << 64:
@@ -83,13 +88,6 @@ class PortSettings:
         if not self.mark_bytes < self.mark_max_bytes <= MAX_BYTES:
             problem = f"must be above mark_bytes, {self.mark_bytes}, and up to {MAX_BYTES}"
             raise FieldError("mark_max_bytes", f"{problem}, not {self.mark_max_bytes}")
-
-    def _check_phantom(self) -> None:
-        threshold = self.phantom_mark_bytes
-        if threshold is not None and not 0 < threshold <= MAX_BYTES:
-            raise FieldError("phantom_mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {threshold}")
-        if not 1 <= self.phantom_percent <= 100:
-            raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
     def pack(self) -> bytes:
         """Return the settings as struct port_settings of bpf/port.h."""

@@ -58,7 +58,9 @@ class Provided(ABC):
     def ensure(self) -> bool:
         """Provide the resource if no process does, for example after its provider ended. True if this call did."""
         if self.is_present():
-            self._note()
+            if not (self.owned or self._noted):
+                log.info("another process provides %s, and this one uses it", self._what)
+                self._noted = True
             return False
         self.close()
         self._provision = self._provide()
@@ -78,11 +80,6 @@ class Provided(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _note(self) -> None:
-        if not (self.owned or self._noted):
-            log.info("another process provides %s, and this one uses it", self._what)
-            self._noted = True
 
 
 PREFIX = "sluice_"

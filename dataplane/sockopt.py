@@ -111,7 +111,13 @@ class Attachment:
         cgroup_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name, attach_type in _PROGRAMS:
-                self._links.append(_link(self._loaded.program_fd(name), cgroup_fd, attach_type, folder))
+                program_fd = self._loaded.program_fd(name)
+                link_fd = int(lib().bpf_link_create(program_fd, cgroup_fd, attach_type, ffi.NULL))
+                if link_fd < 0:
+                    number = ffi.errno
+                    problem = f"{os.strerror(number)}. {_REMEDIES.get(number, _DOCTOR)}"
+                    raise EnvironmentLacking(f"cannot attach the setsockopt hook to {folder}: {problem}")
+                self._links.append(link_fd)
         finally:
             os.close(cgroup_fd)
 
@@ -135,17 +141,6 @@ def _kernel_lacks_the_hook() -> bool:
     )
     forget_messages()
     return bool(hook == 0 and other > 0)
-
-
-def _link(program_fd: int, cgroup_fd: int, attach_type: int, folder: Path) -> int:
-    """Return the file descriptor of the link."""
-    fd = int(lib().bpf_link_create(program_fd, cgroup_fd, attach_type, ffi.NULL))
-    if fd >= 0:
-        return fd
-    number = ffi.errno
-    raise EnvironmentLacking(
-        f"cannot attach the setsockopt hook to {folder}: {os.strerror(number)}. {_REMEDIES.get(number, _DOCTOR)}"
-    )
 
 
 _DOCTOR = "Run `sluice doctor` to see what this machine lacks."

@@ -110,15 +110,15 @@ class Tagger:
 
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use, smallest first."""
-        found = (self._foreign(dscp) for dscp in range(1, _DSCPS))
-        return tuple(use for use in found if use.overwritten or use.forwarded)
-
-    def _foreign(self, dscp: int) -> ForeignDscp:
-        """Return the use of a DSCP. Protocol and ports are those of the CPU that has seen most of its packets."""
-        values = self._object.map("foreign").lookup_per_cpu(dscp) or []
-        by_cpu = sorted(struct.unpack(_FOREIGN, value) for value in values)
-        seen, forwarded = (sum(row[field] for row in by_cpu) for field in range(2))
-        return ForeignDscp(dscp, seen, forwarded, *by_cpu[-1][2:])
+        uses = []
+        for dscp in range(1, _DSCPS):
+            values = self._object.map("foreign").lookup_per_cpu(dscp) or []
+            by_cpu = sorted(struct.unpack(_FOREIGN, value) for value in values)
+            overwritten, forwarded = (sum(row[field] for row in by_cpu) for field in range(2))
+            if overwritten or forwarded:
+                _, _, *protocol_and_ports = by_cpu[-1]  # the CPU that has seen most of its packets
+                uses.append(ForeignDscp(dscp, overwritten, forwarded, *protocol_and_ports))
+        return tuple(uses)
 
     def close(self) -> None:
         """Release the program. Idempotent."""

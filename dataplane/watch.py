@@ -247,11 +247,11 @@ def _load() -> tuple[BpfObject, tuple[str, int] | None]:
         return load("watch", [writes[0]]), writes
     except EnvironmentLacking as lacking:
         try:
-            found = load("watch")
+            programs = load("watch")
         except EnvironmentLacking:
             raise lacking from None
         log.warning("a watched flow ends with its connection, because this kernel does not show writes")
-        return found, None
+        return programs, None
 
 
 def _address(family: int, data: bytes) -> Address:

@@ -92,10 +92,8 @@ class WindowLog:
         if value is None:
             raise KeyError(f"socket {sock.fileno()} is not followed")
         count, _ = _HEADER.unpack_from(value)
-        return [self._record(value, number) for number in range(max(0, count - KEPT), count)]
-
-    def _record(self, value: bytes, number: int) -> Window:
-        return Window(*_RECORD.unpack_from(value, _HEADER.size + number % KEPT * _RECORD.size))
+        places = [number % KEPT for number in range(max(0, count - KEPT), count)]
+        return [Window(*_RECORD.unpack_from(value, _HEADER.size + place * _RECORD.size)) for place in places]
 
     def close(self) -> None:
         """Release the map. Idempotent."""
