@@ -18,6 +18,7 @@ import json
 import logging
 import ssl
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from sluice.runtime.certificates import (
     signing_request,
     write_private,
 )
-from sluice.runtime.http_client import Answer, HttpClient, ServerAway, is_tls
+from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +59,10 @@ class Identity:
     def check(self) -> None:
         """Raise SluiceError unless the folder has a certificate for this holder."""
         if not self.exists:
+            kind_option = "" if self.holder.kind == "host" else f" --kind {self.holder.kind}"
             raise EnvironmentLacking(
                 f"{self._folder}: the agent {self.holder.name} is not enrolled; run `sluice enrol "
-                f"{self.holder.name}{_kind_option(self.holder)}` beside the web process, and start the agent once "
+                f"{self.holder.name}{kind_option}` beside the web process, and start the agent once "
                 "with --enrol /PATH, a file with a token"
             )
 
@@ -79,7 +81,8 @@ class Identity:
     def enrol(self, web: str, text: str, timeout_s: float) -> None:
         """Make a key and exchange the token for a certificate. Raises SluiceError, also if the web process is away."""
         token = Token.parse(text)
-        if self.exists and self._used_token == _mark(token):
+        used_token = self._folder / "token"
+        if self.exists and used_token.exists() and used_token.read_bytes() == _mark(token):
             return  # the agent was started again with the token that gave it this certificate
         self._check_token(token)
         key = new_key()
@@ -87,19 +90,15 @@ class Identity:
             authority = _authority(web, token, timeout_s)
             write_private(self._authorities, authority)
             body = {"secret": token.secret, "request": signing_request(key, self.holder).decode()}
-            answer = _post(web, self._trusting, "/api/v1/enrolment", body, timeout_s)
+            with closing(HttpClient(web, timeout_s, tls=self._trusting)) as client:
+                answer = client.post("/api/v1/enrolment", json.dumps(body).encode())
         except ServerAway as away:
             raise EnvironmentLacking(f"--enrol: {web} does not enrol this agent: {away}") from None
         if not answer.ok:
             raise EnvironmentLacking(f"--enrol: {web} refuses the token: {answer.problem}")
         write_private(self._key, key_pem(key))
         self._store(answer.json())
-        write_private(self._folder / "token", _mark(token))
-
-    @property
-    def _used_token(self) -> bytes:
-        path = self._folder / "token"
-        return path.read_bytes() if path.exists() else b""
+        write_private(used_token, _mark(token))
 
     def _check_token(self, token: Token) -> None:
         if Holder(token.name, token.kind) != self.holder:
@@ -195,7 +194,8 @@ def read_token(given: str) -> str:
 
 def _authority(web: str, token: Token, timeout_s: float) -> bytes:
     """Return the authority's certificate in PEM. Raises ServerAway, and SluiceError for another fingerprint."""
-    answer = _get(web, _unverified, "/api/v1/authority", timeout_s)
+    with closing(HttpClient(web, timeout_s, tls=_unverified)) as client:
+        answer = client.get("/api/v1/authority")
     try:
         authority = str(answer.json()["authority"]).encode()
         certificate = x509.load_pem_x509_certificate(authority)
@@ -217,25 +217,5 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-def _get(web: str, context: Any, path: str, timeout_s: float) -> Answer:
-    client = HttpClient(web, timeout_s, tls=context)
-    try:
-        return client.get(path)
-    finally:
-        client.close()
-
-
-def _post(web: str, context: Any, path: str, body: Any, timeout_s: float) -> Answer:
-    client = HttpClient(web, timeout_s, tls=context)
-    try:
-        return client.post(path, json.dumps(body).encode())
-    finally:
-        client.close()
-
-
 def _mark(token: Token) -> bytes:
     return hashlib.sha256(token.text().encode()).hexdigest().encode()
-
-
-def _kind_option(holder: Holder) -> str:
-    return "" if holder.kind == "host" else f" --kind {holder.kind}"

@@ -40,7 +40,7 @@ def load_key(pem: bytes) -> Key:
 
 
 def pem(*certificates: x509.Certificate) -> bytes:
-    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:

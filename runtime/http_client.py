@@ -173,15 +173,6 @@ def _connection(
 ) -> http.client.HTTPConnection:
     if target.startswith("unix:/"):
         return UnixConnection(Path(target.removeprefix("unix:")), timeout_s)
-    host, port = _host_and_port(target, option)
-    if is_tls(target):
-        if tls is None:
-            raise FieldError(option, f"{target} needs a certificate, and this program has none")
-        return TlsConnection(host, port or 443, timeout_s, tls)
-    return http.client.HTTPConnection(host, port or 80, timeout=timeout_s)
-
-
-def _host_and_port(target: str, option: str) -> tuple[str, int | None]:
     allowed = f"must be unix:/PATH, https://HOST:PORT or http://HOST:PORT, not {target!r}"
     try:
         url = urlsplit(target)
@@ -190,7 +181,11 @@ def _host_and_port(target: str, option: str) -> tuple[str, int | None]:
         raise FieldError(option, allowed) from None
     if url.scheme not in ("http", "https") or not host:
         raise FieldError(option, allowed)
-    return host, port
+    if is_tls(target):
+        if tls is None:
+            raise FieldError(option, f"{target} needs a certificate, and this program has none")
+        return TlsConnection(host, port or 443, timeout_s, tls)
+    return http.client.HTTPConnection(host, port or 80, timeout=timeout_s)
 
 
 def _reason(error: Exception) -> str:

@@ -55,7 +55,7 @@ def call(path: Path, request: Mapping[str, Any], timeout_s: float) -> dict[str, 
             connection.connect(str(path))
             connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+                document: dict[str, Any] = json.loads(answer.read())
+                return document
     except (OSError, ValueError) as error:
         raise CallFailed(str(error) or type(error).__name__) from None

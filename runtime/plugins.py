@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,23 +73,20 @@ def use(file: Path) -> None:
 def load() -> None:
     """Load all plugins that are not loaded yet. Raises PluginError that names the plugin."""
     for point in entry_points(group=GROUP):
-        _load_entry_point(point)
+        source = f"entry point {point.name} = {point.value}"
+        if source in LOADED:
+            continue
+        try:
+            module = point.load()
+        except Exception as error:
+            raise PluginError(f"plugin {source}: {_place(error)}") from None
+        _add(source, module)
     for path in _files():
         _load_file(Path(path))
 
 
 def _files() -> list[str]:
     return [str(Path(path).resolve()) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
-
-
-def _load_entry_point(point: EntryPoint) -> None:
-    source = f"entry point {point.name} = {point.value}"
-    if source not in LOADED:
-        try:
-            module = point.load()
-        except Exception as error:
-            raise PluginError(f"plugin {source}: {_place(error)}") from None
-        _add(source, module)
 
 
 def _load_file(path: Path) -> None:
@@ -122,7 +119,11 @@ def _place(error: Exception) -> str:
 
 def _add(source: str, module: ModuleType) -> None:
     """Register the parts of a module. After an error, none of them is registered."""
-    schemes = {one.name: one for one in vars(module).values() if _is_new(one)}
+    schemes = {
+        value.name: value
+        for value in vars(module).values()
+        if isinstance(value, Scheme) and SCHEMES.get(value.name) is not value  # else imported from elsewhere
+    }
     topology, workloads = _topology(source, module), _workloads(source, module)
     if not (schemes or topology or workloads):
         raise PluginError(
@@ -145,11 +146,6 @@ def _add(source: str, module: ModuleType) -> None:
     LOADED[source] = Plugin(source, digest, tuple(schemes), next(iter(topology), None), tuple(workloads))
 
 
-def _is_new(value: object) -> bool:
-    """Return whether a value is a scheme that the module has not imported from elsewhere."""
-    return isinstance(value, Scheme) and SCHEMES.get(value.name) is not value
-
-
 def _refuse_known(source: str, what: str, new: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in new:
         if name in known:
@@ -169,15 +165,15 @@ def _topology(source: str, module: ModuleType) -> dict[str, Any]:
 
 
 def _workloads(source: str, module: ModuleType) -> dict[str, Path]:
-    found = getattr(module, "WORKLOADS", {})
-    if not isinstance(found, Mapping):
+    files = getattr(module, "WORKLOADS", {})
+    if not isinstance(files, Mapping):
         raise PluginError(
-            f"plugin {source}: WORKLOADS must map names to .cdf files, not {type(found).__name__}"
+            f"plugin {source}: WORKLOADS must map names to .cdf files, not {type(files).__name__}"
         )
-    for name, path in found.items():
+    for name, path in files.items():
         if not is_file(Path(path)):
             raise PluginError(f'plugin {source}: WORKLOADS["{name}"]: there is no file {path}')
-    return {str(name): Path(path) for name, path in found.items()}
+    return {str(name): Path(path) for name, path in files.items()}
 
 
 def _check(source: str, scheme: Scheme) -> None:

@@ -35,9 +35,9 @@ _NONE: Mapping[str, str] = {}
 
 def programs() -> Path:
     """Return the folder of initdb and postgres. Raises EnvironmentLacking if they are not installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    if found:
-        return found[-1].parent
+    servers = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if servers:
+        return servers[-1].parent
     on_path = shutil.which("postgres")
     if on_path is None:
         raise EnvironmentLacking("PostgreSQL's server is missing; on Debian: apt-get install postgresql")

@@ -92,17 +92,14 @@ def reap_orphans() -> None:
     if os.getpid() != 1:
         return
     ours = {process.pid for process in _spawned}
-    dead = {pid for pid in _children() if _is_zombie(pid)} - ours
+    tasks = Path("/proc/self/task").glob("*/children")
+    children = [int(pid) for task in tasks for pid in task.read_text().split()]
+    dead = {pid for pid in children if _is_zombie(pid)} - ours
     for pid in dead & _seen_dead:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
     _seen_dead.clear()
     _seen_dead.update(dead)
-
-
-def _children() -> list[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
 
 
 def _is_zombie(pid: int) -> bool:

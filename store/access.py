@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Engine, Update, delete, func, insert, select, update
+from sqlalchemy import Delete, Engine, Update, delete, func, insert, select, update
 
 from sluice.store.connections import one_after_another, reading
 from sluice.store.schema import certificates, enrolments, tokens
@@ -56,7 +56,11 @@ def create_token(engine: Engine, name: str, role: str, expires_at: float) -> str
     with engine.begin() as connection:
         one_after_another(connection, tokens.name)
         connection.execute(delete(tokens).where(tokens.c.expires_at < now - KEEP_ENDED_S))
-        _check_room(connection, name, now)
+        in_force = select(func.count()).select_from(tokens).where(*_in_force(now))
+        if connection.execute(in_force.where(tokens.c.name == name)).scalar_one():
+            raise TokenRefused(f"a token named {name!r} is in force; revoke it or choose another name")
+        if connection.execute(in_force).scalar_one() >= MOST_TOKENS:
+            raise TokenRefused(f"{MOST_TOKENS} tokens are in force, which is the most; revoke one first")
         row = {"id": key, "hash": _hash(secret), "name": name, "role": role, "created_at": now}
         connection.execute(insert(tokens).values(**row, expires_at=expires_at))
     return f"{PREFIX}-{key}-{secret}"
@@ -64,8 +68,8 @@ def create_token(engine: Engine, name: str, role: str, expires_at: float) -> str
 
 def find_token(engine: Engine, text: str) -> AccessToken | None:
     """Return the token in force with this text; None if there is none."""
-    prefix, _, rest = text.partition("-")
-    key, _, secret = rest.partition("-")
+    prefix, _, key_and_secret = text.partition("-")
+    key, _, secret = key_and_secret.partition("-")
     if prefix != PREFIX or not re.fullmatch("[0-9a-f]{16}", key):
         return None
     with reading(engine) as connection:
@@ -89,14 +93,6 @@ def revoke_token(engine: Engine, name: str) -> bool:
     with engine.begin() as connection:
         ended = update(tokens).where(*_in_force(now), tokens.c.name == name).values(revoked_at=now)
         return connection.execute(ended).rowcount > 0
-
-
-def _check_room(connection: Connection, name: str, now: float) -> None:
-    count = select(func.count()).select_from(tokens).where(*_in_force(now))
-    if connection.execute(count.where(tokens.c.name == name)).scalar_one():
-        raise TokenRefused(f"a token named {name!r} is in force; revoke it or choose another name")
-    if connection.execute(count).scalar_one() >= MOST_TOKENS:
-        raise TokenRefused(f"{MOST_TOKENS} tokens are in force, which is the most; revoke one first")
 
 
 def _in_force(now: float) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, select, update
+from sqlalchemy import Connection, Engine, Row, delete, func, select, update
 
 from sluice.store.connections import insert_for, one_after_another, reading
 from sluice.store.schema import AGED, marks, store_clock
@@ -115,7 +115,10 @@ def mark(engine: Engine, age_s: float, every_s: float) -> None:
         last = connection.execute(select(func.max(marks.c.age_s))).scalar()
         if last is not None and age_s - last < every_s:
             return
-        newest = {table.name: _newest(connection, table.primary_key.columns[0]) for table in AGED}
+        newest = {}
+        for table in AGED:
+            number = select(func.max(table.primary_key.columns[0]))
+            newest[table.name] = connection.execute(number).scalar() or 0
         row = insert_for(connection, marks).values(age_s=age_s, **newest)
         connection.execute(row.on_conflict_do_update(index_elements=["age_s"], set_=newest))
 
@@ -132,10 +135,6 @@ def forget_marks(engine: Engine, age_s: float) -> None:
         last = connection.execute(select(func.max(marks.c.age_s)).where(marks.c.age_s <= age_s)).scalar()
         if last is not None:
             connection.execute(delete(marks).where(marks.c.age_s < last))
-
-
-def _newest(connection: Connection, key: ColumnElement[int]) -> int:
-    return connection.execute(select(func.max(key))).scalar() or 0
 
 
 def _age_by(row: Row[tuple[object, ...]], now_s: float) -> float:

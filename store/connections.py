@@ -77,12 +77,9 @@ def connected(url: URL, *, fsync: bool) -> Engine:
 def server_options(url: URL, more: str = "") -> str:
     """Return the settings with which the server begins a connection: those in the URL, ours, and `more`."""
     given = url.query.get("options", "")
-    words = (given if isinstance(given, str) else " ".join(given), _idle_limit(), more)
+    idle_limit = f"-c idle_in_transaction_session_timeout={IDLE_TRANSACTION_S}s"
+    words = (given if isinstance(given, str) else " ".join(given), idle_limit, more)
     return " ".join(word for word in words if word)
-
-
-def _idle_limit() -> str:
-    return f"-c idle_in_transaction_session_timeout={IDLE_TRANSACTION_S}s"
 
 
 def locking(connection: Connection, query: Select[Any]) -> Select[Any]:
@@ -118,14 +115,12 @@ def _is_closed(engine: Engine, connection: Any, left_s: float | None) -> bool:
     waiting.register(connection.fileno(), POLLIN)
     if waiting.poll(0):
         return True  # the server's last message, or its end; it sends nothing else unasked
-    return time.monotonic() - left_s > ASK_AFTER_S and not _answers(engine, connection)
-
-
-def _answers(engine: Engine, connection: Any) -> bool:
-    try:
-        return bool(engine.dialect.do_ping(connection))
-    except engine.dialect.loaded_dbapi.Error:
+    if time.monotonic() - left_s <= ASK_AFTER_S:
         return False
+    try:
+        return not engine.dialect.do_ping(connection)
+    except engine.dialect.loaded_dbapi.Error:
+        return True
 
 
 def end_stuck_copies(engine: Engine) -> int:

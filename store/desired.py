@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,14 +129,11 @@ def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
     query = _versions().order_by(desc(policies.c.version)).limit(limit)
     with reading(engine) as connection:
         rows = connection.execute(query).all()
-    return [accepted for row in rows if (accepted := _accepted(row)) is not None]
-
-
-def _accepted(row: Any) -> PolicyVersion | None:
-    try:
-        return _policy_version(row)
-    except FieldError:
-        return None
+    versions = []
+    for row in rows:
+        with suppress(FieldError):
+            versions.append(_policy_version(row))
+    return versions
 
 
 def policy_version(engine: Engine, version: int) -> PolicyVersion | None:

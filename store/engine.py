@@ -89,7 +89,13 @@ def bring_up_to_date(connection: Connection) -> None:
         return
     connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 begins no transaction before such statements
     if _is_old(connection):
-        _rebuild_flows(connection)
+        # SQLite cannot make a column nullable, so the rows go into a new table.
+        names = [reflected["name"] for reflected in inspect(connection).get_columns(flows.name)]
+        connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
+        connection.execute(CreateTable(flows))
+        before = table(_BEFORE, *map(column, names))
+        connection.execute(insert(flows).from_select(names, select(before)))
+        connection.execute(text(f"DROP TABLE {_BEFORE}"))
 
 
 def _add_columns(connection: Connection, wanted: Table) -> None:
@@ -126,16 +132,6 @@ def _alter_flows(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE {flows.name} ALTER COLUMN {wanted.name} DROP NOT NULL"))
 
 
-def _rebuild_flows(connection: Connection) -> None:
-    """Copy the table into a new one: SQLite cannot make a column nullable."""
-    names = [reflected["name"] for reflected in inspect(connection).get_columns(flows.name)]
-    connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
-    connection.execute(CreateTable(flows))
-    before = table(_BEFORE, *map(column, names))
-    connection.execute(insert(flows).from_select(names, select(before)))
-    connection.execute(text(f"DROP TABLE {_BEFORE}"))
-
-
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000
 """SQLite cuts its write-ahead log to this length once the database holds all of its changes."""
@@ -167,7 +163,23 @@ def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
     store, and SQLAlchemy's OperationalError if the store does not answer.
     """
     engine = _engine(_parsed(url), fsync, create)
-    _make_tables(engine)
+    with engine.begin() as connection:
+        # Each statement also works if another process does the same at this moment.
+        one_after_another(connection, "schema")
+        refuse_newer(connection)
+        bring_up_to_date(connection)
+        for name in RETIRED_INDEXES:
+            connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
+        for name in RETIRED_TABLES:
+            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
+        for table in metadata.sorted_tables:
+            connection.execute(CreateTable(table, if_not_exists=True))
+            for index in table.indexes:
+                connection.execute(CreateIndex(index, if_not_exists=True))
+        if connection.dialect.name == "postgresql":
+            partitions.prepare(connection)
+        ages.start(connection)
+        note_version(connection)
     return engine
 
 
@@ -211,26 +223,6 @@ def _engine(url: URL, fsync: bool, create: bool) -> Engine:
         raise FieldError("store", f"{error}: write postgresql+psycopg://…") from None
     event.listen(engine, "begin", lease.check_fence)
     return engine
-
-
-def _make_tables(engine: Engine) -> None:
-    """Create the tables, with statements that also work if another process creates them at the same time."""
-    with engine.begin() as connection:
-        one_after_another(connection, "schema")
-        refuse_newer(connection)
-        bring_up_to_date(connection)
-        for name in RETIRED_INDEXES:
-            connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
-        for name in RETIRED_TABLES:
-            connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
-        for table in metadata.sorted_tables:
-            connection.execute(CreateTable(table, if_not_exists=True))
-            for index in table.indexes:
-                connection.execute(CreateIndex(index, if_not_exists=True))
-        if connection.dialect.name == "postgresql":
-            partitions.prepare(connection)
-        ages.start(connection)
-        note_version(connection)
 
 
 def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -117,7 +117,10 @@ class FlowColumns:
         columns = zip(*rows, strict=True) if rows else ((),) * len(FIGURES)
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
         texts = size_class, map(known_scheme, scheme), met, source
-        coded = [_coded(column, code_of) for column, code_of in zip(texts, _CODES.values(), strict=True)]
+        coded = [
+            np.array([code_of.get(value, -1) for value in column], dtype=np.int16)
+            for column, code_of in zip(texts, _CODES.values(), strict=True)
+        ]
         numbers = [np.array(column, dtype=np.float64) for column in (received, started, fct, ideal)]
         return cls._of(dict(zip(FIGURES[1:], (*numbers, *coded), strict=True)))
 
@@ -200,7 +203,11 @@ def newest_after(query: Select[Any], after: float, *sources: str) -> Select[Any]
 def _columns(engine: Engine, query: Select[Any]) -> tuple[FlowColumns, int | None]:
     """Return the flows of a query for FIGURES, and the first one's sequence number; None if there are none."""
     if engine.dialect.name != "postgresql":
-        rows = _fetched(engine, query)
+        with reading(engine) as connection:
+            cursor = connection.execute(query).cursor
+            assert cursor is not None, "a SELECT has a cursor"
+            # 10,000 rows arrive each second, and SQLAlchemy's rows cost three times as much as the driver's.
+            rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
         return FlowColumns.from_rows(rows), rows[0][0] if rows else None
     with reading(engine) as connection:
         columns = _packed(connection, query, _NUMBERS, _CODES)
@@ -233,22 +240,8 @@ def _packed(
     }
 
 
-def _coded(values: Iterable[Any], code_of: Mapping[Any, int]) -> NDArray[np.int16]:
-    return np.array([code_of.get(value, -1) for value in values], dtype=np.int16)
-
-
 def _figures() -> Select[Any]:
     return select(*(flows.c[name] for name in FIGURES))
-
-
-def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
-    """Return the rows as the driver gives them: 10,000 arrive each second, and SQLAlchemy's rows
-    cost three times as much."""
-    with reading(engine) as connection:
-        cursor = connection.execute(query).cursor
-        assert cursor is not None, "a SELECT has a cursor"
-        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
-    return rows
 
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source", "label", "host")
@@ -284,7 +277,12 @@ def find_flows(
         first, last = sequence_ends(connection)
         top = last + 1 if before is None else min(before, last + 1)
         bottom = max(first, top - MOST_SEARCHED)
-        query = select(flows).where(flows.c.sequence >= bottom, flows.c.sequence < top, *_wanted(matching))
+        query = select(flows).where(flows.c.sequence >= bottom, flows.c.sequence < top)
+        for name, value in matching.items():
+            if name == "host":
+                query = query.where(or_(flows.c.src == value, flows.c.dst == value))
+            else:
+                query = query.where(flows.c[name] == value)
         query = query.order_by(flows.c.sequence.desc()).limit(limit)
         rows: list[Mapping[str, Any]] = [dict(row._mapping) for row in connection.execute(query)]
         reached = rows[-1]["sequence"] if len(rows) == limit else min(bottom, top)
@@ -298,16 +296,6 @@ def sequence_ends(connection: Connection) -> tuple[int, int]:
     lowest, highest = (select(end(flows.c.sequence)).scalar_subquery() for end in (func.min, func.max))
     first, last = connection.execute(select(lowest, highest)).one()
     return first or 1, last or 0
-
-
-def _wanted(matching: Mapping[str, Any]) -> list[ColumnElement[bool]]:
-    return [_condition(name, value) for name, value in matching.items()]
-
-
-def _condition(name: str, value: object) -> ColumnElement[bool]:
-    if name == "host":
-        return or_(flows.c.src == value, flows.c.dst == value)
-    return flows.c[name] == value
 
 
 def received_at(connection: Connection, sequence: int) -> float | None:

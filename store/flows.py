@@ -96,18 +96,15 @@ def add_batch(engine: Engine, records: Sequence[FlowRecord]) -> Added:
         new = _insert(connection, records, time.time())
         tally, conflicts = Tally(), tuple[Conflict, ...]()
         if len(new) < len(records):
-            conflicts = tuple(_conflicts(records, _stored(connection, _repeated(records, new))))
+            counts = Counter(record.id for record in records)
+            counts.subtract(record.id for record in new)
+            # These records were in the store already, or come twice.
+            repeated = {identity for identity, count in counts.items() if count}
+            conflicts = tuple(_conflicts(records, _stored(connection, repeated)))
             tally.count(RECORDS_KNOWN, len(records) - len(new) - len(conflicts))
         count_records(tally, new)
         add_totals(connection, tally.take())
     return Added(len(new), conflicts)
-
-
-def _repeated(records: Iterable[FlowRecord], new: Iterable[FlowRecord]) -> set[str]:
-    """Return the ids of the records that were in the store already, or come twice."""
-    left = Counter(record.id for record in records)
-    left.subtract(record.id for record in new)
-    return {identity for identity, count in left.items() if count}
 
 
 def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]:
@@ -144,7 +141,14 @@ def _insert(
         return _copy_new(connection, records, received_at)
     rows = [(*_fields_of(record), received_at) for record in records]
     accepted = insert_rows(connection, _INTO, rows, "DO NOTHING")
-    return records if accepted == len(records) else _new_ones(connection, records, accepted)
+    if accepted == len(records):
+        return records
+    if not accepted:
+        return []
+    # No other transaction adds records until this one ends, so the new ones are the table's last.
+    last = select(flows.c.id).order_by(flows.c.sequence.desc()).limit(accepted)
+    by_id = {record.id: record for record in reversed(records)}  # of two with one id the table has the first
+    return [by_id[row.id] for row in connection.execute(last)]
 
 
 def _copy_new(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> list[FlowRecord]:
@@ -164,7 +168,9 @@ def _copy_new(connection: Connection, records: Sequence[FlowRecord], received_at
         ours = set(connection.execute(query).scalars())
         numbered = [(sequence, record) for sequence, record in numbered if sequence in ours]
     if numbered:
-        _copy(connection, [(sequence, *_fields_of(record), received_at) for sequence, record in numbered])
+        with _driver(connection, _COPY) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copying:
+            for sequence, record in numbered:
+                copying.write_row((sequence, *_fields_of(record), received_at))
     return [record for _, record in numbered]
 
 
@@ -180,12 +186,6 @@ def _claim(connection: Connection, ids: list[str]) -> tuple[int, int | None, int
     return row[0], row[1], row[2]
 
 
-def _copy(connection: Connection, rows: Iterable[tuple[object, ...]]) -> None:
-    with _driver(connection, _COPY) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copying:
-        for row in rows:
-            copying.write_row(row)
-
-
 @contextmanager
 def _driver(connection: Connection, statement: str) -> Iterator[Any]:
     """Yield the driver's connection, which can do what SQLAlchemy cannot, and turn its errors into SQLAlchemy's."""
@@ -195,18 +195,6 @@ def _driver(connection: Connection, statement: str) -> Iterator[Any]:
         yield driver
     except base as error:
         raise DBAPIError.instance(statement, None, error, base, dialect=connection.dialect) from error
-
-
-def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:
-    """Return the records that this transaction added. No other adds any until it ends, so they are
-    the table's last."""
-    if not accepted:
-        return []
-    last = select(flows.c.id).order_by(flows.c.sequence.desc()).limit(accepted)
-    by_id = {
-        record.id: record for record in reversed(records)
-    }  # of two records with one id the table has the first
-    return [by_id[row.id] for row in connection.execute(last)]
 
 
 def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:

@@ -87,15 +87,12 @@ def _make_up_to(connection: Connection, number: int) -> None:
     one_after_another(connection, _MAKERS)
     end = connection.execute(_LAST_END).scalar() or 1
     while end <= number:
-        _make(connection, end, end + PARTITION_RECORDS)
-        end += PARTITION_RECORDS
-
-
-def _make(connection: Connection, first: int, end: int) -> None:
-    # CREATE TABLE … PARTITION OF would wait for all readers, and ATTACH waits for none.
-    name = partition_name(end)
-    connection.execute(text(f"CREATE TABLE {name} (LIKE flows INCLUDING DEFAULTS INCLUDING INDEXES) {_ONCE}"))
-    attach(connection, name, str(first), end)
+        first, end = end, end + PARTITION_RECORDS
+        name = partition_name(end)
+        # CREATE TABLE … PARTITION OF would wait for all readers, and ATTACH waits for none.
+        like = "LIKE flows INCLUDING DEFAULTS INCLUDING INDEXES"
+        connection.execute(text(f"CREATE TABLE {name} ({like}) {_ONCE}"))
+        attach(connection, name, str(first), end)
 
 
 def attach(connection: Connection, name: str, first: str, end: int) -> None:

@@ -80,26 +80,18 @@ def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = 
     if times_s:
         mark(engine, age_s, min(_LONGEST_MARK_S, min(times_s.values()) / _MARKS))
         forget_marks(engine, age_s - max(times_s.values()))
-    deleted = sum(_old(engine, table, age_s - time_s, rows) for table, time_s in times_s.items())
-    deleted += _too_many_flows(engine, retention.most_flows, rows)
+    deleted = 0
+    for table, time_s in times_s.items():
+        with reading(engine) as connection:
+            newest_old = older_than(connection, table.name, age_s - time_s)
+        deleted += _forget(engine, table, newest_old, rows)
+    if retention.most_flows is not None:
+        with reading(engine) as connection:
+            last = connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
+        deleted += _forget(engine, flows, last - retention.most_flows, rows)
     if retention.agents_s is not None:
         deleted += _forget_silent_agents(engine, retention.agents_s, age_s)
     return deleted
-
-
-def _old(engine: Engine, table: Table, before_s: float, rows: int) -> int:
-    """Delete rows that were there before this reading of the store's clock."""
-    with reading(engine) as connection:
-        newest = older_than(connection, table.name, before_s)
-    return _forget(engine, table, newest, rows)
-
-
-def _too_many_flows(engine: Engine, most: int | None, rows: int) -> int:
-    if most is None:
-        return 0
-    with reading(engine) as connection:
-        last = connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
-    return _forget(engine, flows, last - most, rows)
 
 
 def _forget(engine: Engine, table: Table, last: int, rows: int) -> int:

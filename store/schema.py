@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from sluice.policy.schema.entries import Entry, entries, plain_type
+from sluice.policy.schema.entries import entries, plain_type
 from sluice.policy.wire.records import FlowRecord
 
 metadata = MetaData()
@@ -62,19 +62,15 @@ _SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, 
 
 def record_columns() -> list[Column[Any]]:
     """Return a column for each field of a flow record."""
-    return [_record_column(field) for field in entries(FlowRecord)]
-
-
-def _record_column(field: Entry) -> Column[Any]:
-    python_type = plain_type(FlowRecord, field.name)
-    column_type = Integer if field.name.endswith("_port") else _SQL_TYPES[python_type]
-    default = field.default if field.name == "source" else None  # for rows of stores that lacked the column
-    return Column(
-        field.name,
-        column_type,
-        nullable=field.nullable,
-        server_default=default,
-    )
+    columns: list[Column[Any]] = []
+    for field in entries(FlowRecord):
+        python_type = plain_type(FlowRecord, field.name)
+        column_type = Integer if field.name.endswith("_port") else _SQL_TYPES[python_type]
+        default = (
+            field.default if field.name == "source" else None
+        )  # for rows of stores that lacked the column
+        columns.append(Column(field.name, column_type, nullable=field.nullable, server_default=default))
+    return columns
 
 
 schema_versions = Table(

@@ -202,22 +202,13 @@ def all_totals(engine: Engine) -> dict[str, list[Total]]:
         rows = connection.execute(select(totals)).all()
     grouped: dict[tuple[str, tuple[str, ...]], dict[str, float]] = {}
     for row in rows:
-        parts = grouped.setdefault((row.metric, _labels(row.metric, row.labels)), {})
+        labels, names = tuple(json.loads(row.labels)), _LABELS.get(row.metric, ())
+        if names[:1] == ("source",) and len(labels) < len(names):
+            labels = SCHEDULED, *labels  # this row is of a version that counted only scheduled flows
+        parts = grouped.setdefault((row.metric, labels), {})
         parts[row.part] = parts.get(row.part, 0.0) + row.value
     by_metric: dict[str, list[Total]] = {}
     for (metric, labels), parts in sorted(grouped.items()):
-        by_metric.setdefault(metric, []).append(_total(labels, parts))
+        value, total = parts.pop(VALUE, 0.0), parts.pop(SUM, 0.0)
+        by_metric.setdefault(metric, []).append(Total(labels, value, parts, total))
     return by_metric
-
-
-def _labels(metric: str, label_text: str) -> tuple[str, ...]:
-    """Return the labels of a row. A row without the label `source` comes from a version that counted only
-    scheduled flows."""
-    labels = tuple(json.loads(label_text))
-    names = _LABELS.get(metric, ())
-    return (SCHEDULED, *labels) if names[:1] == ("source",) and len(labels) < len(names) else labels
-
-
-def _total(labels: tuple[str, ...], parts: dict[str, float]) -> Total:
-    value, total = parts.pop(VALUE, 0.0), parts.pop(SUM, 0.0)
-    return Total(labels, value, parts, total)

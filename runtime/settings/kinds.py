@@ -135,12 +135,12 @@ class WebAddress(Outside):
     metavar: ClassVar[str] = "URL"
 
     def read(self, where: str, value: object) -> str:
-        if not isinstance(value, str) or not self._is_one(value):
+        if not isinstance(value, str) or not self._is_web_address(value):
             raise self.refuse(where, value)
         return value
 
     @staticmethod
-    def _is_one(text: str) -> bool:
+    def _is_web_address(text: str) -> bool:
         if text.startswith("unix:/"):
             return True
         try:
@@ -313,12 +313,12 @@ class Age(Kind):
     def read(self, where: str, value: object) -> float:
         if value == FOR_EVER:
             return math.inf
-        found = isinstance(value, str) and re.fullmatch(
+        match = isinstance(value, str) and re.fullmatch(
             r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h|d)", value.strip()
         )
-        if not found:
+        if not match:
             raise self.refuse(where, value)
-        return float(found[1]) * self._UNITS_S[found[2]]
+        return float(match[1]) * self._UNITS_S[match[2]]
 
     @property
     def allowed(self) -> str:

@@ -18,7 +18,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -58,19 +59,22 @@ Layer = Mapping[str, Given]
 """Key → what a user gave for it."""
 
 
-def flag_of(one: Entry) -> str:
+def flag_of(entry: Entry) -> str:
     """Return the flag of an entry: "--run-dir" for the key run_dir."""
-    return "--" + one.key.replace("_", "-")
+    return "--" + entry.key.replace("_", "-")
 
 
 def from_credentials(table: type, environ: Mapping[str, str]) -> Layer:
     """Return the secrets that systemd passes to the service."""
     folder = environ.get(CREDENTIALS_VARIABLE)
-    found = {}
-    for one in entries(table) if folder else ():
-        if isinstance(one.kind, SecretFile) and (path := Path(folder or "") / one.kind.credential).is_file():
-            found[one.key] = Given(f"the systemd credential {one.kind.credential}", str(path))
-    return found
+    layer = {}
+    for entry in entries(table) if folder else ():
+        if isinstance(entry.kind, SecretFile):
+            name = entry.kind.credential
+            path = Path(folder or "") / name
+            if path.is_file():
+                layer[entry.key] = Given(f"the systemd credential {name}", str(path))
+    return layer
 
 
 def from_file(
@@ -91,7 +95,7 @@ def from_file(
         raise SluiceError(
             f'{path}: is no TOML: {error}. A setting is one line, for example: key = "value"'
         ) from error
-    known = [one.key for one in entries(table)]
+    known = [entry.key for entry in entries(table)]
     wrong = [_unknown(f"{path}: {key}", key, known, removed.get(key)) for key in document if key not in known]
     return {key: Given(f"{path}: {key}", document[key]) for key in known if key in document}, wrong
 
@@ -107,7 +111,7 @@ def from_environment(
     table: type, prefix: str, environ: Mapping[str, str], removed: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Layer, list[FieldError]]:
     """Return what the variables with a prefix give, and which of them are unknown or removed."""
-    variables = {prefix + one.key.upper(): one.key for one in entries(table)}
+    variables = {prefix + entry.key.upper(): entry.key for entry in entries(table)}
     given = {name: value for name, value in environ.items() if name.startswith(prefix)}
     wrong = [
         _unknown(name, name, list(variables), removed.get(name.removeprefix(prefix).lower()))
@@ -121,9 +125,9 @@ def from_environment(
 def from_flags(table: type, values: Mapping[str, Any]) -> Layer:
     """Return what parsed flags give. `values`: attribute → text, list of texts or truth; None if it was not given."""
     return {
-        one.key: Given(flag_of(one), values[one.name], is_text=True)
-        for one in entries(table)
-        if values.get(one.name) is not None
+        entry.key: Given(flag_of(entry), values[entry.name], is_text=True)
+        for entry in entries(table)
+        if values.get(entry.name) is not None
     }
 
 
@@ -135,27 +139,20 @@ def merge(table: type, layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[st
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     wrong: list[FieldError] = []
-    for one in entries(table):
-        values[one.name] = None if one.default is REQUIRED else one.default
-        for given in _given(one, layers):
-            sources[one.key] = given.where
+    for entry in entries(table):
+        values[entry.name] = None if entry.default is REQUIRED else entry.default
+        for given in (layer[entry.key] for layer in layers if entry.key in layer):
+            sources[entry.key] = given.where
+            value = typed(entry.kind, given.value) if given.is_text else given.value
             try:
-                values[one.name] = _value(one.kind, given)
+                values[entry.name] = entry.kind.read(given.where, value)
             except FieldError as error:
                 wrong.append(error)
-        if one.is_required and one.key not in sources:
-            wrong.append(FieldError(one.key, f"is missing; give {flag_of(one)}: {one.help}"))
+        if entry.is_required and entry.key not in sources:
+            wrong.append(FieldError(entry.key, f"is missing; give {flag_of(entry)}: {entry.help}"))
     if wrong:
         raise WrongSettings(wrong)
     return values, sources
-
-
-def _given(one: Entry, layers: Iterable[Layer]) -> Iterator[Given]:
-    return (layer[one.key] for layer in layers if one.key in layer)
-
-
-def _value(kind: Kind, given: Given) -> Any:
-    return kind.read(given.where, typed(kind, given.value) if given.is_text else given.value)
 
 
 def typed(kind: Kind, value: object) -> object:
@@ -170,42 +167,40 @@ def typed(kind: Kind, value: object) -> object:
     if isinstance(kind, Whole | CountOrForEver):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else value
     if isinstance(kind, Number):
-        return _number(value)
+        with suppress(ValueError):
+            return float(value)
     return value
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def add_flags(parser: argparse._ActionsContainer, table: type) -> None:
     """Add a flag for each entry. Their values are texts, and None if the user gave none."""
-    for one in entries(table):
-        if isinstance(one.kind, Flag):
+    for entry in entries(table):
+        if isinstance(entry.kind, Flag):
             parser.add_argument(
-                flag_of(one), dest=one.name, action=argparse.BooleanOptionalAction, help=help_of(one)
+                flag_of(entry), dest=entry.name, action=argparse.BooleanOptionalAction, help=help_of(entry)
             )
         else:
-            action = "append" if isinstance(one.kind, ListOf) else "store"
+            action = "append" if isinstance(entry.kind, ListOf) else "store"
             parser.add_argument(
-                flag_of(one), dest=one.name, action=action, metavar=metavar(one.kind), help=help_of(one)
+                flag_of(entry),
+                dest=entry.name,
+                action=action,
+                metavar=metavar(entry.kind),
+                help=help_of(entry),
             )
 
 
 def add_checked_flags(parser: argparse._ActionsContainer, table: type, keys: Collection[str]) -> None:
     """Add the flags of some entries to a command that has no configuration file. Their values are checked at once."""
-    for one in entries(table):
-        if one.key in keys:
+    for entry in entries(table):
+        if entry.key in keys:
             parser.add_argument(
-                flag_of(one),
-                dest=one.name,
-                type=checked(one.kind),
-                default=one.default,
-                metavar=metavar(one.kind),
-                help=help_of(one),
+                flag_of(entry),
+                dest=entry.name,
+                type=checked(entry.kind),
+                default=entry.default,
+                metavar=metavar(entry.kind),
+                help=help_of(entry),
             )
 
 
@@ -221,12 +216,12 @@ def checked(kind: Kind) -> Callable[[str], Any]:
     return read
 
 
-def help_of(one: Entry) -> str:
+def help_of(entry: Entry) -> str:
     """Return the help with the default."""
-    text = one.help.rstrip(".").replace("%", "%%")
-    shown = one.shown_default.strip('"')
-    if one.default in (None, (), False) or one.is_required or not shown:
-        return text + (" (required)" if one.is_required else "")
+    text = entry.help.rstrip(".").replace("%", "%%")
+    shown = entry.shown_default.strip('"')
+    if entry.default in (None, (), False) or entry.is_required or not shown:
+        return text + (" (required)" if entry.is_required else "")
     return f"{text} (default {shown})".replace("%", "%%")
 
 
@@ -277,32 +272,28 @@ class Service(Generic[SettingsT]):
         """Its configuration file, unless --config names another."""
         return FOLDER / f"{self.name}.toml"
 
-    @property
-    def _first_variable(self) -> str:
-        """An example of a variable."""
-        first = entries(self.table)[0]
-        return f"{self.prefix}{first.key.upper()} for {flag_of(first)}"
-
     def parser(self) -> argparse.ArgumentParser:
-        made = argparse.ArgumentParser(
+        first = entries(self.table)[0]
+        variable = f"{self.prefix}{first.key.upper()} for {flag_of(first)}"
+        parser = argparse.ArgumentParser(
             prog=f"sluice {self.name}",
             description=f"{self.what}\n\nA setting comes from, in rising priority: its default, the file "
-            f"{self.file},\nan environment variable ({self._first_variable}), a flag.",
+            f"{self.file},\nan environment variable ({variable}), a flag.",
             epilog=f"examples:\n{self.examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        made.add_argument("--version", action="version", version=f"Sluice {VERSION}")
-        made.add_argument(
+        parser.add_argument("--version", action="version", version=f"Sluice {VERSION}")
+        parser.add_argument(
             "--config", type=Path, metavar="FILE", help=f"read this file instead of {self.file}"
         )
-        made.add_argument(
+        parser.add_argument(
             "--check",
             action="store_true",
             help="check all settings, show where each comes from, and start nothing; exit code 0 or 2",
         )
-        add_flags(made.add_argument_group("settings"), self.table)
-        return made
+        add_flags(parser.add_argument_group("settings"), self.table)
+        return parser
 
     def main(self, argv: Sequence[str]) -> int:
         """Run the command line. The exit code is 2 if a setting is wrong."""
@@ -335,7 +326,10 @@ class Service(Generic[SettingsT]):
         except WrongSettings as error:
             raise WrongSettings([*wrong, error]) from None
         settings = self.table(**values)
-        wrong += [_found_at(problem, sources) for problem in self.problems(settings)]
+        for problem in self.problems(settings):
+            key = re.split(r"[\[.]", problem.field, maxsplit=1)[0]
+            where = f"{sources.get(key, key)}{problem.field.removeprefix(key)}"  # as the user wrote it
+            wrong.append(FieldError(where, problem.problem))
         wrong += self._secrets_in_flags(settings, sources)
         if wrong:
             raise WrongSettings(wrong)
@@ -343,26 +337,26 @@ class Service(Generic[SettingsT]):
 
     def _secrets_in_flags(self, settings: SettingsT, sources: Mapping[str, str]) -> Iterable[FieldError]:
         """Return an error for each secret that is on the command line."""
-        for one in entries(self.table):
-            flag, value = flag_of(one), getattr(settings, one.name)
-            if sources.get(one.key) == flag and isinstance(one.kind, Outside):
-                problem = one.kind.flag_problem(value)
+        for entry in entries(self.table):
+            flag, value = flag_of(entry), getattr(settings, entry.name)
+            if sources.get(entry.key) == flag and isinstance(entry.kind, Outside):
+                problem = entry.kind.flag_problem(value)
                 if problem:
                     yield FieldError(flag, problem)
 
     def _check(self, settings: SettingsT, sources: Mapping[str, str]) -> None:
         """Look at the machine as well, and print the settings. Raises WrongSettings."""
         wrong = []
-        for one in entries(self.table):
-            kind = one.kind.item if isinstance(one.kind, ListOf) else one.kind
-            value = getattr(settings, one.name)
+        for entry in entries(self.table):
+            kind = entry.kind.item if isinstance(entry.kind, ListOf) else entry.kind
+            value = getattr(settings, entry.name)
             if value is not None and isinstance(kind, Outside):
-                for each in value if isinstance(one.kind, ListOf) else (value,):
+                for each in value if isinstance(entry.kind, ListOf) else (value,):
                     problem = kind.problem(each)
-                    wrong += [FieldError(sources.get(one.key, one.key), problem)] if problem else []
+                    wrong += [FieldError(sources.get(entry.key, entry.key), problem)] if problem else []
             if not wrong:
-                shown = "not set" if value is None else one.kind.show(value)
-                print(f"{one.key} = {shown}  ({sources.get(one.key, 'default')})")
+                shown = "not set" if value is None else entry.kind.show(value)
+                print(f"{entry.key} = {shown}  ({sources.get(entry.key, 'default')})")
         if wrong:
             raise WrongSettings(wrong)
         print(f"sluice {self.name}: the settings are in order")
@@ -374,13 +368,6 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         return True
-
-
-def _found_at(problem: FieldError, sources: Mapping[str, str]) -> FieldError:
-    """The error with its key as the user wrote it."""
-    key = re.split(r"[\[.]", problem.field, maxsplit=1)[0]
-    within = problem.field.removeprefix(key)
-    return FieldError(f"{sources.get(key, key)}{within}", problem.problem)
 
 
 _WIDTH = 98
@@ -396,7 +383,11 @@ def example(service: Service[object]) -> str:
         f"`sluice {service.name} --check` checks the file."
     )
     parts = [_LICENCE + _comment(head)]
-    parts += [f"{_comment(one.help)}{_line(one)}" for one in entries(service.table)]
+    for entry in entries(service.table):
+        line = f"# {entry.key} = {entry.shown_default}\n"
+        if entry.default in (None, ()) or entry.is_required:
+            line = f"## {entry.key} must be {entry.kind.allowed}.\n# {entry.key} =\n"
+        parts.append(_comment(entry.help) + line)
     return "\n".join(parts)
 
 
@@ -406,9 +397,3 @@ def _comment(text: str) -> str:
         textwrap.fill(text, _WIDTH, initial_indent="## ", subsequent_indent="## ", break_on_hyphens=False)
         + "\n"
     )
-
-
-def _line(one: Entry) -> str:
-    if one.default in (None, ()) or one.is_required:
-        return f"## {one.key} must be {one.kind.allowed}.\n# {one.key} =\n"
-    return f"# {one.key} = {one.shown_default}\n"
