@@ -36,14 +36,13 @@ from sluice.controller.events import (
     EventUrgency,
     handles,
 )
-from sluice.controller.leadership import Leadership, LeaseStatus
+from sluice.controller.leadership import Leadership
 from sluice.controller.led_switches import LedSwitches
 from sluice.controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
 from sluice.controller.survey import Survey
 from sluice.policy.network.description import SeenHost
-from sluice.policy.network.graph import Topology
 from sluice.policy.units import NS_PER_S
 from sluice.store.totals import add_counts
 
@@ -135,22 +134,16 @@ class Controller(DaemonLoop):
         if before and (before.leads, before.generation) == (now.leads, now.generation):
             return
         if now.leads:
-            self._lead(now)
+            log.info("leading, generation %d", now.generation)
+            self._led.reset()
+            self.recorder.lead(now.generation)
+            self._reporter.leading(now.generation)
         else:
-            self._follow(now)
-
-    def _lead(self, status: LeaseStatus) -> None:
-        log.info("leading, generation %d", status.generation)
-        self._led.reset()
-        self.recorder.lead(status.generation)
-        self._reporter.leading(status.generation)
-
-    def _follow(self, status: LeaseStatus) -> None:
-        log.info("following: another controller leads, generation %d", status.generation)
-        self._led.reset()
-        self.recorder.follow()
-        for _, connection in self._connections.items():
-            self._become_slave(connection)
+            log.info("following: another controller leads, generation %d", now.generation)
+            self._led.reset()
+            self.recorder.follow()
+            for _, connection in self._connections.items():
+                self._become_slave(connection)
 
     def _become_slave(self, connection: Connection) -> None:
         lease = self._led.lease
@@ -175,9 +168,13 @@ class Controller(DaemonLoop):
     def on_network(self, event: EventNetwork) -> None:
         if event.description.generation != self._led.generation():
             return
-        left = self._survey.adopt(event, time.monotonic_ns())
-        if left is not None:
-            self._leave(left)
+        withdrawn = self._survey.adopt(event, time.monotonic_ns())
+        if withdrawn is not None:
+            switches = len(withdrawn.switches)
+            log.info("the description of the network is withdrawn: leaving %d switches", switches)
+            self._led.clear()  # so that no session commits rules after they have been removed
+            self._survey.leave(withdrawn)
+            self.recorder.put_topology(replace(withdrawn, hosts=(), switches=(), ports=()))
         for dpid, connection in self._connections.items():
             if dpid not in self._led.states:
                 self._survey.ask_for_links(dpid, connection)
@@ -192,13 +189,6 @@ class Controller(DaemonLoop):
     @handles(EventUrgency)
     def on_urgency(self, event: EventUrgency) -> None:
         self._led.policing.explain_urgency(event.reports)
-
-    def _leave(self, topology: Topology) -> None:
-        """Remove all rules from the switches of a network, and forget it."""
-        log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
-        self._led.clear()  # so that no session commits rules after they have been removed
-        self._survey.leave(topology)
-        self.recorder.put_topology(replace(topology, hosts=(), switches=(), ports=()))
 
     # ── Connections ─────────────────────────────────────────────────────────────────────────────
 

@@ -37,7 +37,6 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from sluice.controller.events import EventAnswer
 from sluice.controller.openflow import (
     VERSION,
-    Answer,
     AnswerReader,
     ErrorReply,
     Frame,
@@ -195,16 +194,10 @@ class Connection(Datapath):  # type: ignore[misc]
         else:
             if is_port_description(frame):
                 self._to_os_ken(frame)
-            self._take_answer(frame)
-
-    def _take_answer(self, frame: Frame) -> None:
-        if (answer := self._answers.read(frame)) is not None:
-            self._hand_on(answer)
-
-    def _hand_on(self, answer: Answer) -> None:
-        """Put the answer into the application's queue. Before the handshake only errors count."""
-        if self.state == MAIN_DISPATCHER or isinstance(answer, ErrorReply):
-            self.ofp_brick.send_event_to_observers(EventAnswer(self, answer), self.state)
+            answer = self._answers.read(frame)
+            # Before the handshake only errors count.
+            if answer is not None and (self.state == MAIN_DISPATCHER or isinstance(answer, ErrorReply)):
+                self.ofp_brick.send_event_to_observers(EventAnswer(self, answer), self.state)
 
     def _to_os_ken(self, frame: Frame) -> None:
         """Make os-ken parse a message, and give it to os-ken's handshake."""
@@ -300,26 +293,21 @@ def bind(listen: str) -> socket.socket:
     Raises FieldError.
     """
     try:
-        return _bind_unix(Path(listen[5:])) if listen.startswith("unix:") else _bind_tcp(listen)
+        if listen.startswith("unix:"):
+            path = Path(listen[5:])
+            path.unlink(missing_ok=True)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(str(path))
+            listener.listen(_BACKLOG)
+            return listener
+        host, _, port = listen.rpartition(":")
+        host = host.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
     except (OSError, ValueError) as error:
         raise FieldError(
             "listen", f"cannot listen on {listen!r}: {error}. Give ADDRESS:PORT or unix:PATH"
         ) from error
-
-
-def _bind_tcp(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
-
-
-def _bind_unix(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
-    listener.listen(_BACKLOG)
-    return listener
 
 
 class _LocalSocket(socket.socket):

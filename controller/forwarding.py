@@ -40,6 +40,10 @@ GROUP_SPACE = 0x51CE << 16
 MAX_GROUPS = 1 << 16
 FLOOD_GROUP, UNKNOWN_GROUP, FIRST_SELECT_GROUP = (GROUP_SPACE + i for i in (1, 2, 3))
 _MULTICAST = ("01:00:00:00:00:00", "01:00:00:00:00:00")
+_UNKNOWN_ACTIONS: dict[str, tuple[Action, ...]] = {
+    Unknown.FLOOD: (ToGroup(UNKNOWN_GROUP),),
+    Unknown.NORMAL: (Output(NORMAL),),
+}
 
 
 def _equal_cost_ports(topology: Topology, switch: str) -> dict[str, tuple[int, ...]]:
@@ -64,7 +68,7 @@ def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
     paths = _equal_cost_ports(topology, switch)
     groups = _select_group_ids(paths.values())
     table = Table.FORWARD
-    yield FlowRule(table, 0, (), _unknown_actions(topology), cookie=cookie(table))
+    yield FlowRule(table, 0, (), _UNKNOWN_ACTIONS.get(topology.unknown, ()), cookie=cookie(table))
     yield FlowRule(table, 10, match_on(eth_dst=_MULTICAST), (ToGroup(FLOOD_GROUP),), cookie=cookie(table))
     if keeps_vlans(topology, switch):
         in_vlan = match_on(eth_dst=_MULTICAST, metadata=(port_and_code(0, VLAN), CODE_MASK))
@@ -79,15 +83,6 @@ def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
         else:
             actions = (ToGroup(groups[ports]),) if ports else ()
             yield FlowRule(table, 20, match, actions, cookie=cookie(table))
-
-
-def _unknown_actions(topology: Topology) -> tuple[Action, ...]:
-    match topology.unknown:
-        case Unknown.FLOOD:
-            return (ToGroup(UNKNOWN_GROUP),)
-        case Unknown.NORMAL:
-            return (Output(NORMAL),)
-    return ()
 
 
 def keeps_vlans(topology: Topology, switch: str) -> bool:

@@ -64,7 +64,15 @@ class Launcher:
         self._listener.start()
         threading.Thread(target=self._report_life, name="life", daemon=True).start()
         signal.sigwait(END_SIGNALS)
-        self._stop()
+        log.info("stopping")
+        self._stopping.set()
+        self._notifier.stopping()
+        # Each end of a connection or of a loop waits for room in a queue, whose loop may be busy or dead.
+        ending = threading.Thread(target=self._end_loops, name="end", daemon=True)
+        ending.start()
+        ending.join(STOP_LIMIT_S / 3)
+        self._controller.recorder.stop(STOP_LIMIT_S / 2)
+        self._controller.leadership.stop(STOP_LIMIT_S / 6)
         return 1 if self._failed else 0
 
     def _report_life(self) -> None:
@@ -86,17 +94,6 @@ class Launcher:
         """End the process. A thread calls this when one of its handlers has failed."""
         self._failed = True
         os.kill(os.getpid(), signal.SIGTERM)
-
-    def _stop(self) -> None:
-        log.info("stopping")
-        self._stopping.set()
-        self._notifier.stopping()
-        # Each end of a connection or of a loop waits for room in a queue, whose loop may be busy or dead.
-        ending = threading.Thread(target=self._end_loops, name="end", daemon=True)
-        ending.start()
-        ending.join(STOP_LIMIT_S / 3)
-        self._controller.recorder.stop(STOP_LIMIT_S / 2)
-        self._controller.leadership.stop(STOP_LIMIT_S / 6)
 
     def _end_loops(self) -> None:
         self._controller.wind_down()

@@ -131,17 +131,17 @@ class Candidacy:
         if stored != self._seen:
             self._see(stored, now_s)
         self._seen_at_s = max(self._seen_at_s, self._outages.succeeded(now_s))
-        if self._is_free(now_s):
-            self._mine = lease.take(engine, NAME, self._me, self._seen)
+        seen = self._seen
+        if (
+            seen is None
+            or seen.holder == lease.NOBODY
+            or now_s - self._seen_at_s >= LEASE_S
+            or self._ended(seen.holder)
+        ):
+            self._mine = lease.take(engine, NAME, self._me, seen)
 
     def _see(self, stored: Lease | None, now_s: float) -> None:
         self._seen, self._seen_at_s = stored, now_s
-
-    def _is_free(self, now_s: float) -> bool:
-        seen = self._seen
-        if seen is None or seen.holder == lease.NOBODY:
-            return True
-        return now_s - self._seen_at_s >= LEASE_S or self._ended(seen.holder)
 
     def release(self, engine: Engine) -> None:
         """Give the lease back, if this controller holds it."""
@@ -194,20 +194,17 @@ class Leadership:
             self._candidacy.step(self._engine, at_ns / 1e9)
             self._outage = ""
         except SQLAlchemyError as error:
-            self._note_outage(error)
+            # The status stays as it is: see the top of this file.
+            text = str(getattr(error, "orig", None) or error)
+            if text != self._outage:
+                log.warning("cannot read the lease in the store, trying again: %s", text)
+            self._outage = text
+            # A busy server would be busier with new connections.
+            if self._engine is not None and not is_delay(error):
+                self._engine.dispose()
+                self._engine = None
             at_ns = time.monotonic_ns()
         self._report(LeaseStatus(self._candidacy.leads, self._candidacy.generation, at_ns))
-
-    def _note_outage(self, error: SQLAlchemyError) -> None:
-        """Log an outage once, and connect again. The status stays as it is: see the top of this file."""
-        text = str(getattr(error, "orig", None) or error)
-        if text != self._outage:
-            log.warning("cannot read the lease in the store, trying again: %s", text)
-        self._outage = text
-        # A busy server would be busier with new connections.
-        if self._engine is not None and not is_delay(error):
-            self._engine.dispose()
-            self._engine = None
 
     def _give_back(self) -> None:
         if self._engine is None:

@@ -148,7 +148,9 @@ class NetworkKeeper:
         self._switches[dpid] = replace(switch, ports=tuple(sorted(ports, key=lambda port: port.number)))
         if gone or not status.port.up:
             self._forget_links(lambda at: at == (dpid, status.port.number))
-        if status.reason is PortReason.ADD or (not gone and status.port.up and not _was_up(switch, status)):
+        before = next((port for port in switch.ports if port.number == status.port.number), None)
+        was_up = before is not None and before.up
+        if status.reason is PortReason.ADD or (not gone and status.port.up and not was_up):
             self._described_ns[dpid] = now_ns
         self._announce_ns[dpid] = now_ns
         self._dirty = True
@@ -185,12 +187,6 @@ class NetworkKeeper:
                 del self._duplicates[dpid]
                 self._dirty = True
 
-    def _forget_duplicates(self, now_ns: int) -> None:
-        for dpid, (_, at_ns) in list(self._duplicates.items()):
-            if now_ns - at_ns > DUPLICATE_NS:
-                del self._duplicates[dpid]
-                self._dirty = True
-
     def _forget_links(self, matches: Callable[[PortAt], bool]) -> None:
         for at, (source, _) in list(self._links.items()):
             if matches(at) or matches(source):
@@ -216,7 +212,10 @@ class NetworkKeeper:
         if not self._manages:
             return None
         self._forget_links(lambda at: at in self._links and now_ns - self._links[at][1] > LINK_LIFETIME_NS)
-        self._forget_duplicates(now_ns)
+        for dpid, (_, at_ns) in list(self._duplicates.items()):
+            if now_ns - at_ns > DUPLICATE_NS:
+                del self._duplicates[dpid]
+                self._dirty = True
         if self._dirty and self._dirty_since_ns is None:
             self._dirty_since_ns = now_ns
         if not self._dirty or self._is_too_early(now_ns) or not (self._network or self._switches):
@@ -260,8 +259,3 @@ class NetworkKeeper:
             realised, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
         parameters = {"network": realised.topology.kind}
         return replace(realised, topology=replace(realised.topology, kind=str(kind), parameters=parameters))
-
-
-def _was_up(switch: SeenSwitch, status: PortStatus) -> bool:
-    before = next((port for port in switch.ports if port.number == status.port.number), None)
-    return before is not None and before.up

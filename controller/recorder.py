@@ -247,7 +247,10 @@ class Recorder:
 
     def _attempt(self) -> None:
         try:
-            engine = self._opened()
+            if self._engine is None:
+                self._engine = open_store(self._url, create=not self._has_opened)
+                self._has_opened = True
+            engine = self._engine
             self._write(engine)
             if time.monotonic() >= self._poll_due_s or self._begins.is_set():
                 self._poll_due_s = time.monotonic() + POLL_S
@@ -266,13 +269,6 @@ class Recorder:
             if self._outage:
                 log.info("the store is back")
             self._outage = ""
-
-    def _opened(self) -> Engine:
-        """Return the engine. Opening it creates missing tables."""
-        if self._engine is None:
-            self._engine = open_store(self._url, create=not self._has_opened)
-            self._has_opened = True
-        return self._engine
 
     def _drop_engine(self, reason: str) -> None:
         if self._outage != reason:
@@ -337,7 +333,10 @@ class Recorder:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
             topology = desired.current_topology(engine)
             self._deliver_network(engine, topology, generation)
-            self._deliver_agents(engine)
+            agents = observed.agents_by_mac(engine)
+            if agents != self._agents:
+                self._agents = agents
+                self._on_agents(agents)
             # It only grows: a host whose agent is gone still sends in its bursts.
             self._burst_bytes = max(self._burst_bytes, observed.largest_tag_burst(engine) or 0)
             return topology
@@ -357,12 +356,6 @@ class Recorder:
             return
         self._network_version = version
         self._on_network(Description(network, withdrawn, generation), topology)
-
-    def _deliver_agents(self, engine: Engine) -> None:
-        named = observed.agents_by_mac(engine)
-        if named != self._agents:
-            self._agents = named
-            self._on_agents(named)
 
     def _deliver(self, engine: Engine, topology: Topology, generation: int) -> None:
         try:

@@ -54,7 +54,12 @@ def run(options: ControllerOptions) -> int:
     # Before any library starts a thread (numpy does), because threads inherit the mask.
     # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
-    _configure_logging(verbose=options.verbose)
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+    )
+    # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
+    logging.getLogger("os_ken").setLevel(logging.CRITICAL)
     from sluice.controller import connection, launcher
     from sluice.store.engine import with_password
 
@@ -74,15 +79,6 @@ def check_store(url: str) -> None:
 
     with suppress(SQLAlchemyError):
         open_store(url).dispose()
-
-
-def _configure_logging(*, verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-    )
-    # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
-    logging.getLogger("os_ken").setLevel(logging.CRITICAL)
 
 
 def _tls_context(options: ControllerOptions) -> ssl.SSLContext | None:

@@ -194,7 +194,10 @@ class Session:
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
-            self._begin(operation, now_ns)
+            steps = self._requests(operation)
+            self.has_begun = True
+            self._transaction = _Transaction(operation, now_ns, steps)
+            self.connection.send(steps[0].data)
 
     def check_time(self, at_ns: int) -> None:
         """Give up an operation whose time limit had passed at `at_ns` without an answer.
@@ -209,12 +212,6 @@ class Session:
         if at_ns - transaction.began_ns > OPERATION_LIMIT_NS:
             operation, limit_s = type(transaction.operation).__name__, OPERATION_LIMIT_NS / 1e9
             self._give_up(f"no answer to {operation} within {limit_s:.0f} s")
-
-    def _begin(self, operation: BecomeMaster | Operation, now_ns: int) -> None:
-        steps = self._requests(operation)
-        self.has_begun = True
-        self._transaction = _Transaction(operation, now_ns, steps)
-        self.connection.send(steps[0].data)
 
     def _requests(self, operation: BecomeMaster | Operation) -> tuple[Request, ...]:
         first = self.state.first_table
@@ -295,7 +292,10 @@ class Session:
         """End the operation if its answers are complete, and the connection if they are malformed."""
         try:
             if self._digest(transaction, now_ns):
-                self._continue_after_poll(now_ns)
+                self._transaction = None
+                self.advance(now_ns)
+                if self._transaction is None or not isinstance(self._transaction.operation, Change):
+                    self._metrics.rules_settled(now_ns)
         except Exception as error:
             # The body is from the switch, and os-ken's parsers may raise anything on it. That is
             # the fault of this switch and must not end the controller.
@@ -335,12 +335,6 @@ class Session:
         self._metrics.decoded(counts.entries)
         return counts
 
-    def _continue_after_poll(self, now_ns: int) -> None:
-        self._transaction = None
-        self.advance(now_ns)
-        if self._transaction is None or not isinstance(self._transaction.operation, Change):
-            self._metrics.rules_settled(now_ns)
-
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
     def _take_barrier(self, now_ns: int, xid: int) -> None:
@@ -350,28 +344,21 @@ class Session:
             return
         if not isinstance(transaction.operation, Change):
             return
-        count = len(transaction.operation.changes)
         if transaction.error:
-            self._discard(now_ns)
+            self.connection.send(openflow.discard_message(self.connection, self._bundle_id))
+            self._transaction = None
+            self.state.refused(now_ns)
         elif transaction.step + 1 < len(transaction.steps):
             transaction.answered = True
             self.advance(now_ns)
         elif transaction.committed or transaction.operation.changes.bundled == 0:
-            self._applied(now_ns, count)
+            self._transaction = None
+            self._metrics.rules_changed(len(transaction.operation.changes))
+            self._metrics.rules_settled(now_ns)
+            self._listener.thresholds_in_force(self.state, self.state.applied())
+            self.advance(now_ns)
         else:
             self._give_up("the switch has neither committed nor refused a bundle")
-
-    def _applied(self, now_ns: int, count: int) -> None:
-        self._transaction = None
-        self._metrics.rules_changed(count)
-        self._metrics.rules_settled(now_ns)
-        self._listener.thresholds_in_force(self.state, self.state.applied())
-        self.advance(now_ns)
-
-    def _discard(self, now_ns: int) -> None:
-        self.connection.send(openflow.discard_message(self.connection, self._bundle_id))
-        self._transaction = None
-        self.state.refused(now_ns)
 
     # ── Errors ──────────────────────────────────────────────────────────────────────────────────
 
@@ -397,11 +384,8 @@ class Session:
         else:
             if error.denies_meter:
                 self.state.meter_refused()
-            self._fail(transaction, error.text, subject)
-
-    def _fail(self, transaction: _Transaction, text: str, subject: str) -> None:
-        if not transaction.error:
-            self._listener.change_refused(self.state, text, subject)
-        transaction.error = text
-        if not isinstance(transaction.operation, Change):
-            self._give_up(f"error while {subject}: {text}")
+            if not transaction.error:
+                self._listener.change_refused(self.state, error.text, subject)
+            transaction.error = error.text
+            if not isinstance(transaction.operation, Change):
+                self._give_up(f"error while {subject}: {error.text}")

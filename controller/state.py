@@ -295,28 +295,23 @@ class SwitchState:
         if now_ns < self._not_before_ns:
             return None
         if self._settings.version is None:
-            return ReadRules() if self._held is None else self._first_change(self._held)
+            if self._held is None:
+                return ReadRules()
+            # The difference from what a controller would install on an empty switch.
+            self._next_forwarding = self._desired_forwarding
+            queue_maps = self._settings.begin_all()
+            pipeline = switch_rules(self._topology, self.name, queue_maps, self._policy.reserved_dscp)
+            return Change(diff(self._held, self.overlay.begin_all(pipeline)))
         if self._settings.outdated:
             return Change(self._settings.begin_differences())
         if self._forwarding != self._desired_forwarding:
-            return self._forwarding_change()
+            self._settings.begin_none()
+            self._next_forwarding = self._desired_forwarding
+            return Change(diff(self._forwarding or SwitchRules((), ()), self._next_forwarding))
         if self.overlay.outdated:
             self._settings.begin_none()
             return Change(self.overlay.begin_differences())
         return self._next_poll(now_ns)
-
-    def _first_change(self, held: SwitchRules) -> Change:
-        """Return the difference from what a controller would install on an empty switch."""
-        self._next_forwarding = self._desired_forwarding
-        queue_maps = self._settings.begin_all()
-        pipeline = switch_rules(self._topology, self.name, queue_maps, self._policy.reserved_dscp)
-        return Change(diff(held, self.overlay.begin_all(pipeline)))
-
-    def _forwarding_change(self) -> Change:
-        """Return the change of the rules that follow from hosts and paths."""
-        self._settings.begin_none()
-        self._next_forwarding = self._desired_forwarding
-        return Change(diff(self._forwarding or SwitchRules((), ()), self._next_forwarding))
 
     def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):

@@ -194,12 +194,12 @@ def _require_clsact(netlink: Any, ifname: str, index: int) -> None:
 def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
     """Return the options of the BPF filters at Sluice's priority."""
     try:
-        found = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
+        filters = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
     except NetlinkError as error:
         if error.code in (errno.EINVAL, errno.ENOENT):  # no clsact there
             return []
         raise
-    at_our_place = [f for f in found if f["info"] >> 16 == _PRIORITY and f["handle"] == _HANDLE]
+    at_our_place = [f for f in filters if f["info"] >> 16 == _PRIORITY and f["handle"] == _HANDLE]
     return [f.get_attr("TCA_OPTIONS") for f in at_our_place if f.get_attr("TCA_KIND") == "bpf"]
 
 

@@ -369,16 +369,13 @@ def _read_error(frame: Frame) -> ErrorReply:
         )
     kind, code = u16(frame.data, 8), u16(frame.data, 10)
     if kind == ofp.OFPET_EXPERIMENTER:
-        return ErrorReply(frame.xid, _experimenter_text(frame.data, code))
+        if len(frame.data) < _EXPERIMENTER_ERROR_BYTES:
+            raise ProtocolViolation(
+                f"an experimenter error has {len(frame.data)} bytes; the minimum is {_EXPERIMENTER_ERROR_BYTES}"
+            )
+        number = int.from_bytes(frame.data[12:16], "big")
+        owner = "ONF" if number == _ONF else hex(number)
+        return ErrorReply(frame.xid, f"experimenter error {code} of {owner}")
     words = f"{ofp.ofp_error_type_to_str(kind)}, {ofp.ofp_error_code_to_str(kind, code)}"
     denies_meter = kind == ofp.OFPET_METER_MOD_FAILED and code not in _STALE_METERS
     return ErrorReply(frame.xid, words, (kind, code) in _DENIES_MASTERSHIP, denies_meter)
-
-
-def _experimenter_text(data: bytes, code: int) -> str:
-    if len(data) < _EXPERIMENTER_ERROR_BYTES:
-        raise ProtocolViolation(
-            f"an experimenter error has {len(data)} bytes; the minimum is {_EXPERIMENTER_ERROR_BYTES}"
-        )
-    number = int.from_bytes(data[12:16], "big")
-    return f"experimenter error {code} of {'ONF' if number == _ONF else hex(number)}"

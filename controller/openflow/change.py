@@ -49,7 +49,6 @@ from sluice.controller.rules import (
     LearnFlow,
     LearnHost,
     LoadMetadata,
-    MatchValue,
     MeterRule,
     Output,
     PushVlan,
@@ -99,13 +98,7 @@ def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
 
     If the pipeline does not begin at table 0, the meters of others are left out.
     """
-    meters = _meters(body)
-    if not first_table:
-        return tuple(meters)
-    return tuple(meter for meter in meters if meter.meter - METER_SPACE in range(MAX_METERS))
-
-
-def _meters(body: bytes) -> Iterator[MeterRule]:
+    meters = []
     for start in meter_entry_offsets(body):
         length, flags, number = _CONFIG.unpack_from(body, start)
         rate_kbps = burst_kbits = 0  # of a meter that is none of Sluice's: it differs from all of them
@@ -113,7 +106,9 @@ def _meters(body: bytes) -> Iterator[MeterRule]:
             kind, _, rate, burst = _BAND.unpack_from(body, start + _CONFIG.size)
             if kind == _DROP:
                 rate_kbps, burst_kbits = rate, burst
-        yield MeterRule(number, rate_kbps, burst_kbits)
+        if not first_table or number - METER_SPACE in range(MAX_METERS):
+            meters.append(MeterRule(number, rate_kbps, burst_kbits))
+    return tuple(meters)
 
 
 def offers_meters(body: bytes) -> bool:
@@ -178,18 +173,14 @@ FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
 @lru_cache(CACHED_BODIES)
 def rule_body(rule: FlowRule) -> bytes:
     """Return the bytes of a rule's match and instructions."""
-    match = _os_ken_match(dict(rule.match))
-    flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
-    return serialised(flow_mod)[HEADER.size + FLOW_MOD.size :]
-
-
-def _os_ken_match(fields: dict[str, MatchValue]) -> Any:
-    """Return os-ken's match. It would write `ip_frag` before `eth_type`, which Open vSwitch refuses."""
+    fields = dict(rule.match)
     fragment = fields.pop("ip_frag", None)
     match = parser.OFPMatch(**fields)
-    if fragment is None:
-        return match
-    return parser.OFPMatch(_ordered_fields=[*match.items(), ("ip_frag", fragment)])
+    if fragment is not None:
+        # os-ken would write `ip_frag` before `eth_type`, which Open vSwitch refuses.
+        match = parser.OFPMatch(_ordered_fields=[*match.items(), ("ip_frag", fragment)])
+    flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
+    return serialised(flow_mod)[HEADER.size + FLOW_MOD.size :]
 
 
 def shifted(rule: FlowRule, by: int) -> FlowRule:
@@ -221,18 +212,16 @@ def _shifted_action(action: Action, by: int) -> Action:
 def flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
     """Return the message that adds, modifies or deletes a rule."""
     # OFPFF_RESET_COUNTS is not set: a modified rule keeps its counters.
-    deletes = command == ofp.OFPFC_DELETE_STRICT
-    cookie_, flags = 0 if deletes else rule.cookie, 0
-    body = rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
+    if command == ofp.OFPFC_DELETE_STRICT:
+        cookie_, flags, bare = 0, 0, FlowRule(0, 0, rule.match)
+    else:
+        # Without what makes no difference to its body, so that the cache finds it.
+        bare = FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
+        cookie_, flags = rule.cookie, 0
     where = (rule.table, command, 0, 0, rule.priority)
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
     head = FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
-    return message(MessageType.FLOW_MOD, head + body, xid)
-
-
-def _bare(rule: FlowRule) -> FlowRule:
-    """Return the rule without what makes no difference to its body, so that the cache finds it."""
-    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
+    return message(MessageType.FLOW_MOD, head + rule_body(bare), xid)
 
 
 def os_ken_bucket(bucket: Bucket, kind: GroupKind) -> Any:
@@ -274,10 +263,15 @@ def change_requests(
     begun = [partial(meter_mod, ADD, meter) for meter in changes.add_meters]
     begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify_meters]
     ended = [partial(meter_delete, number) for number in changes.delete_meters]
-    first = _meter_step(xids, begun)
+    steps = _meter_step(xids, begun)
     if changes.bundled or not (begun or ended):
-        first = (*first, *_bundle_steps(xids, changes, bundle_id, first_table))
-    return (*first, *_meter_step(xids, ended))
+        messages = list(_change_messages(changes, first_table))
+        first = xids.reserve_xids(len(messages) + 2)
+        filling = b"".join(
+            _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
+        )
+        steps += _steps(xids, bundle_id, first, filling, [subject for _, subject in messages])
+    return steps + _meter_step(xids, ended)
 
 
 def _meter_step(xids: XidSource, messages: Sequence[_Writer]) -> tuple[Request, ...]:
@@ -287,16 +281,6 @@ def _meter_step(xids: XidSource, messages: Sequence[_Writer]) -> tuple[Request, 
     data = b"".join(write(first + i) for i, write in enumerate(messages))
     last = first + len(messages)
     return (Request(data + barrier(last), first, last, lambda _: "changing meters"),)
-
-
-def _bundle_steps(xids: XidSource, changes: Changes, bundle_id: int, first_table: int) -> tuple[Request, ...]:
-    """Return the requests that change rules and groups."""
-    messages = list(_change_messages(changes, first_table))
-    first = xids.reserve_xids(len(messages) + 2)
-    filling = b"".join(
-        _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
-    )
-    return _steps(xids, bundle_id, first, filling, [subject for _, subject in messages])
 
 
 def _change_messages(changes: Changes, first_table: int) -> Iterator[tuple[_Writer, object]]:

@@ -7,7 +7,6 @@ poll of ports costs a few array operations, however many rules it reports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias
@@ -111,43 +110,32 @@ def carried_counts(body: bytes, ports: Ints) -> CounterReply:
     """
     cookies, packets, size_bytes = flow_columns(body)
     codes = range(tags.UNTAGGED, tags.TAG_COUNT)
-    return _by_port_and_code(cookies, (packets, size_bytes), ports, codes)
-
-
-def _by_port_and_code(
-    cookies: _Unsigned, columns: Sequence[_Unsigned], ports: Ints, codes: range
-) -> CounterReply:
-    """Add up the counters with the same port and code; other ports and codes are left out."""
     row, code = _rows_and_codes(cookies, ports, codes)
     wanted = (row >= 0) & (code >= 0)
     row = row[wanted]
     cell = row * len(codes) + code[wanted]
-    counts = np.zeros((len(columns), len(ports) * len(codes)), np.int64)
-    for kind, column in enumerate(columns):
-        np.add.at(counts[kind], cell, column[wanted].astype(np.int64))
-    values = counts.reshape(len(columns), len(ports), len(codes)).swapaxes(0, 1)
+    counts = np.zeros((2, len(ports) * len(codes)), np.int64)
+    np.add.at(counts[0], cell, packets[wanted].astype(np.int64))
+    np.add.at(counts[1], cell, size_bytes[wanted].astype(np.int64))
+    values = counts.reshape(2, len(ports), len(codes)).swapaxes(0, 1)
     return CounterReply(values, _reported(row, ports), len(cookies))
 
 
 def _rows_and_codes(cookies: _Unsigned, ports: Ints, codes: range) -> tuple[Ints, Ints]:
-    """Return the row in `ports` and the index in `codes` of each cookie; -1 for others."""
+    """Return the row in `ports` (sorted) and the index in `codes` of each cookie; -1 for others."""
     number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
     code = (cookies & np.uint64(0xFF)).astype(np.int64)
+    row_of = np.full(int(ports[-1]) + 2 if len(ports) else 1, -1, np.int64)
+    row_of[ports] = np.arange(len(ports))
+    row = np.asarray(row_of[np.minimum(number, len(row_of) - 1)])
     is_requested = (code >= codes.start) & (code < codes.stop)
-    return _rows_of(number, ports), np.where(is_requested, code - codes.start, -1)
+    return row, np.where(is_requested, code - codes.start, -1)
 
 
 def _reported(rows: Ints, ports: Ints) -> npt.NDArray[np.bool_]:
     reported = np.zeros(len(ports), bool)
     reported[rows] = True
     return reported
-
-
-def _rows_of(numbers: Ints, ports: Ints) -> Ints:
-    """Return the row of each port number in `ports`, which is sorted; -1 for other ports."""
-    row_of = np.full(int(ports[-1]) + 2 if len(ports) else 1, -1, np.int64)
-    row_of[ports] = np.arange(len(ports))
-    return np.asarray(row_of[np.minimum(numbers, len(row_of) - 1)])
 
 
 # ── Flows of watched ports ─────────────────────────────────────────────────────────────────────

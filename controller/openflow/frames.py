@@ -99,7 +99,8 @@ class Framer:
                 frame_end = start + _length(self._buffer, start)
                 if frame_end > end:
                     break
-                yield _frame(bytes(view[start:frame_end]))
+                frame = bytes(view[start:frame_end])
+                yield Frame(frame[0], frame[1], int.from_bytes(frame[4:8], "big"), frame)
                 start = frame_end
         del self._buffer[:start]
 
@@ -127,10 +128,6 @@ def _length(data: bytes | bytearray, start: int) -> int:
             f"a message header gives a length of {length} bytes; the minimum is {HEADER.size}"
         )
     return length
-
-
-def _frame(data: bytes) -> Frame:
-    return Frame(data[0], data[1], int.from_bytes(data[4:8], "big"), data)
 
 
 # ── Replies in several parts ───────────────────────────────────────────────────────────────────

@@ -59,7 +59,14 @@ def learn_body(learns: LearnFlow | LearnHost) -> bytes:
         table, timeout_s, limit = Table.FLOWS, _FLOW_TIMEOUT_S, MAX_LEARNED
         constants = _constant(FAMILIES[learns.family], 16, _ETH_TYPE)
         constants += _constant(learns.protocol, 8, _IP_PROTO)
-        copied = _flow_fields(learns)
+        # Open vSwitch cannot learn a match on OXM's six DSCP bits. It can on the type of service,
+        # whose two lowest bits it sets to zero: ECN is not part of the match.
+        copied = [
+            (_IN_PORT, 16),
+            *((field, 8 * (field & 0xFF)) for field in _ADDRESSES[learns.family]),
+            *((port, 16) for port in _L4_PORTS[learns.protocol]),
+            (_IP_TOS, 8),
+        ]
     number = cookie(table, learns.port)
     head = _LEARN.pack(0, timeout_s, 1, number, 0, learns.first_table + table, 0, 0, limit, 0)
     body = head + constants + b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
@@ -75,19 +82,6 @@ def _host_fields(source: Source) -> tuple[bytes, list[tuple[int, int]]]:
         case Source.NEIGHBOUR:
             return _constant(FAMILIES[1], 16, _ETH_TYPE), [*sender, (_ADDRESSES[1][0], 128)]
     return b"", sender
-
-
-def _flow_fields(flow: LearnFlow) -> list[tuple[int, int]]:
-    """Return the fields (and their bits) that a learned rule copies from the packet."""
-    addresses = _ADDRESSES[flow.family]
-    # Open vSwitch cannot learn a match on OXM's six DSCP bits. It can on the type of service,
-    # whose two lowest bits it sets to zero: ECN is not part of the match.
-    return [
-        (_IN_PORT, 16),
-        *((field, 8 * (field & 0xFF)) for field in addresses),
-        *((port, 16) for port in _L4_PORTS[flow.protocol]),
-        (_IP_TOS, 8),
-    ]
 
 
 def _constant(value: int, bits: int, field: int) -> bytes:

@@ -197,7 +197,10 @@ class HostPolicing:
         """
         if self._judges_from_ns is None:
             self._judges_from_ns, self._latest, self._windows = now_ns, {}, {}
-        self._adopt_longer_gap(now_ns)
+        if self._gap_ms != self._policy.idle_gap_ms:
+            self._gap_from_ns = self._gap_from_ns or now_ns + AGENTS_FOLLOW_NS
+            if now_ns >= self._gap_from_ns:
+                self._gap_ms = self._policy.idle_gap_ms
         low = counts.copy()
         low[:, :, LOW_TAGS:] = 0
         excesses = self._suspicion(now_ns, low, all_tags=False)
@@ -345,10 +348,3 @@ class HostPolicing:
     def _promises(self) -> tuple[int, int, tuple[int, ...]]:
         """What limits payload under a tag: the idle gap in ms, the burst in bytes, and the reserved DSCPs."""
         return self._gap_ms, self._policy.tag_burst or self._measured_burst_bytes, self._policy.reserved_dscp
-
-    def _adopt_longer_gap(self, now_ns: int) -> None:
-        if self._gap_ms == self._policy.idle_gap_ms:
-            return
-        self._gap_from_ns = self._gap_from_ns or now_ns + AGENTS_FOLLOW_NS
-        if now_ns >= self._gap_from_ns:
-            self._gap_ms = self._policy.idle_gap_ms

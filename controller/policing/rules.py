@@ -63,7 +63,10 @@ class EdgePorts:
 
 def policing_rules(treated: PortTreatments, ports: EdgePorts) -> SwitchRules:
     """Return the rules of watched and demoted ports and of spent urgency, and the meters of ports with a limit."""
-    meters = (_limit_meter(port, rate_bps) for port, rate_bps in treated.limits_bps.items())
+    meters = []
+    for port, rate_bps in treated.limits_bps.items():
+        burst_kbits = max(_LEAST_BURST_KBITS, round(rate_bps * _BURST_S / 1000))
+        meters.append(MeterRule(METER_SPACE + port, max(1, rate_bps // 1000), burst_kbits))
     return SwitchRules((), tuple(_flow_rules(treated, ports)), tuple(meters))
 
 
@@ -81,11 +84,6 @@ def _flow_rules(treated: PortTreatments, ports: EdgePorts) -> Iterator[FlowRule]
             yield _limited(replace(sender_rule(port, 2), cookie=number), port)
     for port in treated.spent:
         yield from _untagged_urgency(port, ports.groups[port], ports.reserved)
-
-
-def _limit_meter(port: int, rate_bps: int) -> MeterRule:
-    burst_kbits = max(_LEAST_BURST_KBITS, round(rate_bps * _BURST_S / 1000))
-    return MeterRule(METER_SPACE + port, max(1, rate_bps // 1000), burst_kbits)
 
 
 def _limited(rule: FlowRule, port: int) -> FlowRule:

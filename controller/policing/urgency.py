@@ -60,9 +60,13 @@ class Urgency:
     def observe_demoted(self, flows: Iterable[FlowCounts], row_of: Mapping[int, int]) -> None:
         """Take the flows of demoted ports, whose tags do not arrive at the ingress. `row_of` these port numbers."""
         before, self._seen = self._seen, {}
+        urgent = range(_URGENT.start, _URGENT.stop)
         for flow in flows:
             if flow.port in row_of:
-                key, payload = (flow.port, flow.name), _urgent_payload(flow)
+                counts = (flow.by_tag[tag] for tag in urgent if tag in flow.by_tag)
+                # The least payload that the flow has sent under urgency tags.
+                payload = sum(max(0, size - MAX_HEADER_BYTES * packets) for packets, size in counts)
+                key = flow.port, flow.name
                 self._seen[key] = payload
                 self._while_demoted[row_of[flow.port]] += max(0, payload - before.get(key, payload))
 
@@ -90,9 +94,3 @@ class Urgency:
                 tag = tags.URGENCY_FIRST + int(payload[row, _URGENT].argmax())
                 exceeded = Breach(tag, unexplained.sent_bytes, unexplained.limit_bytes)
                 yield row, exceeded, unexplained.duration_s
-
-
-def _urgent_payload(flow: FlowCounts) -> int:
-    """Return the least payload that the flow has sent under urgency tags."""
-    counts = (flow.by_tag[tag] for tag in range(_URGENT.start, _URGENT.stop) if tag in flow.by_tag)
-    return sum(max(0, size_bytes - MAX_HEADER_BYTES * packets) for packets, size_bytes in counts)
