@@ -136,16 +136,13 @@ class Estimate:
             ratios = self.replicates / other.replicates
             ratio = np.float64(self.value) / other.value
         low, high = _interval(ratios)
-        verdict = self._verdict(other)
+        least, most = _interval(self.replicates - other.replicates)
+        has_enough_flows = min(self.flows, other.flows) >= max(self.least_flows, other.least_flows)
+        if not has_enough_flows or least is None or most is None or least <= 0 <= most:
+            verdict = NOT_SURE
+        else:
+            verdict = BETTER if most < 0 else WORSE
         return {"ratio": _number(float(ratio)), "low": low, "high": high, "verdict": verdict}
-
-    def _verdict(self, other: Estimate) -> str:
-        low, high = _interval(self.replicates - other.replicates)
-        if min(self.flows, other.flows) < max(self.least_flows, other.least_flows):
-            return NOT_SURE
-        if low is None or high is None or low <= 0 <= high:
-            return NOT_SURE
-        return BETTER if high < 0 else WORSE
 
 
 def _interval(replicates: Floats) -> tuple[float | None, float | None]:
@@ -186,7 +183,9 @@ class Score:
         inside = self._in_class(name)
         if figure == "slowdown":
             return _mean(flows.slowdown[inside])
-        return _p99(flows.fct_us[inside]) if figure == "p99_us" else _mean(flows.fct_us[inside])
+        if figure == "p99_us":
+            return _estimate(flows.fct_us[inside], _percentiles_99, LEAST_FOR_P99)
+        return _mean(flows.fct_us[inside])
 
     def _in_class(self, name: str) -> Mask:
         if name == "all":
@@ -242,11 +241,6 @@ def scored(flows: ScoredFlows, in_force: Iterable[Period]) -> list[Score]:
 # ── Block bootstrap ─────────────────────────────────────────────────────────────────────────────
 
 
-def _blocks(count: int) -> npt.NDArray[np.int64]:
-    """Return the block of each flow, in the order of their starts."""
-    return np.arange(count) * min(count, BLOCKS) // max(count, 1)
-
-
 @cache
 def _drawn(blocks: int) -> npt.NDArray[np.int64]:
     """Return how often each replicate has each block, shape (REPLICATES, blocks)."""
@@ -259,18 +253,16 @@ def _estimate(
 ) -> Estimate:
     """Return an estimate from the known values, which are in the order of the flows' starts."""
     numbers = values[~np.isnan(values)]
-    if not len(numbers):
+    count = len(numbers)
+    if not count:
         return Estimate(math.nan, np.full(REPLICATES, math.nan), 0, least_flows)
-    value, replicates = of(numbers, _blocks(len(numbers)))
-    return Estimate(value, replicates, len(numbers), least_flows)
+    block_of_flow = np.arange(count) * min(count, BLOCKS) // count
+    value, replicates = of(numbers, block_of_flow)
+    return Estimate(value, replicates, count, least_flows)
 
 
 def _mean(values: Floats) -> Estimate:
     return _estimate(values, _means, LEAST_FLOWS)
-
-
-def _p99(values: Floats) -> Estimate:
-    return _estimate(values, _percentiles_99, LEAST_FOR_P99)
 
 
 def _means(values: Floats, blocks: npt.NDArray[np.int64]) -> tuple[float, Floats]:

@@ -180,17 +180,13 @@ def _check_ends(network: Network) -> None:
                 raise FieldError(f"{place}.host", f'"{port.host}" is already at {place_of[port.host]}')
             place_of[port.host] = place
         if port.to is not None:
-            _check_link(f"{place}.to", here, port, ends)
-
-
-def _check_link(where: str, here: str, port: DeclaredPort, ends: Mapping[str, str | None]) -> None:
-    assert port.to is not None
-    if port.uplink:
-        raise FieldError(where, "a link between two switches is no uplink; omit uplink or to")
-    if port.to not in ends:
-        raise FieldError(where, f'"{port.to}" is no port of this description')
-    if port.to == here or ends[port.to] != here:
-        raise FieldError(where, f'the port "{port.to}" must have to = "{here}"')
+            where = f"{place}.to"
+            if port.uplink:
+                raise FieldError(where, "a link between two switches is no uplink; omit uplink or to")
+            if port.to not in ends:
+                raise FieldError(where, f'"{port.to}" is no port of this description')
+            if port.to == here or ends[port.to] != here:
+                raise FieldError(where, f'the port "{port.to}" must have to = "{here}"')
 
 
 PortAt: TypeAlias = tuple[int, int]
@@ -332,20 +328,21 @@ class HostNames:
 
 def discovered(seen: Sightings) -> Network:
     """Describe what the switches report: links by LLDP, everything else as ports with learned hosts."""
-    names = _switch_names(seen)
+    names: dict[int, str] = {}
+    for dpid, switch in sorted(seen.switches.items()):
+        plain = switch.name or f"s{dpid:x}"
+        names[dpid] = plain if plain not in names.values() else f"{plain}-{dpid:x}"
     switches = tuple(
         DeclaredSwitch(names[dpid], f"{dpid:016x}", port=tuple(_discovered_ports(switch, seen, names)))
         for dpid, switch in sorted(seen.switches.items())
     )
-    return Network(switches, unknown=str(Unknown.FLOOD), host=tuple(_discovered_hosts(seen, names)))
-
-
-def _discovered_hosts(seen: Sightings, switches: dict[int, str]) -> Iterator[DeclaredHost]:
-    taken = set(switches.values())
+    hosts = []
+    taken = set(names.values())
     for mac, host in sorted(seen.hosts.items()):
         name = host.name if host.name not in taken else host.learned_name
         taken.add(name)
-        yield DeclaredHost(name, mac, host.ipv4 or None, host.ipv6 or None)
+        hosts.append(DeclaredHost(name, mac, host.ipv4 or None, host.ipv6 or None))
+    return Network(switches, unknown=str(Unknown.FLOOD), host=tuple(hosts))
 
 
 def _discovered_ports(switch: SeenSwitch, seen: Sightings, names: dict[int, str]) -> Iterator[DeclaredPort]:
@@ -359,12 +356,3 @@ def _discovered_ports(switch: SeenSwitch, seen: Sightings, names: dict[int, str]
         elif far is not None and seen.links.get(other) == (switch.dpid, port.number):
             to = next((p.name for p in far.ports if p.number == other[1]), None)
             yield DeclaredPort(port.name, port.rate_bps or None, to=f"{names[far.dpid]}:{to}")
-
-
-def _switch_names(seen: Sightings) -> dict[int, str]:
-    """Return the name of each bridge; the datapath id decides if two bridges have one name."""
-    names: dict[int, str] = {}
-    for dpid, switch in sorted(seen.switches.items()):
-        plain = switch.name or f"s{dpid:x}"
-        names[dpid] = plain if plain not in names.values() else f"{plain}-{dpid:x}"
-    return names

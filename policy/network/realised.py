@@ -81,19 +81,16 @@ class _Realiser:
         topology = Topology(
             self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True
         )
-        return Realisation(self._without_storms(topology), tuple(self._findings))
-
-    def _without_storms(self, topology: Topology) -> Topology:
-        """Flood on the spanning tree where the switches' own forwarding would send a packet round a loop."""
-        if topology.unknown != Unknown.NORMAL or not topology.has_loop:
-            return topology
-        self._note(
-            "loop",
-            self._network.name,
-            'unknown = "normal" is only for a network without loops, but its links form one. Sluice floods on a'
-            ' spanning tree instead; write unknown = "flood"',
-        )
-        return replace(topology, unknown=str(Unknown.FLOOD))
+        if topology.unknown == Unknown.NORMAL and topology.has_loop:
+            # The switches' own forwarding would send a packet round the loop.
+            self._note(
+                "loop",
+                self._network.name,
+                'unknown = "normal" is only for a network without loops, but its links form one. Sluice floods on a'
+                ' spanning tree instead; write unknown = "flood"',
+            )
+            topology = replace(topology, unknown=str(Unknown.FLOOD))
+        return Realisation(topology, tuple(self._findings))
 
     def _note(self, kind: str, where: str, problem: str, *, is_error: bool = True) -> None:
         self._findings.append(Finding(kind, where, problem, is_error))
@@ -105,7 +102,13 @@ class _Realiser:
         for switch in self._network.switch:
             seen = self._seen.switches.get(switch.dpid)
             if switch.dpid in self._seen.duplicates:
-                self._note("duplicate-datapath-id", switch.name, self._duplicate(switch.dpid))
+                self._note(
+                    "duplicate-datapath-id",
+                    switch.name,
+                    f"two switches have the datapath id {switch.dpid:016x}. Sluice refuses the one at"
+                    f" {self._seen.duplicates[switch.dpid]}; give one of them another id: ovs-vsctl set bridge"
+                    " BRIDGE other_config:datapath-id=…",
+                )
             if seen is None:
                 self._note("switch-missing", switch.name, f"no switch has connected with {switch.dpid:016x}")
                 continue
@@ -191,14 +194,11 @@ class _Realiser:
         far = self._declared.get(other[0])
         if far is None or at[0] == other[0] or self._seen.links.get(other) != at:
             return False
-        return self._is_forwarding(other) and not any(
+        # Sluice forwards to a described port, and to any port of a switch that belongs to Sluice.
+        is_forwarding = other in self._name_at or far.first_table == 0
+        return is_forwarding and not any(
             port.to for port in far.port if self._at.get(f"{far.name}:{port.name}") == other
         )
-
-    def _is_forwarding(self, at: PortAt) -> bool:
-        """Whether Sluice forwards to a port: a described one, or any port of a switch that belongs to Sluice."""
-        declared = self._declared[at[0]]
-        return at in self._name_at or declared.first_table == 0
 
     def _undescribed_ports(self) -> Iterator[Port]:
         """Yield the other ports of the switches that belong to Sluice: no rule of others forwards to them."""
@@ -330,12 +330,6 @@ class _Realiser:
                 if port.name not in described and port.number != OWN_PORT:
                     problem = f"the description lacks this port; Sluice {does}"
                     self._note("port-unused", f"{declared.name}:{port.name}", problem, is_error=False)
-
-    def _duplicate(self, dpid: int) -> str:
-        return (
-            f"two switches have the datapath id {dpid:016x}. Sluice refuses the one at {self._seen.duplicates[dpid]};"
-            " give one of them another id: ovs-vsctl set bridge BRIDGE other_config:datapath-id=…"
-        )
 
 
 def _unmanaged(switch: DeclaredSwitch, seen_port: SeenPort) -> Port:

@@ -111,7 +111,12 @@ class UrgencyAccount:
             return None
         last = self._arrived[-1][1] if self._arrived else 0.0
         if self._source != by.source or by.tagged_bytes < self._tagged or arrived_bytes < last:
-            self._begin(now_ns, arrived_bytes, by)
+            late_bytes = LATE_S * self._bytes_per_s if by.source else 0.0
+            self._source, self._tagged = by.source, by.tagged_bytes
+            self._base_bytes = arrived_bytes - by.tagged_bytes + late_bytes
+            self._began, self._judged_ns = (now_ns, by.tagged_bytes), now_ns
+            self._arrived.clear()
+            self._arrived.append((now_ns, arrived_bytes))
             return None
         self._tagged = by.tagged_bytes
         self._arrived.append((now_ns, arrived_bytes))
@@ -121,14 +126,6 @@ class UrgencyAccount:
         if self._arrived[0][0] > now_ns - lag_ns:
             return None
         return self._judge(now_ns, self._arrived[0][1] - by.tagged_bytes)
-
-    def _begin(self, now_ns: int, arrived_bytes: float, by: Explained) -> None:
-        late_bytes = LATE_S * self._bytes_per_s if by.source else 0.0
-        self._source, self._tagged = by.source, by.tagged_bytes
-        self._base_bytes = arrived_bytes - by.tagged_bytes + late_bytes
-        self._began, self._judged_ns = (now_ns, by.tagged_bytes), now_ns
-        self._arrived.clear()
-        self._arrived.append((now_ns, arrived_bytes))
 
     def _judge(self, now_ns: int, ahead_bytes: float) -> Unexplained | None:
         free_bytes = FREE_SHARE * self._bytes_per_s * (now_ns - self._judged_ns) / NS_PER_S

@@ -235,10 +235,12 @@ def check_ports(policy: Policy, ports: Collection[str], before: Policy | None = 
 
 def _unknown(policy: Policy, ports: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield key, name and problem of each name that names none of these ports; nothing without ports."""
+    first = ", ".join(list(ports)[:_MOST_PORTS])
+    more = f" and {len(ports) - _MOST_PORTS} more" if len(ports) > _MOST_PORTS else ""
     for where, name in _names(policy):
         if ports and not any(name_port([name], port) for port in ports):
-            problem = f"the network has no port {shortened(name)}{guess(name, ports)}; {_some(ports)}"
-            yield where, name, problem
+            problem = f"the network has no port {shortened(name)}{guess(name, ports)}"
+            yield where, name, f"{problem}; its ports are {first}{more}"
 
 
 def _names(policy: Policy) -> Iterator[tuple[str, str]]:
@@ -248,12 +250,6 @@ def _names(policy: Policy) -> Iterator[tuple[str, str]]:
             yield f"overrides[{index}].ports", name
     for name in policy.acts_at:
         yield "acts_at", name
-
-
-def _some(ports: Collection[str]) -> str:
-    first = ", ".join(list(ports)[:_MOST_PORTS])
-    more = f" and {len(ports) - _MOST_PORTS} more" if len(ports) > _MOST_PORTS else ""
-    return f"its ports are {first}{more}"
 
 
 def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:

@@ -128,20 +128,16 @@ def read(cls: type[Document], document: object, where: str = "") -> Document:
     refuse_unknown(cls, document, prefix)
     values = {}
     for field in entries(cls):
-        value = document.get(field.key)
-        values[field.name] = (
-            _absent(field, document, prefix) if value is None else field.kind.read(prefix + field.key, value)
-        )
+        value, place = document.get(field.key), prefix + field.key
+        if value is not None:
+            values[field.name] = field.kind.read(place, value)
+            continue
+        if not field.nullable and field.key in document:
+            raise FieldError(place, f"must be {field.kind.allowed}, not null")
+        if field.is_required:
+            raise FieldError(place, f"is missing; it must be {field.kind.allowed}")
+        values[field.name] = None if field.default is REQUIRED else field.default
     return cls(**values)
-
-
-def _absent(field: Entry, document: Mapping[str, Any], prefix: str) -> Any:
-    """The value of an entry that a document omits or sets to null. Raises FieldError."""
-    if not field.nullable and field.key in document:
-        raise FieldError(prefix + field.key, f"must be {field.kind.allowed}, not null")
-    if field.is_required:
-        raise FieldError(prefix + field.key, f"is missing; it must be {field.kind.allowed}")
-    return None if field.default is REQUIRED else field.default
 
 
 def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> None:

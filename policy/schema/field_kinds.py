@@ -404,21 +404,17 @@ def default_thresholds(draft: Draft) -> tuple[int, ...]:
     """
     scheme, count = draft.scheme, draft.scheme.queue_rule.demotions(draft.queues)
     if count in (0, len(scheme.thresholds_bytes)):
-        return _at_most(draft.read.get("most_threshold"), scheme.thresholds_bytes[:count])
+        sizes_bytes, most = scheme.thresholds_bytes[:count], draft.read.get("most_threshold")
+        if most is None:
+            return sizes_bytes
+        # No threshold is above the most, and they still increase.
+        return tuple(max(min(size, most - (count - 1 - i)), i + 1) for i, size in enumerate(sizes_bytes))
     if scheme.threshold_rule is ThresholdRule.STATIC:
         raise FieldError(
             "thresholds",
             f"is missing: scheme {scheme.name} with {draft.queues} queues needs a list of {count} values",
         )
     return tuple(10_000 * 4**i for i in range(count))
-
-
-def _at_most(most: int | None, thresholds_bytes: tuple[int, ...]) -> tuple[int, ...]:
-    """The thresholds, none above `most`. They still increase."""
-    if most is None:
-        return thresholds_bytes
-    count = len(thresholds_bytes)
-    return tuple(max(min(size, most - (count - 1 - i)), i + 1) for i, size in enumerate(thresholds_bytes))
 
 
 def default_percentiles(draft: Draft) -> tuple[float, ...]:
@@ -456,17 +452,14 @@ def _mark_at(draft: Draft) -> int:
 def default_buffer(draft: Draft) -> int:
     """In proportion to the network's K; room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
     if draft.scheme.mark_by is not MarkBy.QUEUE:
-        named = DEFAULT_BUFFER_BYTES * _named_mark(draft) // REFERENCE_MARK_BYTES
-        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(named, DEFAULT_BUFFER_BYTES))
+        # The buffer has room for the largest marking threshold that the document names.
+        read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
+        marks = (mark for mark, place in read if mark and mark != _mark_in_network(draft, place))
+        for_mark = DEFAULT_BUFFER_BYTES * max(marks, default=0) // REFERENCE_MARK_BYTES
+        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(for_mark, DEFAULT_BUFFER_BYTES))
     else:
         wanted = MARKS_IN_BUFFER * _mark_at(draft)
     return min(max(wanted, MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
-
-
-def _named_mark(draft: Draft) -> int:
-    """The largest marking threshold that the document names; 0 if it names none. Its buffer must have room for it."""
-    read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
-    return max((mark for mark, place in read if mark and mark != _mark_in_network(draft, place)), default=0)
 
 
 def default_mark_by(draft: Draft) -> MarkBy:

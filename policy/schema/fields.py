@@ -378,7 +378,7 @@ def field_text(scheme: str, name: str, value: Any) -> str:
         return ABSENT
     field = next(field for field in POLICY_FIELDS if field.name == name)
     if name == "overrides":
-        value = [Override.of_document(one) for one in value]
+        value = [Override.of_document(document) for document in value]
     return field.kind_of(Draft(scheme_named(scheme))).show(value)
 
 

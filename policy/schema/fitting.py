@@ -88,8 +88,8 @@ def _round_trip_us(topology: Topology) -> float:
     of_switch: dict[str, list[int]] = {}
     for index, host in enumerate(topology.hosts):
         of_switch.setdefault(topology.edge_port(host.name).switch, []).append(index)
-    some = [index for hosts in of_switch.values() for index in hosts[:2]]
-    src, dst = (np.repeat(some, len(some)), np.tile(some, len(some)))
+    hosts = [index for of_one_switch in of_switch.values() for index in of_one_switch[:2]]
+    src, dst = (np.repeat(hosts, len(hosts)), np.tile(hosts, len(hosts)))
     src, dst = src[src != dst], dst[src != dst]
     if not len(src):
         return 0.0
@@ -133,7 +133,9 @@ def fitted(document: Mapping[str, Any], around: Surroundings) -> Fitted:
     reasons = dict.fromkeys(kept, "kept: it belongs to the network")
     whole, because = _with_thresholds({**kept, **document}, document, scheme, around, mark_bytes)
     policy = Policy.from_document(whole, mark_bytes)
-    reasons |= {name: reason for name in _scaled_fields(scheme) if name not in reasons}
+    # The fields whose defaults are in proportion to the network's K.
+    marks = {Marking.NONE: (), Marking.RED: ("mark_min", "mark_max")}.get(scheme.marking, ("mark_at",))
+    reasons |= {name: reason for name in (*marks, "buffer") if name not in reasons}
     named = [name for name, value in document.items() if value is not None]
     return Fitted(policy, reasons | dict.fromkeys(named, "named in the document") | because)
 
@@ -146,12 +148,6 @@ def _network_mark(around: Surroundings) -> tuple[int, str]:
     if around.path is not None:
         return around.path.mark_bytes, f"fitted to {around.path}"
     return REFERENCE_MARK_BYTES, "the scheme's, for 10 Gb/s"
-
-
-def _scaled_fields(scheme: Scheme) -> tuple[str, ...]:
-    """Return the fields whose defaults are in proportion to the network's K."""
-    marks = {Marking.NONE: (), Marking.RED: ("mark_min", "mark_max")}.get(scheme.marking, ("mark_at",))
-    return (*marks, "buffer")
 
 
 def _kept(
@@ -270,13 +266,8 @@ def changed(policy: Policy, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_list(key: str, policy: Policy) -> bool:
     """Return whether the value of a key is a list. An unknown key is none."""
-    return any(
-        field.name == key and isinstance(field.kind_of(_draft(policy)), ListOf) for field in POLICY_FIELDS
-    )
-
-
-def _draft(policy: Policy) -> Draft:
-    return Draft(policy.definition, {field.name: getattr(policy, field.name) for field in POLICY_FIELDS})
+    draft = Draft(policy.definition, {field.name: getattr(policy, field.name) for field in POLICY_FIELDS})
+    return any(field.name == key and isinstance(field.kind_of(draft), ListOf) for field in POLICY_FIELDS)
 
 
 # ── Overrides of ports ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -284,16 +275,16 @@ def _draft(policy: Policy) -> Draft:
 
 def overridden(policy: Policy, port: str, rule: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that give one port this rule, thresholds or freeze. It replaces the port's own rule."""
-    left = _documents(_without_port(policy.overrides, port))
-    return {"overrides": [*left, {"ports": [port], **rule}]}
+    others = _documents(_without_port(policy.overrides, port))
+    return {"overrides": [*others, {"ports": [port], **rule}]}
 
 
 def not_overridden(policy: Policy, port: str) -> dict[str, Any]:
     """Return the settings without the port's own rule. Raises FieldError if no override names the port itself."""
     if not any(port in override.ports for override in policy.overrides):
         wide = policy.override_of(port)
-        rest = f"; {', '.join(wide.ports)} includes it, so change that override" if wide else ""
-        raise FieldError("overrides", f"no override names {port} itself{rest}")
+        hint = f"; {', '.join(wide.ports)} includes it, so change that override" if wide else ""
+        raise FieldError("overrides", f"no override names {port} itself{hint}")
     return {"overrides": _documents(_without_port(policy.overrides, port))}
 
 
@@ -313,25 +304,20 @@ def frozen(policy: Policy, ports: Iterable[str]) -> dict[str, Any]:
 
 def unfrozen(policy: Policy, ports: Iterable[str]) -> dict[str, Any]:
     """Return the settings that end the freezing of these ports. Raises FieldError for a port that is not frozen."""
-    left = policy.overrides
+    overrides = policy.overrides
     for port in ports:
-        if not any(override.freeze and port in override.ports for override in left):
-            raise FieldError(
-                port, f"no override freezes {port} by this name; frozen are {_frozen_names(left)}"
-            )
-        left = tuple(_without(override, port) for override in left)
-    return {"overrides": _documents(override for override in left if override.ports)}
+        frozen = [name for override in overrides if override.freeze for name in override.ports]
+        if port not in frozen:
+            names = ", ".join(dict.fromkeys(frozen)) or "no ports"
+            raise FieldError(port, f"no override freezes {port} by this name; frozen are {names}")
+        overrides = tuple(_without(override, port) for override in overrides)
+    return {"overrides": _documents(override for override in overrides if override.ports)}
 
 
 def _without(override: Override, port: str) -> Override:
     if not override.freeze:
         return override
     return replace(override, ports=tuple(name for name in override.ports if name != port))
-
-
-def _frozen_names(overrides: Iterable[Override]) -> str:
-    names = [name for override in overrides if override.freeze for name in override.ports]
-    return ", ".join(dict.fromkeys(names)) or "no ports"
 
 
 def _documents(overrides: Iterable[Override]) -> list[dict[str, Any]]:

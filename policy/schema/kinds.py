@@ -252,7 +252,8 @@ class Quantity(Kind):
         raise NotImplementedError
 
     def read(self, where: str, value: object) -> Any:
-        count = value if self.bare and _is_whole(value) else self._parse(where, value)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        count = value if self.bare and is_whole else self._parse(where, value)
         if not self.low <= count <= self.high:  # type: ignore[operator]
             raise self.refuse(where, value)
         return count
@@ -282,10 +283,6 @@ class Quantity(Kind):
         }
         whole = {"type": "integer", "minimum": self.low, "maximum": self.high}
         return {"anyOf": [whole, text]} if self.bare else text
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _in_largest_unit(count: int, scales: Mapping[str, int]) -> str:
@@ -391,15 +388,15 @@ class ListOf(Kind):
     def read(self, where: str, value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple) or not self.shortest <= len(value) <= self.longest:
             raise self.refuse(where, value)
-        read = tuple(self.item.read(self._place(where, i), item) for i, item in enumerate(value))
+        read = tuple(
+            self.item.read(f"{where}[{i}]" if self.item.is_table else where, item)
+            for i, item in enumerate(value)
+        )
         if self.increasing:
             for lower, upper in pairwise(read):
                 if upper <= lower:
                     raise FieldError(where, f"must increase, but {upper} follows {lower}")
         return read
-
-    def _place(self, where: str, index: int) -> str:
-        return f"{where}[{index}]" if self.item.is_table else where
 
     @property
     def allowed(self) -> str:

@@ -70,8 +70,13 @@ def class_plan(policy: Policy, models: Sequence[DelayModel], most: int = MOST_CL
     A scheme with fixed thresholds takes those as edges, and `models` may be empty. Raises FieldError if the policy
     needs more classes.
     """
+    adapts = policy.definition.threshold_rule.adapts
+    terms = _terms(models, len(policy.thresholds) + 1) if adapts else []
     for attained in range(most, 0, -1):
-        edges = _edges(policy, models, attained - 1)
+        if adapts:
+            edges = tuple(tags.EDGES_BYTES[index] for index in _planned(terms, attained - 1))
+        else:
+            edges = tuple(dict.fromkeys(tags.snap_to_edge(threshold) for threshold in policy.thresholds))
         class_of_tag = _grouped(policy, edges)
         if max(class_of_tag) < most:
             return ClassPlan(policy, class_of_tag, edges)
@@ -98,13 +103,6 @@ def coarse_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     for first in range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1, width):
         queue_of[first : first + width] = [queue_of[first + width - 1]] * width
     return tuple(queue_of)
-
-
-def _edges(policy: Policy, models: Sequence[DelayModel], count: int) -> tuple[int, ...]:
-    if not policy.definition.threshold_rule.adapts:
-        return tuple(dict.fromkeys(tags.snap_to_edge(threshold) for threshold in policy.thresholds))
-    terms = _terms(models, len(policy.thresholds) + 1)
-    return tuple(tags.EDGES_BYTES[index] for index in _planned(terms, count))
 
 
 def _planned(terms: Sequence[tuple[DelayTerms, float]], count: int) -> list[int]:

@@ -139,17 +139,13 @@ def written_tag(tag: int, reserved: Collection[int]) -> int:
         return tag
     for first, last, direction in _KINDS:
         if first <= tag <= last:
-            return _nearest(tag, first, last, direction, reserved)
+            free = [other for other in range(first, last + 1) if other not in reserved]
+            ahead = [other for other in free if (other - tag) * direction > 0]
+            # A kind without any free tag becomes background traffic.
+            return min(ahead or free, key=lambda other: abs(other - tag), default=tags.BACKGROUND)
     return tag
 
 
 def last_attained(reserved: Collection[int]) -> int:
     """Return the largest tag of attained service that is not reserved. It has no upper edge."""
     return max(tag for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1) if tag not in reserved)
-
-
-def _nearest(tag: int, first: int, last: int, direction: int, reserved: Collection[int]) -> int:
-    """A kind without any free tag becomes background traffic."""
-    free = [other for other in range(first, last + 1) if other not in reserved]
-    ahead = [other for other in free if (other - tag) * direction > 0]
-    return min(ahead or free, key=lambda other: abs(other - tag), default=tags.BACKGROUND)

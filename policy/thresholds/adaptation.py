@@ -99,7 +99,11 @@ class SlidingCounts:
         else:
             self._append(now_ns, growth(self._last, counters))
         self._last = counters.copy()
-        self._prune(now_ns)
+        begin_ns = now_ns - self.window_ns
+        while self._slices and self._slices[0][0] <= begin_ns:
+            self._sum -= self._slices.popleft()[1]
+        while len(self._times_ns) > 1 and self._times_ns[1] <= begin_ns:
+            self._times_ns.popleft()
 
     def _append(self, now_ns: int, grown: npt.NDArray[np.int64]) -> None:
         self._sum += grown
@@ -111,13 +115,6 @@ class SlidingCounts:
         self._times_ns.append(now_ns)
         if grown.any():
             self._slices.append((now_ns, grown))
-
-    def _prune(self, now_ns: int) -> None:
-        begin_ns = now_ns - self.window_ns
-        while self._slices and self._slices[0][0] <= begin_ns:
-            self._sum -= self._slices.popleft()[1]
-        while len(self._times_ns) > 1 and self._times_ns[1] <= begin_ns:
-            self._times_ns.popleft()
 
     @property
     def grown(self) -> npt.NDArray[np.int64] | None:
@@ -264,7 +261,9 @@ class Adaptation:
             return np.zeros(len(self._rates_bps), bool)
         match self._policy.definition.threshold_rule:
             case ThresholdRule.PERCENTILE:
-                enough, wanted = self._by_percentiles(self._traffic(grown))
+                traffic = self._traffic(grown)
+                enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
+                wanted = percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
             case ThresholdRule.ONLINE if self._window.covered_ns:
                 enough, wanted = self._by_delay(self._traffic(grown))
             case _:
@@ -273,13 +272,11 @@ class Adaptation:
         self.edges = np.where(moved[:, None], wanted, self.edges)
         return np.asarray(moved)
 
-    def _by_percentiles(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
-        enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
-        return enough, percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
-
     def _by_delay(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
         sizes, load = flow_sizes(traffic), load_up_to(traffic)
-        scale = self._load_factors(load)
+        # A port whose rate is not known has the assumed load.
+        assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
+        scale = np.asarray(np.where(self._rate_unknown, assumed, 1.0)[:, None])
         before = _load_before_levels(self._policy, traffic) * scale
         model = delay_model(sizes, load * scale, before, *threshold_limits(self._policy))
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
@@ -296,7 +293,9 @@ class Adaptation:
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
             packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
             completed[:, :, [tag - tags.ATTAINED_FIRST for tag in no_sizes]] = 0
-        robust = self._robust
+        policy = self._policy
+        burst_bytes = policy.tag_burst or self._measured_burst_bytes
+        robust = Robust(policy.min_flows, burst_bytes, policy.reserved_dscp) if policy.robust_ends else None
         return PortTraffic(
             packets=packets,
             bytes=frame_bytes,
@@ -305,17 +304,6 @@ class Adaptation:
             rate_bps=self._rates_bps,
             robust=robust,
         )
-
-    @property
-    def _robust(self) -> Robust | None:
-        policy = self._policy
-        burst_bytes = policy.tag_burst or self._measured_burst_bytes
-        return Robust(policy.min_flows, burst_bytes, policy.reserved_dscp) if policy.robust_ends else None
-
-    def _load_factors(self, load: Floats) -> Floats:
-        """Factors of the loads, shape (P, 1): 1 for a known rate; otherwise the factor that gives _ASSUMED_LOAD."""
-        assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
-        return np.asarray(np.where(self._rate_unknown, assumed, 1.0)[:, None])
 
 
 def _believed(robust: Robust | None, packets: Counters, frame_bytes: Counters, completed: Counters) -> Floats:

@@ -105,9 +105,14 @@ def delay_model(
     `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L). `least_bytes` and
     `most_bytes`: of a threshold.
     """
-    load = _limited_to(MAX_LOAD, np.maximum.accumulate(load_up_to_edge, axis=1))
+    load = np.maximum.accumulate(load_up_to_edge, axis=1)
+    total = load[:, -1:]
+    load = np.asarray(np.where(total > MAX_LOAD, load * MAX_LOAD / np.maximum(total, 1e-9), load))
     middle = (_POINTS[1:] + _POINTS[:-1]) / 2
     area = np.cumsum(np.diff(load, axis=1, prepend=0.0) * middle, axis=1)
+    # R at one size in each bucket, interpolated linearly between the bucket's edges.
+    part = (sizes.size_bytes - _POINTS[:-1]) / np.diff(_POINTS)
+    load_at_size = load - (1 - part) * np.diff(load, axis=1, prepend=0.0)
     share = sizes.ends / np.maximum(sizes.flows, 1e-9)[:, None]
     weight = share / (sizes.size_bytes + FLOOR_BYTES)
     return DelayModel(
@@ -115,7 +120,7 @@ def delay_model(
         area=_from_zero(area),
         weight=_from_zero(np.cumsum(weight, axis=1)),
         weighted_bytes=_from_zero(np.cumsum(weight * sizes.size_bytes, axis=1)),
-        weighted_load=_from_zero(np.cumsum(weight * _load_at(sizes.size_bytes, load), axis=1)),
+        weighted_load=_from_zero(np.cumsum(weight * load_at_size, axis=1)),
         above=above,
         least_bytes=least_bytes,
         most_bytes=most_bytes,
@@ -125,18 +130,6 @@ def delay_model(
 def threshold_limits(policy: Policy) -> tuple[int, float]:
     """The least and the greatest threshold in bytes that a port may compute."""
     return policy.least_threshold or 0, policy.most_threshold or np.inf
-
-
-def _limited_to(most: float, load: Floats) -> Floats:
-    """The loads of each port, scaled down if their total exceeds `most`."""
-    total = load[:, -1:]
-    return np.asarray(np.where(total > most, load * most / np.maximum(total, 1e-9), load))
-
-
-def _load_at(size_bytes: Floats, load: Floats) -> Floats:
-    """R at one size in each bucket, interpolated linearly between the bucket's edges."""
-    part = (size_bytes - _POINTS[:-1]) / np.diff(_POINTS)
-    return np.asarray(load - (1 - part) * np.diff(load, axis=1, prepend=0.0))
 
 
 def _from_zero(sums: Floats) -> Floats:

@@ -80,13 +80,24 @@ class PortTraffic:
 
     @cached_property
     def shown_by_bytes(self) -> Floats:
-        """Flows by the bucket near whose edge they ended, as the bytes show them, shape (P, 40)."""
-        return _ends_by_bytes(self.payload)
+        """Flows that ended near edge k, as the bytes show them, shape (P, 40).
+
+        That is the number in bucket k minus the number in bucket k + 1. The number of flows in a bucket cannot rise
+        with k, so a rise by noise is flattened.
+        """
+        through = np.diff(self.payload, axis=1, prepend=0.0) / (EDGES - _LOWER_EDGES)
+        through = np.maximum.accumulate(through[:, ::-1], axis=1)[:, ::-1]
+        return np.asarray(-np.diff(through, axis=1, append=0.0))
 
     @cached_property
     def believed_sizes(self) -> Floats:
         """The result of `sizes_of_ends`, computed once."""
-        return _sizes_of_ends(self)
+        plain = np.asarray(self.ends.sum(axis=1))
+        robust = self.robust
+        if robust is None:
+            return plain
+        shown = confirmed_sizes(self.shown_by_bytes, robust.burst_bytes, robust.reserved)
+        return sizes_in_company(self.ends, np.where(_counts_bytes(self), shown, plain), robust.least)
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,11 @@ def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
 def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
     by_bytes, by_fins = traffic.shown_by_bytes, sizes_of_ends(traffic)
-    fins = _show_enough(traffic, by_bytes.sum(axis=1))
+    by_group = traffic.ends.sum(axis=2)
+    shown = by_group.sum(axis=1)
+    if traffic.robust is not None:
+        shown = np.where(_counts_bytes(traffic)[:, 0], in_company(by_group), shown)
+    fins = np.asarray(shown >= MIN_FIN_SHARE * by_bytes.sum(axis=1))
     return FlowSizes(
         ends=np.where(fins[:, None], by_fins, by_bytes),
         size_bytes=np.where(fins[:, None], TYPICAL_BYTES, EDGES),
@@ -157,34 +172,6 @@ def flow_sizes(traffic: PortTraffic) -> FlowSizes:
 def sizes_of_ends(traffic: PortTraffic) -> Floats:
     """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
     return traffic.believed_sizes
-
-
-def _sizes_of_ends(traffic: PortTraffic) -> Floats:
-    plain = np.asarray(traffic.ends.sum(axis=1))
-    robust = traffic.robust
-    if robust is None:
-        return plain
-    shown = confirmed_sizes(traffic.shown_by_bytes, robust.burst_bytes, robust.reserved)
-    return sizes_in_company(traffic.ends, np.where(_counts_bytes(traffic), shown, plain), robust.least)
-
-
-def _show_enough(traffic: PortTraffic, flows: Floats) -> npt.NDArray[np.bool_]:
-    """Whether the FINs show enough of these flows, shape (P,)."""
-    by_group = traffic.ends.sum(axis=2)
-    shown = by_group.sum(axis=1)
-    if traffic.robust is not None:
-        shown = np.where(_counts_bytes(traffic)[:, 0], in_company(by_group), shown)
-    return np.asarray(shown >= MIN_FIN_SHARE * flows)
-
-
-def _ends_by_bytes(payload_up_to_edge: Floats) -> Floats:
-    """Flows that ended near edge k, shape (P, 40): the number in bucket k minus the number in bucket k + 1.
-
-    The number of flows in a bucket cannot rise with k, so a rise by noise is flattened.
-    """
-    through = np.diff(payload_up_to_edge, axis=1, prepend=0.0) / (EDGES - _LOWER_EDGES)
-    through = np.maximum.accumulate(through[:, ::-1], axis=1)[:, ::-1]
-    return np.asarray(-np.diff(through, axis=1, append=0.0))
 
 
 def load_up_to(traffic: PortTraffic) -> Floats:

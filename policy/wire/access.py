@@ -16,7 +16,6 @@ import base64
 import binascii
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema import entries
@@ -82,12 +81,10 @@ class Token:
         try:
             if not text.startswith(PREFIX) or len(text) > _MAX_CHARACTERS:
                 raise ValueError
-            return read(cls, _decoded(text.removeprefix(PREFIX)))
+            encoded = text.removeprefix(PREFIX)
+            padding = "=" * (-len(encoded) % 4)
+            return read(cls, json.loads(base64.urlsafe_b64decode(encoded + padding)))
         except (ValueError, binascii.Error, FieldError):
             raise FieldError(
                 option, f"is not an enrolment token: copy all of it, from {PREFIX} on, from `sluice enrol`"
             ) from None
-
-
-def _decoded(text: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

@@ -109,7 +109,10 @@ class ForeignDscp:
 
     def __str__(self) -> str:
         """For example "DSCP 46 (EF) from UDP port 5060 to port 5060, also without a local socket"."""
-        title = _title(self.dscp)
+        title = _CLASSES.get(self.dscp, "")
+        group, doubled_precedence = divmod(self.dscp, 8)
+        if 1 <= group <= 4 and doubled_precedence in (2, 4, 6):
+            title = f"AF{group}{doubled_precedence // 2}"
         name = f"DSCP {self.dscp} ({title})" if title else f"DSCP {self.dscp}"
         if not self.overwritten:
             return f"{name} in packets without a local socket"
@@ -117,14 +120,6 @@ class ForeignDscp:
         to = f" to port {self.dst_port}" if self.dst_port else ""
         source = f" from {protocol} port {self.src_port}{to}" if self.src_port else f" from {protocol}"
         return f"{name}{source}{', also without a local socket' if self.forwarded else ''}"
-
-
-def _title(dscp: int) -> str:
-    """Return the usual name of a DSCP; empty if it has none."""
-    group, rest = divmod(dscp, 8)
-    if 1 <= group <= 4 and rest in (2, 4, 6):
-        return f"AF{group}{rest // 2}"
-    return _CLASSES.get(dscp, "")
 
 
 def new_uses(before: Iterable[ForeignDscp], now: Iterable[ForeignDscp]) -> list[ForeignDscp]:

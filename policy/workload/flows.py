@@ -15,7 +15,7 @@ bytes, as in PIAS's programs. sender: 0 is the first host that is not the receiv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -260,6 +260,9 @@ def flows_of(
 
 
 def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[ScheduledFlow]:
+    columns = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("first", "labels")}
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = (dict(zip(columns, row, strict=True)) for row in values)
     return [
         ScheduledFlow(
             id=f"{run_id}/{batch.first + i}",
@@ -278,16 +281,8 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
             label=batch.labels[i] if batch.labels else "",
             size_known=row["size_known"],
         )
-        for i, row in enumerate(_rows(batch))
+        for i, row in enumerate(rows)
     ]
-
-
-def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
-    """Yield plain Python values of every flow, by column."""
-    names = [f.name for f in fields(batch) if f.name not in ("first", "labels")]
-    columns = [getattr(batch, name).tolist() for name in names]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
 
 
 def _number_or_none(value: float) -> float | None:

@@ -134,7 +134,9 @@ class AllToAll:
 
     def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
         src = self._senders.pick(self._source.random(len(parts)), parts)
-        return src, _another(self._sink.random(len(parts)), self._hosts, src)
+        # One of the hosts other than the sender, with equal probability.
+        other = (self._sink.random(len(parts)) * (self._hosts - 1)).astype(np.int64)
+        return src, other + (other >= src)
 
 
 class ManyToOne:
@@ -181,12 +183,6 @@ class Incast:
         others = distinct(self._source.random((requests, self._fanin)), self._hosts - 1)
         src = others + (others >= receiver[:, None])
         return src.ravel()[: len(parts)], np.repeat(receiver, self._fanin)[: len(parts)]
-
-
-def _another(uniform: Uniform, hosts: int, than: Hosts) -> Hosts:
-    """For each host in `than`, one of the other hosts with equal probability."""
-    other = (uniform * (hosts - 1)).astype(np.int64)
-    return other + (other >= than)
 
 
 def distinct(uniform: Uniform, below: int) -> Hosts:

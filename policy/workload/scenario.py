@@ -357,15 +357,15 @@ def scenario_from_document(
 
     Without `find_path`, the scheme's defaults are those for 10 Gb/s.
     """
-    rest = {key: value for key, value in document.items() if key not in TABLES}
+    top_keys = {key: value for key, value in document.items() if key not in TABLES}
     allowed = [*(spec.key for spec in entries(ScenarioKeys)), *TABLES]
-    for key in rest:
+    for key in top_keys:
         if key not in allowed:
             raise unknown_key(str(key), str(key), allowed)
     for table in ("fabric", "scheme", "workload"):
         if table not in document:
             raise FieldError(table, "is missing; a scenario needs the tables fabric, scheme and workload")
-    top = read(ScenarioKeys, rest)
+    top = read(ScenarioKeys, top_keys)
     fabric = _fabric(document["fabric"])
     transport = read(Transport, document.get("transport", {}), "transport")
     simulator = _simulator(document.get("simulator", {}), transport)

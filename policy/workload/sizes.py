@@ -185,7 +185,11 @@ def parse_cdf(name: str, text: str) -> SizeCdf:
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split("#")[0].split()
         if words[:1] == ["packet_bytes"]:
-            packet_bytes = _packet_bytes(name, number, words, first=not points and packet_bytes is None)
+            is_first = not points and packet_bytes is None
+            if not is_first or len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
+                problem = 'write "packet_bytes 1460", once and before the first point'
+                raise FieldError(name, f"line {number}: {problem}")
+            packet_bytes = int(words[1])
         elif words:
             points.append(_point(name, number, words, points[-1] if points else (0.0, 0.0)))
     if len(points) < 2 or points[-1][1] not in (1.0, 100.0):
@@ -200,12 +204,6 @@ def parse_cdf(name: str, text: str) -> SizeCdf:
     return SizeCdf(
         name, tuple(s * unit for s, _ in points), tuple(p / whole for _, p in points), packet_bytes
     )
-
-
-def _packet_bytes(name: str, number: int, words: list[str], *, first: bool) -> int:
-    if not first or len(words) != 2 or not _PACKET_BYTES.fullmatch(words[1]):
-        raise FieldError(name, f'line {number}: write "packet_bytes 1460", once and before the first point')
-    return int(words[1])
 
 
 def _point(name: str, number: int, words: list[str], before: tuple[float, float]) -> tuple[float, float]:

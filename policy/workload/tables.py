@@ -162,18 +162,17 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
             raise FieldError(
                 "deadlines", "is for random flows; the table's column deadline says which flows have one"
             )
-        return _flow_table(read(FlowTableKeys, table, "workload"), load_trace)
-    given = None if deadlines is None else _deadlines(deadlines)
+        keys = read(FlowTableKeys, table, "workload")
+        flow_table = load_trace(keys.trace)
+        if not isinstance(flow_table, FlowTable):
+            raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
+        return flow_table.workload(keys.flows)
+    given = None if deadlines is None else read(Deadlines, deadlines, "deadlines")
+    if given is not None and given.min_us > given.max_us:
+        raise FieldError("deadlines.min", "must not exceed deadlines.max")
     if "trace" in table:
         return _trace(read(TraceKeys, table, "workload"), given, load_trace)
     return _random(table, given, load_cdf)
-
-
-def _flow_table(keys: FlowTableKeys, load_trace: LoadTrace) -> ExplicitWorkload:
-    table = load_trace(keys.trace)
-    if not isinstance(table, FlowTable):
-        raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
-    return table.workload(keys.flows)
 
 
 def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
@@ -300,20 +299,11 @@ def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> SizeC
         return load_cdf(keys.sizes)
     if abs(sum(part.share for part in keys.mix) - 1) > 1e-6:
         raise FieldError(f"{where}.mix", "shares must add up to 1")
-    return Mix(tuple(_mix_part(part, f"{where}.mix[{i}]", load_cdf) for i, part in enumerate(keys.mix)))
-
-
-def _mix_part(keys: MixKeys, where: str, load_cdf: LoadCdf) -> MixPart:
-    if (keys.bytes is None) == (keys.sizes is None):
-        raise FieldError(
-            f"{where}.bytes", "give either bytes (one size) or sizes (a table's name or a CDF file)"
-        )
-    cdf = None if keys.sizes is None else load_cdf(keys.sizes)
-    return MixPart(keys.bytes, keys.share, keys.sources, cdf)
-
-
-def _deadlines(table: object) -> Deadlines:
-    deadlines = read(Deadlines, table, "deadlines")
-    if deadlines.min_us > deadlines.max_us:
-        raise FieldError("deadlines.min", "must not exceed deadlines.max")
-    return deadlines
+    parts = []
+    for i, part in enumerate(keys.mix):
+        if (part.bytes is None) == (part.sizes is None):
+            problem = "give either bytes (one size) or sizes (a table's name or a CDF file)"
+            raise FieldError(f"{where}.mix[{i}].bytes", problem)
+        cdf = None if part.sizes is None else load_cdf(part.sizes)
+        parts.append(MixPart(part.bytes, part.share, part.sources, cdf))
+    return Mix(tuple(parts))
