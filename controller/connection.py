@@ -183,7 +183,13 @@ class Connection(Datapath):  # type: ignore[misc]
 
     def _take(self, frame: Frame) -> None:
         if frame.kind == MessageType.HELLO:
-            self._to_os_ken(_bare_hello(frame))
+            if frame.version < VERSION:
+                raise ProtocolViolation(
+                    f"hello of version {frame.version:#04x}; OpenFlow 1.3 ({VERSION:#04x}) is needed"
+                )
+            # Without its elements, because the version in its header is enough.
+            hello = message(MessageType.HELLO, xid=frame.xid)
+            self._to_os_ken(Frame(VERSION, frame.kind, frame.xid, hello))
         elif frame.version != VERSION:
             raise ProtocolViolation(
                 f"message of version {frame.version:#04x} and type {frame.kind} after the hello;"
@@ -268,15 +274,6 @@ class Connection(Datapath):  # type: ignore[misc]
                 return
             except queue.Full:
                 self._outbox.get_nowait()
-
-
-def _bare_hello(frame: Frame) -> Frame:
-    """Return the hello without its elements: the version in its header is enough."""
-    if frame.version < VERSION:
-        raise ProtocolViolation(
-            f"hello of version {frame.version:#04x}; OpenFlow 1.3 ({VERSION:#04x}) is needed"
-        )
-    return Frame(VERSION, frame.kind, frame.xid, message(MessageType.HELLO, xid=frame.xid))
 
 
 # ── Accepting connections ───────────────────────────────────────────────────────────────────────────

@@ -90,14 +90,11 @@ class LedSwitches:
         self.desired = desired
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
-        if not has_ports:
-            self._adopt_topology(desired)
+        if has_ports:
+            for state in self.states.values():
+                state.reroute(desired.topology)
+                state.want(desired)
             return
-        for state in self.states.values():
-            state.reroute(desired.topology)
-            state.want(desired)
-
-    def _adopt_topology(self, desired: Desired) -> None:
         switches = desired.topology.switches
         self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()

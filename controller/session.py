@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sluice.controller import openflow
-from sluice.controller.changes import Changes, Remap
+from sluice.controller.changes import Remap
 from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.openflow import (
     Answer,
@@ -221,7 +221,12 @@ class Session:
             case ReadRules():
                 return (openflow.rules_request(self.connection),)
             case Change(changes):
-                return self._change_requests(changes)
+                # No earlier session of the connection has used this number.
+                self._bundle_id = self.connection.reserve_xids(1)
+                log.debug("%s: %d changes", self.state.name, len(changes))
+                if isinstance(changes, Remap):
+                    return openflow.remap_requests(self.connection, changes, self._bundle_id, first)
+                return openflow.change_requests(self.connection, changes, self._bundle_id, first)
             case PollCarried():
                 return (openflow.counters_request(self.connection, Table.MAP, first),)
             case PollCompleted():
@@ -232,13 +237,6 @@ class Session:
                 return (openflow.counters_request(self.connection, Table.HOSTS, first),)
             case PollOverlay(table, tags_below):
                 return (openflow.counters_request(self.connection, table, first, tags_below),)
-
-    def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
-        self._bundle_id = self.connection.reserve_xids(1)  # no earlier session of the connection has used it
-        log.debug("%s: %d changes", self.state.name, len(changes))
-        if isinstance(changes, Remap):
-            return openflow.remap_requests(self.connection, changes, self._bundle_id, self.state.first_table)
-        return openflow.change_requests(self.connection, changes, self._bundle_id, self.state.first_table)
 
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)

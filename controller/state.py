@@ -311,9 +311,6 @@ class SwitchState:
         if self.overlay.outdated:
             self._settings.begin_none()
             return Change(self.overlay.begin_differences())
-        return self._next_poll(now_ns)
-
-    def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
             if self._uses_bytes and self._carried is None:
                 return PollCarried()

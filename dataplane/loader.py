@@ -194,9 +194,12 @@ class BpfObject:
         self._handle = lib().bpf_object__open_file(str(path).encode(), ffi.NULL)
         if self._handle == ffi.NULL:
             raise failure(f"cannot read the BPF object {path}")
-        self._link_struct_ops()
+        library = lib()
+        for handle in self._map_handles() if kernel_has_struct_ops_links() else ():
+            if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
+                library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)
         for name in optional:
-            lib().bpf_program__set_autoload(self._program(name), True)
+            library.bpf_program__set_autoload(self._program(name), True)
         try:
             self._load()
         except EnvironmentLacking:
@@ -260,14 +263,6 @@ class BpfObject:
         handle = ffi.NULL
         while (handle := lib().bpf_object__next_map(self._handle, handle)) != ffi.NULL:
             yield handle
-
-    def _link_struct_ops(self) -> None:
-        if not kernel_has_struct_ops_links():
-            return
-        library = lib()
-        for handle in self._map_handles():
-            if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
-                library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)
 
 
 _READ_BYTES = 1 << 16

@@ -211,15 +211,11 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
             tally.observe(FLOW_SECONDS, finished, **kind, size_class=size_class)
             slowdowns = [record.slowdown for record in those if record.slowdown is not None]
             tally.observe(FLOW_SLOWDOWN, slowdowns, **kind, size_class=size_class)
-            _count_traffic(tally, kind, those)
-
-
-def _count_traffic(tally: Tally, kind: Mapping[str, str], records: Sequence[FlowRecord]) -> None:
-    tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in records), **kind)
-    tally.count(FLOW_BYTES, sum(record.bytes for record in records), **kind)
-    for met in (True, False):
-        count = sum(record.met is met for record in records)
-        tally.count(DEADLINE_FLOWS, count, **kind, met=str(met).lower())
+            tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in those), **kind)
+            tally.count(FLOW_BYTES, sum(record.bytes for record in those), **kind)
+            for met in (True, False):
+                count = sum(record.met is met for record in those)
+                tally.count(DEADLINE_FLOWS, count, **kind, met=str(met).lower())
 
 
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:

@@ -79,9 +79,16 @@ def look(engine: Engine, name: str) -> Lease | None:
 
 def take(engine: Engine, name: str, holder: str, seen: Lease | None) -> Lease | None:
     """Take the lease that was read as `seen`. Returns None if another process changed it first."""
-    if seen is None:
-        return _create(engine, name, holder)
-    return _change(engine, seen, Lease(name, holder, seen.generation + 1, 0))
+    if seen is not None:
+        return _change(engine, seen, Lease(name, holder, seen.generation + 1, 0))
+    # The first generation is the time, so it exceeds any that a switch remembers of another store.
+    first = Lease(name, holder, int(time.time()), 0)
+    try:
+        with engine.begin() as connection:
+            connection.execute(leases.insert().values(**vars(first), beat_at=time.time()))
+    except IntegrityError:
+        return None
+    return first
 
 
 def renew(engine: Engine, mine: Lease) -> Lease | None:
@@ -117,18 +124,6 @@ def check_fence(connection: Connection) -> None:
         raise Deposed(
             f"the lease '{name}' has the generation {current}, and this process held {generation}: nothing is written"
         )
-
-
-def _create(engine: Engine, name: str, holder: str) -> Lease | None:
-    """Create the lease. The first generation is the time, so it exceeds any that a switch
-    remembers of another store."""
-    first = Lease(name, holder, int(time.time()), 0)
-    try:
-        with engine.begin() as connection:
-            connection.execute(leases.insert().values(**vars(first), beat_at=time.time()))
-    except IntegrityError:
-        return None
-    return first
 
 
 def _change(engine: Engine, before: Lease, after: Lease) -> Lease | None:

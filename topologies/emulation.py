@@ -98,7 +98,10 @@ def start(
     any command fails.
     """
     _run_all(commands.switch_namespace())
-    pids = _start_mininet(graph, netem=needs_delays(graph) and has_netem())
+    Mininet.inited = True  # keeps Mininet from raising limits of the whole machine (sysctl)
+    topo = _GraphTopo(graph, needs_delays(graph) and has_netem())
+    net = Mininet(topo=topo, host=MininetHost, switch=_PortHolder, link=Link, controller=None, build=True)
+    pids = {host.name: host.pid for host in net.hosts}
     _run_all(commands.switch_ports(graph.ports))
     for host in graph.hosts:
         host_commands = commands.host(
@@ -114,19 +117,6 @@ def start(
     shares = settings.behaviour.shares
     ovs(commands.network(graph, controllers=targets, datapath_type=datapath_type, shares=shares).argv)
     return pids
-
-
-def _start_mininet(graph: Topology, *, netem: bool) -> dict[str, int]:
-    Mininet.inited = True  # keeps Mininet from raising limits of the whole machine (sysctl)
-    net = Mininet(
-        topo=_GraphTopo(graph, netem),
-        host=MininetHost,
-        switch=_PortHolder,
-        link=Link,
-        controller=None,
-        build=True,
-    )
-    return {host.name: host.pid for host in net.hosts}
 
 
 def _run_all(todo: Iterable[Command], pid: int | None = None) -> None:

@@ -124,7 +124,11 @@ class Inside:
         self.service(SWITCH).after = self._prepare_switches
         self._prepare_switches()
         self._check_ports()
-        self._add_port_agent()
+        self.settings.port_agent_file.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull]
+        argv += ["--testbed", str(self.settings.start_file)]
+        watchdog = Watchdog(socket_path(self.settings.run_dir, PORT_AGENT))
+        self._add(PORT_AGENT, argv, self.settings.port_agent_file.exists, watchdog)
         self.say("ready")
 
     def _add(
@@ -145,13 +149,6 @@ class Inside:
         service.hangs = watchdog.hangs if watchdog else service.hangs
         self.services.append(service)
         service.run()
-
-    def _add_port_agent(self) -> None:
-        self.settings.port_agent_file.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "sluice", "port-agent", "--config", os.devnull]
-        argv += ["--testbed", str(self.settings.start_file)]
-        watchdog = Watchdog(socket_path(self.settings.run_dir, PORT_AGENT))
-        self._add(PORT_AGENT, argv, self.settings.port_agent_file.exists, watchdog)
 
     def service(self, name: str) -> Service:
         return next(service for service in self.services if service.name == name)

@@ -308,8 +308,19 @@ def remap_requests(
     All messages are written at once, into copies of one message.
     """
     first = xids.reserve_xids(len(changes) + 2)
-    filling = _remap_messages(changes, bundle_id, first + 1, first_table)
-    return _steps(xids, bundle_id, first, filling, _RemapRules(changes))
+    template, row = _remap_template(changes.priority_tags)
+    data = bytearray(template * len(changes))
+    rows: npt.NDArray[np.void] = np.frombuffer(data, row)
+    rows["xid"] = rows["inner_xid"] = np.arange(first + 1, first + 1 + len(changes))
+    rows["bundle"] = bundle_id
+    rows["table"] = first_table + Table.MAP
+    rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
+    rows["metadata"] = changes.codes << 16 | changes.ports
+    rows["queue"] = changes.queues
+    if changes.priority_tags:
+        rows["pcp"] = changes.queues
+    rows["port"] = changes.ports
+    return _steps(xids, bundle_id, first, bytes(data), _RemapRules(changes))
 
 
 class _RemapRules(Sequence[object]):
@@ -408,22 +419,6 @@ def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
         }
     )
     return template, row
-
-
-def _remap_messages(changes: Remap, bundle_id: int, first_xid: int, first_table: int) -> bytes:
-    template, row = _remap_template(changes.priority_tags)
-    data = bytearray(template * len(changes))
-    rows: npt.NDArray[np.void] = np.frombuffer(data, row)
-    rows["xid"] = rows["inner_xid"] = np.arange(first_xid, first_xid + len(changes))
-    rows["bundle"] = bundle_id
-    rows["table"] = first_table + Table.MAP
-    rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
-    rows["metadata"] = changes.codes << 16 | changes.ports
-    rows["queue"] = changes.queues
-    if changes.priority_tags:
-        rows["pcp"] = changes.queues
-    rows["port"] = changes.ports
-    return bytes(data)
 
 
 # ── Switches that Sluice leaves ─────────────────────────────────────────────────────────────────────

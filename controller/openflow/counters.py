@@ -49,8 +49,12 @@ def flow_columns(body: bytes) -> FlowColumns:
     runs = [np.empty(0, _row_of(FLOW_FIXED_BYTES))]
     at = 0
     while at < len(body) and len(runs) < _MAX_RUNS:
-        runs.append(_equal_rows(body, at))
-        at += len(runs[-1]) * runs[-1].itemsize
+        next(flow_entry_offsets(body, at))  # checks the first entry
+        size = u16(body, at)
+        rows = np.frombuffer(body, _row_of(size), count=(len(body) - at) // size, offset=at)
+        other = rows["length"] != size
+        runs.append(rows[: other.argmax()] if other.any() else rows)
+        at += len(runs[-1]) * size
     if at < len(body):
         heads = [body[start : start + FLOW_FIXED_BYTES] for start in flow_entry_offsets(body, at)]
         runs.append(np.frombuffer(b"".join(heads), _row_of(FLOW_FIXED_BYTES)))
@@ -71,15 +75,6 @@ def _row_of(size_bytes: int) -> np.dtype[np.void]:
             "itemsize": size_bytes,
         }
     )
-
-
-def _equal_rows(body: bytes, start: int) -> npt.NDArray[np.void]:
-    """Return the entries from `start` on that are as long as the first of them."""
-    next(flow_entry_offsets(body, start))  # checks the first entry
-    size = u16(body, start)
-    rows = np.frombuffer(body, _row_of(size), count=(len(body) - start) // size, offset=start)
-    other = rows["length"] != size
-    return rows[: other.argmax()] if other.any() else rows
 
 
 # ── By port and tag ────────────────────────────────────────────────────────────────────────────

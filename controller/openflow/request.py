@@ -94,13 +94,7 @@ READING_METERS = "reading meters"
 
 def rules_request(xids: XidSource) -> Request:
     """Request all groups, meters and rules."""
-    return _request(
-        xids,
-        (_groups(), "reading groups"),
-        (_meter_features(), READING_METERS),
-        (_meters(), READING_METERS),
-        (_rules(), "reading rules"),
-    )
+    return _request(xids, *_reading_rules())
 
 
 _COUNTERS = {
@@ -134,23 +128,13 @@ def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> b
 
 
 @cache
-def _groups() -> bytes:
-    return serialised(parser.OFPGroupDescStatsRequest(CODEC, 0))
-
-
-@cache
-def _meter_features() -> bytes:
-    return serialised(parser.OFPMeterFeaturesStatsRequest(CODEC, 0))
-
-
-@cache
-def _meters() -> bytes:
-    return serialised(parser.OFPMeterConfigStatsRequest(CODEC, 0, ofp.OFPM_ALL))
-
-
-@cache
-def _rules() -> bytes:
-    return _flow_stats_request(ofp.OFPTT_ALL)
+def _reading_rules() -> tuple[tuple[bytes, str], ...]:
+    return (
+        (serialised(parser.OFPGroupDescStatsRequest(CODEC, 0)), "reading groups"),
+        (serialised(parser.OFPMeterFeaturesStatsRequest(CODEC, 0)), READING_METERS),
+        (serialised(parser.OFPMeterConfigStatsRequest(CODEC, 0, ofp.OFPM_ALL)), READING_METERS),
+        (_flow_stats_request(ofp.OFPTT_ALL), "reading rules"),
+    )
 
 
 @cache

@@ -213,7 +213,12 @@ class HostPolicing:
             if excess > 1 and self._state_of[number].treatment is not Treatment.DEMOTED
         }
         self._watch(now_ns, suspects)
-        self._end_terms(now_ns)
+        for number, state in self._state_of.items():
+            self._state_of[number] = after = state.after(now_ns)
+            was, is_now = state.treatment, after.treatment
+            if was is Treatment.DEMOTED and is_now is not Treatment.DEMOTED:
+                port, reason = self._port_of[number], f"behaved for {state.term_s:g} s"
+                self._verdicts.append(Restored(port.id, port.peer, reason))
 
     def _suspicion(self, now_ns: int, counts: Ints, *, all_tags: bool) -> npt.NDArray[np.float64]:
         """Return how many times too much each port has sent since the latest poll, shape (P,)."""
@@ -250,14 +255,6 @@ class HostPolicing:
         for number in sorted(before ^ self._spent):
             port = self._port_of[number]
             self._verdicts.append(UrgencyBudgeted(port.id, port.peer, is_spent=number in self._spent))
-
-    def _end_terms(self, now_ns: int) -> None:
-        for number, state in self._state_of.items():
-            self._state_of[number] = after = state.after(now_ns)
-            was, is_now = state.treatment, after.treatment
-            if was is Treatment.DEMOTED and is_now is not Treatment.DEMOTED:
-                port, reason = self._port_of[number], f"behaved for {state.term_s:g} s"
-                self._verdicts.append(Restored(port.id, port.peer, reason))
 
     def _watch(self, now_ns: int, suspects: Mapping[int, float]) -> None:
         """Watch the most suspicious ports, and each in its turn if there are many."""

@@ -265,21 +265,20 @@ class Adaptation:
                 enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
                 wanted = percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
             case ThresholdRule.ONLINE if self._window.covered_ns:
-                enough, wanted = self._by_delay(self._traffic(grown))
+                traffic = self._traffic(grown)
+                sizes, load = flow_sizes(traffic), load_up_to(traffic)
+                # A port whose rate is not known has the assumed load.
+                assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
+                scale = np.where(self._rate_unknown, assumed, 1.0)[:, None]
+                before = _load_before_levels(self._policy, traffic) * scale
+                model = delay_model(sizes, load * scale, before, *threshold_limits(self._policy))
+                enough = sizes.flows >= self._policy.min_flows
+                wanted = worthwhile_thresholds(model, self.edges)
             case _:
                 return np.zeros(len(self._rates_bps), bool)
         moved = enough & ~self.held & (wanted != self.edges).any(axis=1)
         self.edges = np.where(moved[:, None], wanted, self.edges)
         return np.asarray(moved)
-
-    def _by_delay(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
-        sizes, load = flow_sizes(traffic), load_up_to(traffic)
-        # A port whose rate is not known has the assumed load.
-        assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
-        scale = np.asarray(np.where(self._rate_unknown, assumed, 1.0)[:, None])
-        before = _load_before_levels(self._policy, traffic) * scale
-        model = delay_model(sizes, load * scale, before, *threshold_limits(self._policy))
-        return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:
         if self._evaluated is None:
@@ -293,26 +292,22 @@ class Adaptation:
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
             packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
             completed[:, :, [tag - tags.ATTAINED_FIRST for tag in no_sizes]] = 0
-        policy = self._policy
-        burst_bytes = policy.tag_burst or self._measured_burst_bytes
-        robust = Robust(policy.min_flows, burst_bytes, policy.reserved_dscp) if policy.robust_ends else None
+        policy, robust, ends = self._policy, None, completed.astype(float)
+        if policy.robust_ends:
+            burst_bytes = policy.tag_burst or self._measured_burst_bytes
+            robust = Robust(policy.min_flows, burst_bytes, policy.reserved_dscp)
+            # The ends that the port's payload confirms. A port that counts no bytes believes all of them.
+            most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
+            most[~frame_bytes.any(axis=1)] = np.inf
+            ends = believed_ends(completed, most)
         return PortTraffic(
             packets=packets,
             bytes=frame_bytes,
-            ends=_believed(robust, packets, frame_bytes, completed),
+            ends=ends,
             seconds=np.full(len(grown), self._window.covered_ns / NS_PER_S),
             rate_bps=self._rates_bps,
             robust=robust,
         )
-
-
-def _believed(robust: Robust | None, packets: Counters, frame_bytes: Counters, completed: Counters) -> Floats:
-    """Ended flows that the port's payload confirms. A port that counts no bytes believes all of them."""
-    if robust is None:
-        return completed.astype(float)
-    most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
-    most[~frame_bytes.any(axis=1)] = np.inf
-    return believed_ends(completed, most)
 
 
 def edges_of(thresholds_bytes: Sequence[Sequence[int]]) -> EdgeIndices:
