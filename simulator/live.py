@@ -35,7 +35,7 @@ class LiveFabric:
         self._grants_rates = False
         self._ledger = Ledger()
         self._adopt(scenario.policy)
-        self._fabric, self._layout = make_fabric(scenario, topology, self._made)
+        self._fabric, self._layout = make_fabric(scenario, topology, self._counting_port)
         self._queue_at_hosts(scenario.policy)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────────
@@ -119,7 +119,7 @@ class LiveFabric:
         self._make = port_maker(policy, self._scenario.simulator)
         self._grants_rates |= Need.EXPLICIT_RATES in policy.needs
 
-    def _made(self, link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
+    def _counting_port(self, link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         """Return a port that counts whatever a controller and an agent read under any policy.
 
         A port that once granted rates continues to do so, because flows of that policy may still ask.
@@ -130,7 +130,7 @@ class LiveFabric:
         return settings, discipline
 
     def _change(self, number: int, link: Port, *, of_host: bool) -> None:
-        settings, discipline = self._made(link, of_host)
+        settings, discipline = self._counting_port(link, of_host)
         self._fabric.change_port(number, on_link(settings, link), discipline)
 
     def _queue_at_hosts(self, policy: Policy) -> None:

@@ -75,10 +75,10 @@ def without(topology: Topology, links: Sequence[str]) -> Topology:
         replace(port, up=False) if frozenset((port.switch, port.peer)) in dead else port
         for port in topology.ports
     )
-    left = replace(topology, ports=ports, parameters={**topology.parameters, KEY: list(links)})
+    remaining = replace(topology, ports=ports, parameters={**topology.parameters, KEY: list(links)})
     if dead:
         edges = {port.switch for port in ports if port.edge}
-        reached = left.distances_to_switch(min(edges))
+        reached = remaining.distances_to_switch(min(edges))
         if cut := sorted(edges - reached.keys()):
             raise FieldError(KEY, f"leaves no path between the hosts of {min(edges)} and of {cut[0]}")
-    return left
+    return remaining
