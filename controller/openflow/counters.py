@@ -52,7 +52,7 @@ def flow_columns(body: bytes) -> FlowColumns:
         next(flow_entry_offsets(body, at))  # checks the first entry
         size = u16(body, at)
         rows = np.frombuffer(body, _row_of(size), count=(len(body) - at) // size, offset=at)
-        other = rows["length"] != size
+        other = rows["length"] != size  # a run ends before the first entry of another length
         runs.append(rows[: other.argmax()] if other.any() else rows)
         at += len(runs[-1]) * size
     if at < len(body):
@@ -101,7 +101,7 @@ def completed_counts(body: bytes, ports: Ints) -> CounterReply:
 def carried_counts(body: bytes, ports: Ints) -> CounterReply:
     """Return packets and bytes by tag, at the egress or the ingress: values of shape (P, 2, 62).
 
-    IPv4 and IPv6 are added. `ports`: sorted port numbers.
+    IPv4 and IPv6 are added. Other ports and codes are left out. `ports`: sorted port numbers.
     """
     cookies, packets, size_bytes = flow_columns(body)
     codes = range(tags.UNTAGGED, tags.TAG_COUNT)

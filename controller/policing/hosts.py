@@ -198,6 +198,7 @@ class HostPolicing:
         if self._judges_from_ns is None:
             self._judges_from_ns, self._latest, self._windows = now_ns, {}, {}
         if self._gap_ms != self._policy.idle_gap_ms:
+            # It counts once the agents follow it.
             self._gap_from_ns = self._gap_from_ns or now_ns + AGENTS_FOLLOW_NS
             if now_ns >= self._gap_from_ns:
                 self._gap_ms = self._policy.idle_gap_ms

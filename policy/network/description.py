@@ -331,6 +331,7 @@ def discovered(seen: Sightings) -> Network:
     names: dict[int, str] = {}
     for dpid, switch in sorted(seen.switches.items()):
         plain = switch.name or f"s{dpid:x}"
+        # The datapath id decides if two bridges have one name.
         names[dpid] = plain if plain not in names.values() else f"{plain}-{dpid:x}"
     switches = tuple(
         DeclaredSwitch(names[dpid], f"{dpid:016x}", port=tuple(_discovered_ports(switch, seen, names)))

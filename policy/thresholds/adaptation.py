@@ -292,7 +292,8 @@ class Adaptation:
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
             packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
             completed[:, :, [tag - tags.ATTAINED_FIRST for tag in no_sizes]] = 0
-        policy, robust, ends = self._policy, None, completed.astype(float)
+        policy = self._policy
+        robust, ends = None, completed.astype(float)
         if policy.robust_ends:
             burst_bytes = policy.tag_burst or self._measured_burst_bytes
             robust = Robust(policy.min_flows, burst_bytes, policy.reserved_dscp)

@@ -106,7 +106,7 @@ def delay_model(
     `most_bytes`: of a threshold.
     """
     load = np.maximum.accumulate(load_up_to_edge, axis=1)
-    total = load[:, -1:]
+    total = load[:, -1:]  # a port's loads are scaled down if it exceeds MAX_LOAD
     load = np.asarray(np.where(total > MAX_LOAD, load * MAX_LOAD / np.maximum(total, 1e-9), load))
     middle = (_POINTS[1:] + _POINTS[:-1]) / 2
     area = np.cumsum(np.diff(load, axis=1, prepend=0.0) * middle, axis=1)
