@@ -33,6 +33,8 @@ FIRST_PORT = 5100
 REPORT_S = 1
 _FOREVER_S = 30 * 24 * 3600
 _CSV_FIELDS = 9
+_BLOCK_BYTES, _BLOCKS_PER_S = 128 << 10, 10
+"""iperf writes whole blocks, and refuses a rate of less than one block a second. So slow flows have smaller ones."""
 
 Spawn = Callable[[str, Sequence[str], Path], "subprocess.Popen[bytes]"]
 """Starts a command on a host and appends its output to a file."""
@@ -75,7 +77,10 @@ def client_argv(load: Load) -> list[str]:
     """Return the sender's command."""
     argv = ["stdbuf", "-oL", "iperf", "-c", load.address, "-p", str(load.port), *_common(load)]
     argv += ["-t", str(_FOREVER_S), "--connect-retries", "10"]
-    return argv if load.rate_bps is None else [*argv, "-b", str(load.rate_bps)]
+    if load.rate_bps is None:
+        return argv
+    block_bytes = min(_BLOCK_BYTES, max(1, load.rate_bps // 8 // _BLOCKS_PER_S))
+    return [*argv, "-b", str(load.rate_bps), "-l", str(block_bytes)]
 
 
 def _common(load: Load) -> list[str]:
