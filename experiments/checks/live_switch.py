@@ -165,7 +165,7 @@ def run_seed(given: Given, seed: int) -> Outcome:
             run_until(stack, start_at + LEAD_S / 2)
             _switch_through(stack, [(s, policies[s]) for s in order], given["every"], start_at, outcome)
             wait_for_records(stack, len(finite), start_at + ends_s + scenario.grace_s)
-        outcome.reasons = [*watch.reasons()]
+        outcome.reasons += watch.reasons()
         if outcome.blind_s >= GAP_S:  # the run cannot show short gaps
             blind = f"the machine was busy: no reading of the port for {outcome.blind_s:.2f} s"
             outcome.reasons.append(blind)

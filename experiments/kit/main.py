@@ -29,7 +29,7 @@ Catalogue = Mapping[str, Sequence[Experiment[Any]]]
 def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]) -> Catalogue:
     """Group the experiments by folder. `modules`: name of an experiment → its module below `experiments`."""
     folders = {e.name: place_of(modules[e.name]) for e in experiments}
-    return {folder: list(some) for folder, some in groupby(experiments, key=lambda e: folders[e.name])}
+    return {folder: list(group) for folder, group in groupby(experiments, key=lambda e: folders[e.name])}
 
 
 def table(listed: Catalogue) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _fetch(stack: Stack, flows: Sequence[ScheduledFlow]) -> list[float]:
 
 
 def claims(outcome: Outcome) -> list[Claim]:
-    runs = [run for some in outcome.values() for run in some]
+    runs = [run for of_mode in outcome.values() for run in of_mode]
     reasons = "; ".join(reason for run in runs for reason in run.reasons)
     compared = []
     for size_class in ("medium", "all"):

@@ -78,10 +78,10 @@ def claims(results: Results) -> list[Claim]:
             what = f"{name}, Δt {gap}: {figure.replace('_', ' ')} against PIAS"
             paper = signed(f"{papers_change:+.2%}")
             ours = change(results.runs, figure, "fish", setup, gap)
-            small = figure.startswith("small")
-            verdict.append(
-                lower(what, paper, ours, EXPLANATION) if small else within(what, paper, ours, CLOSE)
-            )
+            if figure.startswith("small"):
+                verdict.append(lower(what, paper, ours, EXPLANATION))
+            else:
+                verdict.append(within(what, paper, ours, CLOSE))
     return verdict
 
 
