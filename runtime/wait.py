@@ -19,16 +19,28 @@ def patient(timeout_s: float) -> float:
     return timeout_s * float(os.environ.get(PATIENCE) or 1)
 
 
+INTERVAL_S, LONGEST_INTERVAL_S = 0.02, 0.5
+PART_OF_WAIT = 0.05
+
+
 def wait_until(
-    condition: Callable[[], T | None], what: str, *, timeout_s: float = 300.0, interval_s: float = 0.02
+    condition: Callable[[], T | None],
+    what: str,
+    *,
+    timeout_s: float = 300.0,
+    interval_s: float | None = None,
 ) -> T:
-    """Poll `condition` until it is true and return its value. Raises TimeoutError with `what` after `timeout_s`."""
+    """Poll `condition` until it is true and return its value. Raises TimeoutError with `what` after `timeout_s`.
+
+    Without `interval_s`, the time between two polls grows with the time waited so far, from 20 ms to half a second.
+    """
     timeout_s = patient(timeout_s)
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > timeout_s:
             raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
-        time.sleep(interval_s)
+        time.sleep(interval_s or min(max(INTERVAL_S, PART_OF_WAIT * waited_s), LONGEST_INTERVAL_S))

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-import json
+import importlib
+import io
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.http_client import HttpClient, ServerAway
 from sluice.runtime.wait import patient
+from sluice.terminal import console
 
 SCRIPT = Path(__file__).parent / "two-racks"
 FRAMES = Path(__file__).parent / "frames.py"
@@ -135,6 +139,8 @@ class Racks:
             "--listen",
             WEB,
             "--plaintext-beyond-loopback",
+            "--unix",
+            str(self.folder / "web.sock"),
             *agents,
             *token,
         )
@@ -151,33 +157,35 @@ class Racks:
         self.start(name, rack, "port-agent", *where, "--enrol", str(token), "--database", database)
 
     @property
+    def _url(self) -> str:
+        return f"unix:{self.folder}/web.sock"
+
+    @property
     def store(self) -> str:
         return f"sqlite:///{self.folder}/store.db"
 
     def network(self) -> dict[str, Any]:
         """What the REST API says of the network; empty while the web process starts."""
         try:
-            answer = self.inside("hub", ["curl", "-sS", f"http://{WEB}/api/v1/network"])
-        except CommandFailed:
+            return self._answer("network")
+        except ServerAway:
             return {}
-        document: dict[str, Any] = json.loads(answer)
-        return document
 
     def problems(self) -> list[str]:
         """What GET /health names as wrong."""
-        answer = self.inside("hub", ["curl", "-sS", f"http://{WEB}/api/v1/health"])
-        return [f"{one['where']}: {one['problem']}" for one in json.loads(answer)["problems"]]
+        return [f"{one['where']}: {one['problem']}" for one in self._answer("health")["problems"]]
+
+    def _answer(self, path: str) -> dict[str, Any]:
+        with closing(HttpClient(self._url, 30)) as web:
+            document: dict[str, Any] = web.get(f"/api/v1/{path}").json()
+        return document
 
     def sluice(self, *words: str) -> tuple[int, str]:
-        """Run `sluice COMMAND …` on the hub. Returns the exit code and the output."""
-        command, *rest = words
-        remote = ["--url", f"http://{WEB}", "--token-file", str(self.folder / "token")]
-        argv = [*self._sluice("hub"), command, *remote, *rest]
-        done = subprocess.run(
-            argv,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        """Run `sluice COMMAND …` in this process. Returns the exit code and the output."""
+        name, *rest = words
+        command = importlib.import_module(f"sluice.commands.{name}")
+        remote = ["--url", self._url, "--token-file", str(self.folder / "token")]
+        console.width = 160
+        with redirect_stdout(io.StringIO()) as output:
+            code = command.execute(command.parser().parse_args([*remote, *rest]))
+        return int(code), output.getvalue()

@@ -7,10 +7,14 @@ another process, which removes it when it ends.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import socket
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,10 +36,11 @@ def private_name(program: str = DCTCP) -> str:
     return f"sluice_{PROGRAMS.index(program)}_{os.getpid() % 100_000:05}"
 
 
+@functools.cache
 def private_build(
-    directory: Path, program: str = DCTCP, *, name: str | None = None, change: tuple[str, str] | None = None
+    program: str = DCTCP, *, name: str | None = None, change: tuple[str, str] | None = None
 ) -> Path:
-    """Return the object file of a control under its private name or `name`.
+    """Return the object file of a control under its private name or `name`. This process compiles it once.
 
     `change` replaces a part of cc_ops.bpf.h.
     """
@@ -48,7 +53,9 @@ def private_build(
     source = (build.SOURCES / f"{program}.bpf.c").read_text()
     for header, text in ((WINDOW_LAW, (build.SOURCES / WINDOW_LAW).read_text()), (FRAME, frame)):
         source = source.replace(f'#include "{header}"', text)
-    return build.compile_source(program, source, directory)
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    return build.compile_source(program, source, folder)
 
 
 FLOW = struct.Struct("=IIQqQII16s")  # include/sluice.h

@@ -48,13 +48,10 @@ def program(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bell(
-    program: str, namespaces: list[Namespace], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Dumbbell]:
+def bell(program: str, namespaces: list[Namespace]) -> Iterator[Dumbbell]:
     """The bottleneck with the program's control as the default of both hosts, and with the marking of its paper."""
     name = private_name(program)
-    object_file = private_build(tmp_path_factory.mktemp("control"), program)
-    with register_congestion_control(name, object_file), bottleneck(namespaces, name) as made:
+    with register_congestion_control(name, private_build(program)), bottleneck(namespaces, name) as made:
         if program == DATCP:
             with made.router:
                 made.ports.set(PORT, RAMP)

@@ -41,9 +41,8 @@ CE = 3
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CongestionControl]:
-    object_file = private_build(tmp_path_factory.mktemp("control"))
-    with register_congestion_control(CONTROL, object_file) as registered:
+def control() -> Iterator[CongestionControl]:
+    with register_congestion_control(CONTROL, private_build()) as registered:
         assert registered.owned
         yield registered
 
@@ -151,12 +150,12 @@ def test_the_sender_learns_of_every_mark(dumbbell: Dumbbell, count: int) -> None
 
 
 @pytest.mark.timing
-def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell, tmp_path: Path) -> None:
+def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
     """This build omits every third cut and returns the value that was observed on such a kernel."""
     name = f"{CONTROL}x"
     whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
     omitted = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
-    object_file = private_build(tmp_path, name=name, change=(whole, omitted))
+    object_file = private_build(name=name, change=(whole, omitted))
     with register_congestion_control(name, object_file):
         for host in (dumbbell.a, dumbbell.b):
             host.sysctl("net.ipv4.tcp_congestion_control", name)

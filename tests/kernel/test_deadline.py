@@ -261,13 +261,13 @@ def test_stream__the_receiver_has_gone(flows: Map, pair: Pair) -> None:
 
 
 @pytest.fixture
-def registered(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+def registered() -> Iterator[Callable[[str], str]]:
     """Register the control of a program (cc_datcp) under a name of this process."""
     with contextlib.ExitStack() as stack:
 
         def register(program: str) -> str:
             name = private_name(program)
-            stack.enter_context(register_congestion_control(name, private_build(tmp_path, program)))
+            stack.enter_context(register_congestion_control(name, private_build(program)))
             return name
 
         yield register

@@ -40,8 +40,8 @@ def open_files() -> int:
 
 
 @pytest.fixture
-def control_file(tmp_path: Path) -> Path:
-    return private_build(tmp_path)
+def control_file() -> Path:
+    return private_build()
 
 
 def test_load__again_and_again_leaves_nothing(pair: Pair) -> None:

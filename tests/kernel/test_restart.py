@@ -17,7 +17,7 @@ from sluice.hostagent.sockets import declare, declared
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.controls import PROGRAMS, private_build, private_name
+from tests.kernel.controls import DCTCP, PROGRAMS, private_build, private_name
 from tests.kernel.lab import dial, listen, send_and_receive
 
 TCP_INFO_RTO_US, TCP_INFO_SSTHRESH, TCP_INFO_CWND = 8, 76, 80
@@ -46,24 +46,26 @@ def pause(sender: socket.socket) -> None:
     time.sleep(8 * field(sender, TCP_INFO_RTO_US) / 1e6)
 
 
-@pytest.fixture(params=PROGRAMS)
-def ends(
-    pair: Pair, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[socket.socket, socket.socket]]:
+@pytest.fixture
+def program() -> str:
+    """The tests of what all controls share use this one."""
+    return DCTCP
+
+
+@pytest.fixture
+def ends(pair: Pair, program: str) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A connection with a low threshold, as after a cut, and a window that has grown beyond it.
 
     The route says the threshold.
     """
-    program = str(request.param)
     name = private_name(program)
     pair.a.sysctl("net.ipv4.tcp_no_ssthresh_metrics_save", 0)
     options = ("initcwnd", str(ROUTE_INITCWND), "ssthresh", "lock", str(ROUTE_SSTHRESH), "rto_min", "20ms")
     pair.a.run("ip", "route", "replace", f"{V4['b']}/32", "dev", "eth0", *options)
     pair.a.run("ethtool", "-K", "eth0", "tx", "on", "tso", "on", "gso", "on")
     pair.a.run("ip", "link", "set", "dev", "eth0", "gso_max_segs", "65535")
-    build = private_build(tmp_path_factory.mktemp("control"), program)
     with (
-        register_congestion_control(name, build),
+        register_congestion_control(name, private_build(program)),
         listen(pair.b, socket.AF_INET, V4["b"], name) as listener,
     ):
         for end in dial(pair.a, listener, name):  # its end lets the kernel read the route's threshold
@@ -78,15 +80,20 @@ def ends(
         server.close()
 
 
-def test_a_pause_shrinks_the_window_and_keeps_three_quarters_of_it_as_threshold(
-    ends: tuple[socket.socket, socket.socket],
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_pause_shrinks_the_window_keeps_three_quarters_of_it_as_threshold_and_ends_a_passed_deadline(
+    hook: Attachment, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     """RFC 2861. The window shrinks to the one of the route."""
     client, server = ends
+    declare(client, size_bytes=10**6, deadline_s=0.001)
+    send_and_receive(client, server, 1000)
+    assert declared(client).deadline_s is not None
     before = windows(client)
     pause(client)
     send_and_receive(client, server, 1)
     assert windows(client) == Windows(ROUTE_INITCWND, before.cwnd // 2 + before.cwnd // 4)
+    assert declared(client).deadline_s is None
 
 
 def test_the_first_packets_after_a_pause_fit_the_smaller_window(
@@ -125,15 +132,3 @@ def test_without_slow_start_after_idle_a_pause_changes_nothing(
     pause(client)
     send_and_receive(client, server, 1)
     assert windows(client) == before
-
-
-def test_a_passed_deadline_ends_with_a_pause(
-    hook: Attachment, ends: tuple[socket.socket, socket.socket]
-) -> None:
-    client, server = ends
-    declare(client, size_bytes=10**6, deadline_s=0.001)
-    send_and_receive(client, server, 1000)
-    assert declared(client).deadline_s is not None
-    pause(client)
-    send_and_receive(client, server, 1)
-    assert declared(client).deadline_s is None

@@ -23,12 +23,12 @@ OPTMEM_BEFORE_LINUX_6_8 = 20_480
 
 
 def test_all_storage_fits_a_socket_of_an_older_kernel(
-    pair: Pair, hook: Attachment, watch: Watch, tmp_path: Path
+    pair: Pair, hook: Attachment, watch: Watch
 ) -> None:
     """Declared flows that wait for acknowledgements are there, too."""
     name = private_name()
     with (
-        register_congestion_control(name, private_build(tmp_path)),
+        register_congestion_control(name, private_build()),
         WindowLog() as log,
         Tagger() as tagger,
         listen(pair.b, socket.AF_INET, V4["b"], name) as listener,
