@@ -22,9 +22,7 @@ OPTMEM = Path("/proc/sys/net/core/optmem_max")
 OPTMEM_BEFORE_LINUX_6_8 = 20_480
 
 
-def test_all_storage_fits_a_socket_of_an_older_kernel(
-    pair: Pair, hook: Attachment, watch: Watch
-) -> None:
+def test_all_storage_fits_a_socket_of_an_older_kernel(pair: Pair, hook: Attachment, watch: Watch) -> None:
     """Declared flows that wait for acknowledgements are there, too."""
     name = private_name()
     with (

@@ -31,7 +31,7 @@ def test_capture__the_packets_of_a_port(bed: Testbed, tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.pcap"
     counted: list[int] = []
     thread = threading.Thread(
-        target=lambda: counted.append(capture("s1:2", 3.0, out, testbed_pid=pid_of(bed)))
+        target=lambda: counted.append(capture("s1:2", 1.5, out, testbed_pid=pid_of(bed)))
     )
     thread.start()
     while thread.is_alive():

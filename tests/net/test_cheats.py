@@ -83,7 +83,7 @@ def long_flow(network: Network) -> None:
     """An honest flow that is long enough for the last queue."""
     network.stream("h3", 0)
     before = network.got("h3")
-    wait_until(lambda: network.got("h3") - before > 5_000_000, "the honest flow is long")
+    wait_until(lambda: network.got("h3") - before > 2_000_000, "the honest flow is long")
 
 
 def test_a_host_with_top_priority_tags_is_named_and_loses_its_gain(network: Network, long_flow: None) -> None:
@@ -120,7 +120,7 @@ def demoted_rules(network: Network) -> int:
     return sum("set_field" in rule.actions for rule in network.rules("s1", Table.EDGE).values())
 
 
-def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Network, long_flow: None) -> None:
+def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Network) -> None:
     network.stream("h5", TOP)
     network.wait_named("h5")
     row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
@@ -170,14 +170,17 @@ def test_no_host_is_demoted_if_tags_decide_nothing(network: Network) -> None:
     assert demoted_rules(network) == 0
 
 
-@pytest.mark.parametrize("traffic", [MANY_CONNECTIONS, PERSISTENT], ids=["many connections", "persistent"])
-@pytest.mark.parametrize("buffer_bytes", [360_000, 9_000], ids=["", "and retransmissions"])
+@pytest.mark.parametrize(
+    ("traffic", "buffer_bytes"),
+    [(PERSISTENT, 360_000), (MANY_CONNECTIONS, 9_000)],
+    ids=["persistent", "many connections and retransmissions"],
+)
 def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buffer_bytes: int) -> None:
     """Two hosts share a link. With a buffer of six packets, TCP sends many packets twice or more often."""
     network.bed.set_marking(None, buffer_bytes)
     accused = len(network.events("host-demoted"))
     network.stream("h4", 0)
-    busy = network.spawn_python("h3", traffic, network.address("h1"), 6)
+    busy = network.spawn_python("h3", traffic, network.address("h1"), 5)
     watched: list[bool] = []
 
     def done() -> bool:
@@ -186,7 +189,7 @@ def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buff
 
     wait_until(done, "the busy host has finished", interval_s=0.2)
     assert int(busy.printed()) > 0
-    if traffic == PERSISTENT and buffer_bytes > 9_000:
+    if traffic == PERSISTENT:
         assert any(watched), "the switch counted its flows one by one"
     network.bed.set_marking(None)
     assert len(network.events("host-demoted")) == accused

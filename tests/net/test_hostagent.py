@@ -56,23 +56,16 @@ class Capture:
         return self._output.read_text()
 
 
-@pytest.mark.parametrize("connections", ["new", "persistent"])
-def test_every_flow_of_a_schedule_finishes(connections: str) -> None:
-    with Agents(rate="1gbit") as agents:
-        agents.start(*(flow(i, 0.02 * i) for i in range(50)), connections=connections)
-        records = agents.records(50)
-        assert {record.status for record in records.values()} == {FINISHED}
-        assert min(record.fct_us or 0.0 for record in records.values()) > 20
-        assert agents.status("h2")["user_space_mean_us"] > 0
-
-
-def test_every_flow_sends_exactly_one_fin_and_the_receiver_none() -> None:
+def test_every_flow_finishes_and_sends_exactly_one_fin_and_the_receiver_none() -> None:
     sizes = [64, 10_000, 100_000, 1_000_000]
     with Agents(rate="1gbit") as agents:
         agents.web.settings["host"]["idle_gap_ns"] = 3600 * 10**9  # a pause of the sender begins no flow
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
         agents.start(*(flow(i, 0.05 * i, sizes[i % 4]) for i in range(40)))
-        assert {record.status for record in agents.records(40).values()} == {FINISHED}
+        records = agents.records(40)
+        assert {record.status for record in records.values()} == {FINISHED}
+        assert min(record.fct_us or 0.0 for record in records.values()) > 20
+        assert agents.status("h2")["user_space_mean_us"] > 0
         lines = capture.stop()
     fins = re.findall(r"tos (0x\w+).*?\n\s+(\S+)\.(\d+) > (\S+)\.(\d+): Flags", lines)
     fins = list({port: fin for fin in fins for port in [fin[2]]}.values())  # a late ACK makes TCP repeat one
@@ -89,7 +82,7 @@ def test_persistent_connections_send_no_fin() -> None:
     with Agents() as agents:
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
         agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
-        agents.records(20)
+        assert {record.status for record in agents.records(20).values()} == {FINISHED}
         for process in agents.processes.values():
             process.terminate()
         assert [process.wait(300) for process in agents.processes.values()] == [0, 0]
@@ -127,16 +120,12 @@ def test_retransmissions_are_those_that_the_kernel_counts() -> None:
 
 
 def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
+    """Meanwhile, the traffic has real-time priority and the reporting has not. iperf has the control, too."""
     with Agents(rate="50mbit") as agents:
         agents.start(flow(1, 0.0, 20_000_000), arguments=("--grace", "0.5"))
         for host in ("h1", "h2"):
             established = wait_until(
-                partial(
-                    agents.cable.exec,
-                    host,
-                    ["ss", "-tinoH", "state", "established", f"( dport = {PORT} or sport = {PORT} )"],
-                ),
-                f"the flow on {host}",
+                partial(sockets, agents, host, f"( dport = {PORT} or sport = {PORT} )"), f"the flow on {host}"
             )
             assert "sluice_dctcp" in established
             assert re.search(r"\becn\b", established), "ECN was refused in the handshake"
@@ -144,9 +133,39 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
             assert default.strip() == "sluice_dctcp"
             assert agents.status(host)["tagger"]
             assert not agents.status(host)["fallback"]
+        wait_until(lambda: agents.status("h1").get("realtime"), "real-time priority")
+        policies = scheduling(agents.processes["h1"].pid)
+        assert policies.pop(agents.processes["h1"].pid) == os.SCHED_RR
+        assert set(policies.values()) == {os.SCHED_OTHER}
         (record,) = agents.records(1).values()
         assert (record.status, record.reason) == (UNFINISHED, "not finished when the run ended")
         assert record.congestion_control == "sluice_dctcp"
+
+        def spawn(host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
+            return agents.cable.spawn(host, argv, log_file)
+
+        load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")
+        with BackgroundLoad(spawn, load, agents.folder / "background") as background:
+            wait_until(lambda: len(background.intervals()) >= 2, "two seconds of reports")
+            for host in ("h1", "h2"):
+                assert "sluice_dctcp" in sockets(agents, host)
+            assert background.running()
+            assert (background.rate_bps(last=1) or 0.0) > 0
+        assert not background.running()
+        background.stop()
+
+
+def sockets(agents: Agents, host: str, *choice: str) -> str:
+    """Return what ss shows of the host's connections."""
+    return agents.cable.exec(host, ["ss", "-tinoH", "state", "established", *choice])
+
+
+def scheduling(pid: int) -> dict[int, int]:
+    """Return the scheduling policy of each thread of a process."""
+    return {
+        int(task.name): os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    }
 
 
 def test_new_connections_follow_a_new_policy() -> None:
@@ -167,22 +186,22 @@ def egress_filters(agents: Agents, host: str) -> int:
 
 
 def test_killed_in_the_middle__every_flow_has_one_record() -> None:
-    flows = [flow(i, 0.01 * i, 300_000) for i in range(800)]
+    flows = [flow(i, 0.02 * i, 200_000) for i in range(400)]
     with Agents(rate="200mbit") as agents:
         agents.start(*flows)
-        agents.records(100)
+        agents.records(50)
         agents.processes["h1"].kill()
         agents.processes["h1"].wait()
         assert egress_filters(agents, "h1") == 1, "a killed agent leaves its filter"
         agents.start_agent("h1")
-        records = agents.records(800)
+        records = agents.records(400)
         assert egress_filters(agents, "h1") == 1, "replaced, not doubled"
         reasons = {record.reason for record in records.values()}
         assert set(records) == {f.id for f in flows}
         assert reasons <= {"", "agent restarted", "agent was down at the start time"}
         late = [r for r in records.values() if r.started_at > agents.start_at + 7]
         assert {r.status for r in late} == {FINISHED}, "flows after the restart run normally"
-        assert sum(r.status == FINISHED for r in records.values()) > 200
+        assert sum(r.status == FINISHED for r in records.values()) > 100
     # Records that are delivered twice are equal, so the fake web process keeps the first.
 
 
@@ -200,18 +219,17 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> 
         assert record.congestion_control == "sluice_dctcp"
 
 
-def test_the_web_process_is_away_for_five_seconds__nothing_is_lost() -> None:
-    flows = [flow(i, 0.02 * i) for i in range(350)]
+def test_the_web_process_is_away__nothing_is_lost() -> None:
+    flows = [flow(i, 0.02 * i) for i in range(150)]
     with Agents() as agents:
         agents.start(*flows)
         agents.records(10)
         agents.web.stop()
-        away_until = time.monotonic() + 5
-        wait_until(lambda: time.monotonic() > away_until, "five seconds")
         before = len(agents.web.records)
+        time.sleep(2)
         agents.web.start()
-        wait_until(lambda: len(agents.web.records) > before + 150, "waiting records arrive")
-        records = agents.records(350)
+        wait_until(lambda: len(agents.web.records) > before + 50, "waiting records arrive")
+        records = agents.records(150)
         assert {record.status for record in records.values()} == {FINISHED}
         assert set(agents.web.deliveries.values()) == {1}
 
@@ -233,19 +251,6 @@ def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:
         assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
 
 
-def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not() -> None:
-    with Agents() as agents:
-        agents.start()
-        wait_until(lambda: agents.status("h1").get("realtime"), "real-time priority")
-        pid = agents.processes["h1"].pid
-        policies = {
-            int(task.name): os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
-            for task in Path(f"/proc/{pid}/task").iterdir()
-        }
-        assert policies.pop(pid) == os.SCHED_RR
-        assert set(policies.values()) == {os.SCHED_OTHER}
-
-
 def test_without_bpf__falls_back_with_the_reason() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), arguments=("--no-bpf",))
@@ -258,40 +263,8 @@ def test_without_bpf__falls_back_with_the_reason() -> None:
 
 def test_a_wrong_interface_is_named(tmp_path: Path) -> None:
     with Agents() as agents:
-        argv = [
-            "python3",
-            "-m",
-            "sluice",
-            "agent",
-            "--name",
-            "h1",
-            "--interface",
-            "nope",
-            "--run-dir",
-            str(tmp_path),
-        ]
-        log = tmp_path / "log"
-        child = agents.cable.spawn(
-            "h1", [f"{sys.prefix}/bin/python", *argv[1:], "--web", agents.web.target], log
-        )
+        argv = [sys.executable, "-m", "sluice", "agent", "--name", "h1", "--interface", "nope"]
+        argv += ["--run-dir", str(tmp_path), "--web", agents.web.target]
+        child = agents.cable.spawn("h1", argv, tmp_path / "log")
         assert child.wait(300) == 2
-        assert "there is no interface nope" in log.read_text()
-
-
-def test_background__iperf_runs_with_sluices_control() -> None:
-    with Agents(rate="50mbit") as agents:
-        agents.start()
-
-        def spawn(host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
-            return agents.cable.spawn(host, argv, log_file)
-
-        load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")
-        with BackgroundLoad(spawn, load, agents.folder / "background") as background:
-            wait_until(lambda: len(background.intervals()) >= 3, "three seconds of reports")
-            for host in ("h1", "h2"):
-                sockets = agents.cable.exec(host, ["ss", "-tinH", "state", "established"])
-                assert "sluice_dctcp" in sockets
-            assert background.running()
-            assert (background.rate_bps(last=2) or 0.0) > 0
-        assert not background.running()
-        background.stop()
+        assert "there is no interface nope" in (tmp_path / "log").read_text()

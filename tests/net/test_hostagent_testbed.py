@@ -22,7 +22,6 @@ from sluice.policy.schema.entries import write
 from sluice.policy.tags import attained_tag
 from sluice.policy.wire.agents import AgentSettings
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
-from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.topologies.commands import LINK_CLASS
@@ -30,7 +29,7 @@ from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
 from tests.unit.hostagent.fake_web import FakeWeb
 
-HOSTS = ("h1", "h2", "h3")
+HOSTS = ("h1", "h2")
 SPLIT_BYTES = 10_000
 Run = Callable[[Sequence[ScheduledFlow]], dict[str, FlowRecord]]
 
@@ -80,16 +79,7 @@ def flow(testbed: Testbed, number: int, start_s: float, src: str, dst: str, size
     return ScheduledFlow(f"run/{number}", start_s, src, dst, size_bytes, "small", ideal_us, None)
 
 
-def test_no_flow_is_faster_than_the_ideal_time(testbed: Testbed, run: Run) -> None:
-    pairs = [(a, b) for a in HOSTS for b in HOSTS if a != b]
-    flows = [flow(testbed, i, 0.05 * i, *pairs[i % 6], 10_000) for i in range(60)]
-    records = run(flows)
-    times_us = [(record.fct_us or 0.0, record.ideal_us or 0.0) for record in records.values()]
-    # After a pause, the shapers of host and port send a few frames at once, so a flow may gain that time.
-    assert all(fct_us > ideal_us / 2 for fct_us, ideal_us in times_us)
-
-
-def test_the_tag_of_each_packet_chooses_its_queue(testbed: Testbed, run: Run) -> None:
+def test_the_tag_of_each_packet_chooses_its_queue_and_no_flow_is_too_fast(testbed: Testbed, run: Run) -> None:
     """100 KB are 70 segments: 7 begin within the first 10 KB, 63 beyond. The closing RST comes after them."""
     before = testbed.port_counters("s1:1")
     records = run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
@@ -102,6 +92,8 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed: Testbed, run: Run) ->
     at_host = [sent_on_link(testbed, "h2", queue) for queue in (0, 1)]
     assert at_host[0] >= 20 * 9
     assert 20 * 63 <= at_host[1] <= 20 * 66 + retransmissions
+    # After a pause, the shapers of host and port send a few frames at once, so a flow may gain that time.
+    assert all((record.fct_us or 0.0) > (record.ideal_us or 0.0) / 2 for record in records.values())
 
 
 def sent_on_link(testbed: Testbed, host: str, queue: int) -> int:
@@ -109,17 +101,3 @@ def sent_on_link(testbed: Testbed, host: str, queue: int) -> int:
     text = testbed.exec(host, ["tc", "-s", "class", "show", "dev", f"{host}-eth0"])
     found = re.search(rf"class \w+ {HANDLE}{queue + 1} .*?Sent \d+ bytes (\d+) pkt", text, re.DOTALL)
     return int(found[1]) if found else 0
-
-
-def test_iperf_with_agents_runs_with_sluices_control(testbed: Testbed, run: Run, tmp_path: Path) -> None:
-    run([flow(testbed, 1, 0.0, "h2", "h1", 10_000)])
-    load = Load("h2", "h1", testbed.topology.host_by_name["h1"].ipv4, "sluice_dctcp")
-    testbed.set_marking(30_000)
-    try:
-        with BackgroundLoad(
-            lambda host, argv, log: testbed.spawn(host, argv, log_file=log), load, tmp_path / "background"
-        ) as background:
-            wait_until(lambda: len(background.intervals()) >= 4, "four seconds of reports")
-            assert "sluice_dctcp" in testbed.exec("h2", ["ss", "-tinH", "dport = 5100"])
-    finally:
-        testbed.set_marking(None)

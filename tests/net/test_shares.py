@@ -21,6 +21,8 @@ from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install, listens
 
 PORT = "s1-eth1"
+FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
+SHARES = PortBehaviour(None, 2_000_000, shares=(0.6, 0.4))
 MEASURED_S = 3.0
 SETTLED_S = 1.0
 """A class that exceeded its old rate waits for the time of a packet at that rate."""
@@ -129,9 +131,6 @@ def part_of_h3(bed: Testbed) -> float:
     return sent[1] / sum(sent)
 
 
-FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
-
-
 @pytest.mark.timing
 def test_flow_queues__two_flows_share_equally_despite_their_windows(unequal: Testbed) -> None:
     assert part_of_h3(unequal) < 0.3, "first in, first out shares by the windows"
@@ -143,34 +142,22 @@ def test_flow_queues__two_flows_share_equally_despite_their_windows(unequal: Tes
     assert part_of_h3(unequal) < 0.3
 
 
-def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal: Testbed) -> None:
-    unequal.set_behaviour(FLOW_QUEUES)
+@pytest.mark.parametrize("behaviour", [FLOW_QUEUES, SHARES], ids=["flow queues", "shares"])
+def test_classes_survive_a_new_port_agent_and_a_new_ovs_vswitchd(
+    busy: Testbed, behaviour: PortBehaviour
+) -> None:
+    busy.set_behaviour(behaviour)
     for service in ("port-agent", "ovs-vswitchd"):
-        before = all_classes(unequal)
-        restarts = unequal.restarts[service]
-        unequal.crash(service)
-        unequal.wait_restarted(service, restarts + 1)
-        if service == "ovs-vswitchd":
-            install(unequal, queue_of_tag=lambda tag: 3)
-        assert all_classes(unequal) == before
-        assert unequal.port_agent_state().behaviour.sub_queues == 8, "the new agent keeps the settings"
-
-
-def all_classes(bed: Testbed) -> list[str]:
-    return sorted(bed.exec(None, ["tc", "class", "show", "dev", PORT]).splitlines())
-
-
-def test_shares_survive_a_new_ovs_vswitchd(busy: Testbed) -> None:
-    shares = (0.6, 0.4)
-    busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
-    before = classes(busy)
-    restarts = busy.restarts["ovs-vswitchd"]
-    busy.crash("ovs-vswitchd")
-    busy.wait_restarted("ovs-vswitchd", restarts + 1)
-    assert classes(busy) == before
-    assert f"rate {min_rates_bps(RATE_BPS, shares)[1] // 10**6}Mbit" in before[1]
+        before = classes(busy)
+        restarts = busy.restarts[service]
+        busy.crash(service)
+        busy.wait_restarted(service, restarts + 1)
+        assert classes(busy) == before
+        assert busy.port_agent_state().behaviour == behaviour, "the new agent keeps the settings"
+    if behaviour.shares:
+        rate_bps = min_rates_bps(RATE_BPS, behaviour.shares)[1]
+        assert any(" 1:2 " in line and f"rate {rate_bps // 10**6}Mbit" in line for line in before)
 
 
 def classes(bed: Testbed) -> list[str]:
-    text = bed.exec(None, ["tc", "class", "show", "dev", PORT, "parent", "1:fffe"])
-    return sorted(line for line in text.splitlines() if " 1:" in line)
+    return sorted(bed.exec(None, ["tc", "class", "show", "dev", PORT]).splitlines())

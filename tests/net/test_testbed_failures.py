@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -24,16 +23,27 @@ from sluice.topologies.testbed import Testbed
 from tests.net.conftest import install
 
 
-@pytest.fixture
-def bed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
-    """A testbed for each test, because failures change it."""
+@pytest.fixture(scope="module")
+def shared(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
     with start_testbed("single", parameters={"hosts": 2}, behaviour=PortBehaviour(30_000)) as bed:
-        install(bed)
         yield bed
 
 
-def qdiscs(bed: Testbed, interface: str) -> set[str]:
-    return {q["kind"] for q in json.loads(bed.exec(None, ["tc", "-j", "qdisc", "show", "dev", interface]))}
+@pytest.fixture
+def bed(shared: Testbed) -> Testbed:
+    """The testbed with its rules and its first marking, after all failures of earlier tests."""
+    install(shared)
+    shared.set_marking(30_000)
+    wait_until(lambda: all(attached(shared, f"s1-eth{n}") for n in (1, 2)), "the program is attached")
+    return shared
+
+
+def fail(bed: Testbed, service: str, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a service, and wait until the testbed has started it again."""
+    restarts = dict(bed.restarts)
+    os.kill(bed.pids[service], number)
+    bed.wait_restarted(service, restarts[service] + 1)
+    assert bed.restarts == restarts | {service: restarts[service] + 1}
 
 
 def classes(bed: Testbed, interface: str) -> list[str]:
@@ -45,11 +55,14 @@ def attached(bed: Testbed, interface: str) -> bool:
     return "sluice_port" in bed.exec(None, ["tc", "filter", "show", "dev", interface, "egress"])
 
 
-def test_ovs_vswitchd_killed__queues_program_and_large_sockets_are_back(bed: Testbed) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_ovs_vswitchd_dead__queues_program_and_large_sockets_are_back(
+    bed: Testbed, number: signal.Signals
+) -> None:
+    """A stopped process lives but does nothing, as in a deadlock. The testbed kills it."""
     before = classes(bed, "s1-eth1")
     pid = bed.pids["ovs-vswitchd"]
-    bed.crash("ovs-vswitchd")
-    bed.wait_restarted("ovs-vswitchd", 1)
+    fail(bed, "ovs-vswitchd", number)
     wait_until(
         lambda: attached(bed, "s1-eth1") and attached(bed, "s1-eth2"), "the program is attached to the ports"
     )
@@ -57,22 +70,25 @@ def test_ovs_vswitchd_killed__queues_program_and_large_sockets_are_back(bed: Tes
     assert classes(bed, "s1-eth1") == before
     assert ovs.smallest_send_buffer(bed.pids["ovs-vswitchd"]) >= ovs.SEND_BYTES
     install(bed)
+    sent = measure.queue_packets(bed, "s1:1")[5]
     measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
-    assert measure.queue_packets(bed, "s1:1")[5] == 30
+    assert measure.queue_packets(bed, "s1:1")[5] == sent + 30
 
 
-def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed: Testbed) -> None:
-    bed.crash("port-agent")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_port_agent_dead__the_program_stays_and_a_new_agent_takes_over(
+    bed: Testbed, number: signal.Signals
+) -> None:
+    fail(bed, "port-agent", number)
     assert attached(bed, "s1-eth1"), "the attached program does not need the agent"
-    bed.wait_restarted("port-agent", 1)
     bed.set_marking(20_000)
+    counted = bed.port_counters("s1:1")[5].packets
     measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
-    assert bed.port_counters("s1:1")[5].packets == 30, "the new agent's program counts"
+    assert bed.port_counters("s1:1")[5].packets == counted + 30, "the new agent's program counts"
 
 
 def test_ovsdb_server_killed__configuration_is_back(bed: Testbed) -> None:
-    bed.crash("ovsdb-server")
-    bed.wait_restarted("ovsdb-server", 1)
+    fail(bed, "ovsdb-server")
     assert bed.ovs(["ovs-vsctl", "list-ports", "s1"]).split() == ["s1-eth1", "s1-eth2"]
     bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
 
@@ -86,14 +102,6 @@ def test_the_hook_removed__the_agent_attaches_again(bed: Testbed) -> None:
         lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1,
         "the agent reports the second attachment",
     )
-
-
-def test_port_agent__works_with_a_web_process_that_is_away(
-    start_testbed: Callable[..., Testbed], tmp_path: Path
-) -> None:
-    with start_testbed("single", parameters={"hosts": 2}, web=f"unix:{tmp_path}/web.sock") as bed:
-        bed.set_marking(12_345, 67_890)
-        assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
 def test_start__a_failure_is_raised_and_nothing_stays(
@@ -135,7 +143,7 @@ def interfaces_of_testbeds() -> list[str]:
 
 def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
     graph = topologies.build("single", hosts=2)
-    for round_ in range(3):
+    for round_ in range(2):
         bed = Testbed.start(graph, tmp_path / "bed", controller=None)
         spaces = {identity(bed.netns), *(identity(bed.host_netns(h.name)) for h in graph.hosts)}
         assert len(spaces) == 3
@@ -187,23 +195,15 @@ def in_namespaces(spaces: set[str], command: str) -> int:
     return lines.count(command)
 
 
-def test_a_run_folder_with_a_long_name(start_testbed: Callable[..., Testbed], tmp_path: Path) -> None:
+def test_a_run_folder_with_a_long_name_and_a_web_process_that_is_away(tmp_path: Path) -> None:
     """The name of a Unix socket has at most 107 bytes, but folders may be longer."""
-    folder = tmp_path / ("long" * 30)
-    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
+    folder, web = tmp_path / ("long" * 30), f"unix:{tmp_path}/web.sock"
+    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None, web=web) as bed:
         install(bed)
         assert len(str(bed.settings.ovs_dir)) > 120
         bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
-        bed.set_marking(10_000)
-
-
-@pytest.mark.parametrize("service", ["ovs-vswitchd", "port-agent"])
-def test_a_stopped_process_is_killed_and_back(bed: Testbed, service: str) -> None:
-    """It lives but does nothing, as in a deadlock."""
-    os.kill(bed.pids[service], signal.SIGSTOP)
-    bed.wait_restarted(service, 1)
-    wait_until(lambda: attached(bed, "s1-eth1"), "the program is attached")
-    assert bed.restarts == {"ovsdb-server": 0, "ovs-vswitchd": 0, "port-agent": 0, service: 1}
+        bed.set_marking(12_345, 67_890)
+        assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
 def test_orphans_are_reaped(bed: Testbed) -> None:

@@ -26,24 +26,20 @@ FRAME_BYTES = 1442
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
 def test_each_queue_counts_its_tags(testbed: Testbed, address: str) -> None:
-    before = measure.queue_packets(testbed, "s1:1")
-    tags = range(TAG_COUNT)
+    """Open vSwitch and the port program count the same."""
+    before, counted = measure.queue_packets(testbed, "s1:1"), testbed.port_counters("s1:1")
+    tags, data_bytes = range(TAG_COUNT), 100
     got = measure.transmit(
-        testbed, "h1", [Sender("h2", address, tags=tags, size_bytes=100, count=4 * TAG_COUNT)]
+        testbed, "h1", [Sender("h2", address, tags=tags, size_bytes=data_bytes, count=4 * TAG_COUNT)]
     )
-    after = measure.queue_packets(testbed, "s1:1")
+    after, then = measure.queue_packets(testbed, "s1:1"), testbed.port_counters("s1:1")
     assert got.tos == {tag << 2: 4 for tag in tags}, "the tag arrives as it was sent"
+    frame_bytes = data_bytes + (62 if ":" in address else 42)
     for queue in range(8):
-        assert after[queue] - before[queue] == 4 * sum(queue_of_tag(tag) == queue for tag in tags)
-
-
-def test_the_port_program_counts_the_same(testbed: Testbed) -> None:
-    before = testbed.port_counters("s1:1")
-    measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(6,), size_bytes=958, count=40)])
-    after = testbed.port_counters("s1:1")
-    assert after[6].packets - before[6].packets == 40
-    assert after[6].bytes - before[6].bytes == 40 * 1000
-    assert after[6].dropped == before[6].dropped
+        packets = 4 * sum(queue_of_tag(tag) == queue for tag in tags)
+        assert after[queue] - before[queue] == then[queue].packets - counted[queue].packets == packets
+        assert then[queue].bytes - counted[queue].bytes == packets * frame_bytes
+        assert then[queue].dropped == counted[queue].dropped
 
 
 def round_trips_ms(bed: Testbed, tag: int, count: int = 60) -> list[float]:
@@ -96,8 +92,8 @@ def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) 
     testbed.set_marking(1_000)  # less than a packet
     before = testbed.port_counters("s1:1")
     senders = [
-        Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0),
-        Sender("h3", "fd00::1", tags=(2,), for_s=1.0),
+        Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=0.5),
+        Sender("h3", "fd00::1", tags=(2,), for_s=0.5),
     ]
     got = measure.transmit(testbed, "h1", senders)
     after = testbed.port_counters("s1:1")
@@ -137,7 +133,7 @@ def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Calla
 def test_buffer__bounds_the_queue(testbed: Testbed) -> None:
     testbed.set_marking(None, 5_000)
     before = testbed.port_counters("s1:1")
-    senders = [Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=1.5) for host in ("h2", "h3")]
+    senders = [Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=0.7) for host in ("h2", "h3")]
     got = measure.transmit(testbed, "h1", senders)
     after = testbed.port_counters("s1:1")
     testbed.set_marking(None)
@@ -186,7 +182,7 @@ def shifted(shift: int, tag: int) -> int:
 
 def test_rules_replaced_under_traffic_lose_nothing(testbed: Testbed) -> None:
     """Each change of the whole map is one bundle, so that there is no moment without rules."""
-    sender = Sender("h2", "10.0.0.1", tags=(1, 9, 20), size_bytes=200, pause_s=0.0005, for_s=3.0)
+    sender = Sender("h2", "10.0.0.1", tags=(1, 9, 20), size_bytes=200, pause_s=0.001, for_s=2.0)
     with measure.Receiver(testbed, "h1", idle_s=1.0) as receiver:
         process = testbed.spawn("h2", sender.argv(), log_file=measure.log_of(testbed, "h2"))
         changes = 0

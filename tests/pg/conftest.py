@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -37,10 +36,15 @@ def workers_of(server: Server) -> list[psutil.Process]:
     return children
 
 
-@pytest.fixture
-def workers(tmp_path: Path, store_url: str) -> Iterator[Server]:
-    """A web process of WORKERS workers."""
-    server = Server(tmp_path, store_url, "--workers", str(WORKERS))
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
+def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A web process of WORKERS workers on a store of either kind. The tests of a file share it."""
+    folder = tmp_path_factory.mktemp("workers")
+    store_url = f"sqlite:///{folder}/store.db"
+    if request.param == "postgresql":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        store_url = postgres.new_database()
+    server = Server(folder, store_url, "--workers", str(WORKERS))
     server.start()
     wait_until(lambda: len(workers_of(server)) == WORKERS, "all workers run", timeout_s=PATIENCE_S)
     yield server

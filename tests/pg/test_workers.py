@@ -22,7 +22,8 @@ from tests.pg.conftest import workers_of
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 
-CLIENTS = 12
+CLIENTS = 8
+BATCHES = 20
 
 
 class Listener(threading.Thread):
@@ -69,7 +70,7 @@ def clients_by_worker(server: Server) -> dict[int, int]:
     }
 
 
-def test_every_dashboard_sees_everything_whichever_worker_it_has(workers: Server) -> None:
+def test_every_worker_shows_everything(workers: Server) -> None:
     listeners: list[Listener] = []
 
     def several_workers_have_some() -> bool:
@@ -90,23 +91,18 @@ def test_every_dashboard_sees_everything_whichever_worker_it_has(workers: Server
         timeout=PATIENCE_S,
     )
     assert answer.status_code == 202
-    batch = [record(f"f{i}") for i in range(10)]
-    assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
+    for number in range(BATCHES):
+        batch = [record(f"{number}.{i}") for i in range(3)]
+        assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
 
     def all_see() -> bool:
         return all(
-            "policy-requested" in one.events and "dctcp" in one.schemes and one.flows == 10
+            "policy-requested" in one.events and "dctcp" in one.schemes and one.flows == 3 * BATCHES
             for one in listeners
         )
 
     wait_until(all_see, "every dashboard sees event, policy and flows", timeout_s=PATIENCE_S)
     assert [one.events.count("policy-requested") for one in listeners] == [1] * len(listeners)
-
-
-def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
-    for number in range(30):
-        batch = [record(f"{number}.{i}") for i in range(3)]
-        assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
 
     def exposed() -> list[str]:
         """Return the lines that are not zero. Each call uses a new connection, so that every
@@ -120,8 +116,8 @@ def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
         return sorted(line for line in ours if not line.endswith(" 0.0"))
 
     wanted = [
-        'sluice_flows_total{scheme="pias",source="scheduled",status="finished"} 90.0',
-        "sluice_ingestion_seconds_count 30.0",
+        f'sluice_flows_total{{scheme="pias",source="scheduled",status="finished"}} {3 * BATCHES}.0',
+        f"sluice_ingestion_seconds_count {BATCHES}.0",
     ]
     # Another worker's counts are in the store after its next turn.
     wait_until(
@@ -130,7 +126,7 @@ def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
 
 
 def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers: Server) -> None:
-    senders, batches, size = 4, 40, 20
+    senders, batches, size = 4, 25, 8
     until = time.monotonic() + 2 * PATIENCE_S
     failures: list[str] = []
     acknowledged = [0]
@@ -138,7 +134,7 @@ def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers
     def send(sender: int) -> None:
         client = HttpClient(f"unix:{workers.socket_path}", 10)
         for batch in range(batches):
-            body = json.dumps([record(f"{sender}.{batch}.{i}") for i in range(size)]).encode()
+            body = json.dumps([record(f"sent.{sender}.{batch}.{i}") for i in range(size)]).encode()
             while time.monotonic() < until:
                 try:
                     answer = client.post("/api/v1/flows", body)
@@ -165,7 +161,9 @@ def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers
         thread.join(2 * PATIENCE_S)
     assert failures == []
     engine = open_store(workers.store_url)
-    kept = [flow.id for flow in all_flows(engine)]
+    kept = [flow.id for flow in all_flows(engine) if flow.id.startswith("sent.")]
     engine.dispose()
     assert len(kept) == len(set(kept))
-    assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}
+    assert set(kept) == {
+        f"sent.{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)
+    }
