@@ -6,11 +6,8 @@ from __future__ import annotations
 import socket
 import statistics
 import struct
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -25,16 +22,13 @@ from tests.kernel.bottleneck import (
     TCP_INFO_BYTES,
     TCP_INFO_UNACKED,
     Dumbbell,
-    Flows,
     bottleneck,
     delivered,
     flows,
 )
 from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
-from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name
-from tests.kernel.lab import Namespace, dial, listen, send_and_receive
-from tests.kernel.watching import sent_and_backlog_bytes
+from tests.kernel.lab import Namespace
 
 CONTROL = private_name()
 CE = 3
@@ -51,47 +45,6 @@ def control() -> Iterator[CongestionControl]:
 def dumbbell(namespaces: list[Namespace], control: CongestionControl) -> Iterator[Dumbbell]:
     with bottleneck(namespaces, CONTROL) as bell:
         yield bell
-
-
-@dataclass(frozen=True)
-class Window:
-    """Measurements of one second of the bottleneck."""
-
-    used: float
-    real_backlog_bytes: float
-    virtual_backlog_bytes: float
-
-
-def observe(bell: Dumbbell, some: Flows, duration_s: float) -> Window:
-    backlogs: list[tuple[int, int]] = []
-
-    def sample() -> None:
-        backlogs.append((sent_and_backlog_bytes(bell.router, PORT)[1], bell.ports.backlog_bytes(PORT)))
-
-    sent_before, began = sent_and_backlog_bytes(bell.router, PORT)[0], time.monotonic()
-    some.run(duration_s, sample, every_s=0.05)
-    sent, took_s = sent_and_backlog_bytes(bell.router, PORT)[0] - sent_before, time.monotonic() - began
-    real, virtual = (statistics.fmean(column) for column in zip(*backlogs, strict=True))
-    return Window(sent * 8 / took_s / RATE_BPS, real, virtual)
-
-
-@pytest.mark.timing
-def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell) -> None:
-    two = flows(dumbbell, 2)
-    two.run(1.0)  # slow start
-    windows = [observe(dumbbell, two, 1.0) for _ in range(2)]
-    accounts = [delivered(s) for s in two.senders]
-    shares = sorted(two.received_bytes.values())
-    two.close()
-    print(*windows, shares, accounts, sep="\n")
-    best = max(windows, key=lambda window: window.used)
-    assert 0.95 <= best.used <= 1.02
-    assert 0.5 * K_BYTES <= best.virtual_backlog_bytes <= 1.2 * K_BYTES
-    assert 0.2 * K_BYTES <= best.real_backlog_bytes <= 1.3 * K_BYTES
-    assert sum(queue.dropped for queue in dumbbell.ports.counters(PORT)) == 0
-    # A CPU that stands still for a moment makes TCP probe for a lost tail with a packet or two, never with a burst.
-    assert sum(a.retransmitted for a in accounts) < 0.005 * sum(a.packets for a in accounts)
-    assert shares[0] > 0.5 * shares[1], "neither flow starves"
 
 
 @pytest.mark.timing
@@ -211,24 +164,3 @@ def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell) -> None:
         medians.append(statistics.median(seen))
         print(f"K = {k_bytes} B: {sorted(seen)}")
     assert medians[0] < medians[1] - 20_000
-
-
-def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
-    pair: Pair, control: CongestionControl
-) -> None:
-    pair.b.sysctl("net.ipv4.tcp_ecn", 0)
-    with listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
-        client, server = dial(pair.a, listener, CONTROL)
-        send_and_receive(client, server, 10_000)
-        used = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
-        client.close()
-        server.close()
-    assert used == b"reno"
-
-
-def test_a_namespace_may_have_it_as_its_default(pair: Pair, control: CongestionControl) -> None:
-    pair.a.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
-    with pair.a, socket.socket() as any_socket:
-        used = any_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
-        assert Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip() == CONTROL
-    assert used == CONTROL.encode()

@@ -23,7 +23,7 @@ from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import Pair
 from tests.kernel.controls import private_build, private_name
 
-ROUNDS = 20
+ROUNDS = 5
 PORTS_MAX = 1024
 BPF_F_NO_PREALLOC = 1
 

@@ -125,11 +125,11 @@ def set_backlog(program: PortProgram, level_bytes: int) -> None:
     assert program.backlog_bytes(PORT) == level_bytes
 
 
-@pytest.mark.parametrize("percent", [0, 10, 50, 90, 100])
+@pytest.mark.parametrize("percent", [0, 50, 100])
 def test_ramp__a_steady_backlog_gives_the_lines_marked_share(port: Port, percent: int) -> None:
     """The ramp is so wide that the test's waiting packets move the backlog by only 0.13 % of its width."""
     program, sender, capture = port
-    count, standing, width = 2000, 200_000_000, 100_000_000
+    count, standing, width = 1000, 200_000_000, 100_000_000
     low = standing - width * percent // 100 + (10**6 if percent == 0 else 0)
     high = low + width - (10**6 if percent == 100 else 0)
     program.set(PORT, PortSettings(SLOW_BPS, low, 10**9, mark_max_bytes=high))
@@ -172,10 +172,8 @@ def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Po
     assert program.phantom_bytes(PORT) == 0
 
 
-def test_settings__another_way_of_marking_while_packets_flow(
-    port: Port,
-) -> None:
-    """The policy changes from K to a ramp, to a phantom queue and to none."""
+def test_settings__another_way_of_marking_while_packets_flow(port: Port) -> None:
+    """The policy changes from K to a ramp, to a phantom queue, to none, and to a port without a rate."""
     program, sender, capture = port
     set_backlog(program, 50_000)
     for settings, want in (
@@ -184,6 +182,7 @@ def test_settings__another_way_of_marking_while_packets_flow(
         (PortSettings(SLOW_BPS, 20_000, 10**6, mark_max_bytes=40_000), CE),
         (PortSettings(SLOW_BPS, None, 10**6, phantom_mark_bytes=50_000), ECT0),
         (PortSettings(SLOW_BPS, None, 10**6), ECT0),
+        (PortSettings(0, 1, 1), ECT0),
     ):
         program.set(PORT, settings)
         for _ in range(3):

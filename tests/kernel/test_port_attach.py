@@ -7,28 +7,11 @@ import pytest
 from pyroute2 import IPRoute
 
 from sluice.dataplane.port import PortProgram
-from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.tagger import Tagger
 from sluice.policy.errors import SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
-from tests.kernel.port_frames import CE, ECT0, OPEN, PORT, SLOW_BPS, Port, ecn_of, frame, ipv4, received
-
-
-def test_settings_change_while_packets_flow(port: Port) -> None:
-    program, sender, capture = port
-    data = frame(ipv4(ECT0, bytes(900)))
-    for settings, want in (
-        (PortSettings(SLOW_BPS, 1, 10**9), [ECT0, CE, CE]),
-        (PortSettings(SLOW_BPS, None, 10**9), [ECT0, ECT0, ECT0]),
-        (PortSettings(SLOW_BPS, 1, 10**9), [CE, CE, CE]),
-        (PortSettings(0, 1, 1), [ECT0, ECT0, ECT0]),
-    ):
-        program.set(PORT, settings)
-        for _ in want:
-            sender.send(data)
-        assert ecn_of(received(capture, len(want))) == want
-    assert program.backlog_bytes(PORT) > 8 * 900
+from tests.kernel.port_frames import OPEN, PORT, Port, frame, ipv4, received
 
 
 def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, pair: Pair) -> None:

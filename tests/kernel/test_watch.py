@@ -7,14 +7,11 @@ import contextlib
 import errno
 import socket
 import struct
-import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from sluice.dataplane.watch import Watch
-from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
@@ -124,39 +121,6 @@ def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch)
     assert connection.sent_at_ns is not None
     assert connection.start_ns < connection.sent_at_ns <= said_ns
     assert connection.read_ns - connection.sent_at_ns >= 300_000_000
-
-
-@FAMILIES
-def test_iperf_shows_while_it_runs_and_when_it_has_ended(
-    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
-) -> None:
-    v6 = ["-V"] if family == socket.AF_INET6 else []
-    with pair.b:
-        iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
-    try:
-        wait_until(lambda: ":5001" in pair.b.run("ss", "-Hltn"), "the iperf server listens")
-        reports: list[str] = []
-
-        def send() -> None:
-            reports.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
-
-        sender = threading.Thread(target=send)
-        began_ns = time.monotonic_ns()
-        sender.start()
-        (first,) = wait_until(watch.live, "it lives")
-        more = wait_until(
-            lambda: [c for c in watch.live() if c.sent_bytes > first.sent_bytes + 1_000_000],
-            "iperf continues",
-        )
-        assert more[0].cookie == first.cookie
-        sender.join(60)
-        (connection,) = ended(watch)
-    finally:
-        stop(iperf)
-    assert connection.cookie == first.cookie
-    assert connection.sent_bytes == int(reports[0].strip().splitlines()[-1].split(",")[7])
-    assert 2.0e9 <= connection.read_ns - connection.start_ns <= time.monotonic_ns() - began_ns
-    assert not watch.live()
 
 
 def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: list[Namespace]) -> None:

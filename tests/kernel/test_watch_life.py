@@ -20,8 +20,8 @@ from tests.kernel.lab import dial, listen, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
 
 
-def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
-    count = 2000
+def test_many_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
+    count = 500
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         listener.listen(256)
         for i in range(count):
@@ -123,7 +123,7 @@ def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
     programs, maps, files = tracing_programs(), watch_maps(), open_files()
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
-        for _ in range(30):
+        for _ in range(8):
             watch = WatchOf(pair.a)
             send_and_receive(near, far, 100)
             assert watch.live()
