@@ -117,13 +117,10 @@ def shared(slurm: Slurm, tmp_path: Path) -> Iterator[Sweeps]:
 
 
 def test_a_sweep__bytes_are_those_of_a_local_one_and_jobs_are_an_array(shared: Sweeps, local: Path) -> None:
+    """It says in one line how much is done and left."""
     shared.finish(shared.start())
     check_same(shared.out, local)
     assert "array job" in (shared.out / "snakemake.log").read_text()
-
-
-def test_a_sweep__says_in_one_line_how_much_is_done_and_left(shared: Sweeps) -> None:
-    shared.finish(shared.start())
     told = re.findall(r"^(\d) of 4 points done.*?(?:, about .* left)?$", shared.printed, re.MULTILINE)
     assert (told[-1], sorted(told)) == ("4", told)
     assert re.search(r"^[123] of 4 points done.*, about \d+ \w+ left$", shared.printed, re.MULTILINE)

@@ -101,8 +101,7 @@ def port(pair: Pair) -> Iterator[Port]:
         yield Port(program, sender, capture, pair)
 
 
-@pytest.mark.parametrize("ip", [ipv4, ipv6])
-@pytest.mark.parametrize("backlogs", [(120, 40), (40, 40, 40)])
+@pytest.mark.parametrize(("ip", "backlogs"), [(ipv4, (120, 40)), (ipv6, (40, 40, 40))])
 def test_flows_take_turns_with_any_backlogs(port: Port, ip: Ip, backlogs: tuple[int, ...]) -> None:
     port.flow_queues(8)
     packets = [(flow, 2) for flow, count in enumerate(backlogs) for _ in range(count)]

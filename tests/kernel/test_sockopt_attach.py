@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.dataplane import build, sockopt
+from sluice.dataplane import sockopt
 from sluice.dataplane.libbpf import ffi, lib
 from sluice.dataplane.sockopt import (
     SOL_SLUICE,
@@ -146,25 +146,6 @@ def test_without_an_agent__the_errors_of_the_header(cgroup: Cgroup) -> None:
 
 
 # -- machines that lack a feature
-
-
-def test_load__a_damaged_object_is_named(cgroup: Cgroup, tmp_path: Path) -> None:
-    whole = build.ensure("sockopt").read_bytes()
-    for name, data in (("empty", b""), ("half", whole[: len(whole) // 2])):
-        path = tmp_path / f"{name}.bpf.o"
-        path.write_bytes(data)
-        with pytest.raises(EnvironmentLacking, match=r"damaged or not for this kernel"):
-            Attachment(path, cgroup.folder)
-
-
-def test_load__a_refused_program_shows_the_verifiers_output(cgroup: Cgroup, tmp_path: Path) -> None:
-    source = (build.SOURCES / "sockopt.bpf.c").read_text()
-    check = "return value + size_bytes <= end ? value : NULL;"
-    assert source.count(check) == 1
-    path = build.compile_source("unchecked", source.replace(check, "(void)end; return value;"), tmp_path)
-    with pytest.raises(EnvironmentLacking, match="verifier") as raised:
-        Attachment(path, cgroup.folder)
-    assert "invalid access to packet" in str(raised.value)
 
 
 def test_attach__without_a_control_group(tmp_path: Path) -> None:

@@ -167,13 +167,9 @@ def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
     receiving.close()
 
 
-def test_refused__no_record(pair: Pair, watch: Watch) -> None:
+def test_refused_or_without_data__no_record(pair: Pair, watch: Watch) -> None:
     with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect((V4["b"], 9))
-    assert not watch.ended()
-
-
-def test_without_data__no_record(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         close_in_order(near, far)

@@ -34,7 +34,7 @@ SKIPPED = (
     "test_loader.py::test_register__again_and_again_leaves_nothing",
     "test_sockopt_attach.py::test_attach__again_and_again_leaves_nothing",
 )
-"""Tests of the files below that need a fast sender or a driver of Linux 6.16, or that repeat one twenty times."""
+"""Tests of the files below that need a fast sender or a driver of Linux 6.16, or that repeat the same many times."""
 
 _PYTEST = (
     ".venv/bin/python -m pytest -v -rs --durations=5 -p no:cacheprovider -p pytest_timeout "

@@ -95,8 +95,9 @@ class Controlled:
     def log(self) -> str:
         return (self.folder / "controller.log").read_text()
 
-    def start_controller(self) -> None:
+    def start_controller(self, *more: str | Path) -> None:
         argv = [sys.executable, "-m", "sluice", "controller", "--store", self.store_url, "--listen", LISTEN]
+        argv += map(str, more)
         self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
 
     def kill_controller(self) -> None:

@@ -14,8 +14,6 @@ from sluice.runtime.command import run
 from sluice.testbeds import running_testbeds
 from sluice.topologies.testbed import Testbed
 
-pytestmark = pytest.mark.net
-
 
 @pytest.fixture(scope="module")
 def bed(connected_pair: Testbed) -> Testbed:

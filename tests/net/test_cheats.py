@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -18,12 +16,6 @@ from sluice.policy import tags
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from tests.net.policed import LINK_BPS, POLICY, TOP, Network
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
-    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
-]
 
 ENDS = """
 import atexit, signal, socket, sys, time

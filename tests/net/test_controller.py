@@ -3,27 +3,25 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from experiments.checks.hostile import attacker
+from sluice import topologies
 from sluice.controller.tables import Table, cookie, cookie_table
 from sluice.policy import tags
-from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
-from tests.net.controlled import Controlled, Script
+from tests.fakes.certificates import Authority, Pair
+from tests.net.controlled import LISTEN, Controlled, Script
 from tests.net.traffic_scripts import (
     ECHO_SERVER,
     GARBAGE,
@@ -33,12 +31,6 @@ from tests.net.traffic_scripts import (
     TAGGED_FLOWS,
 )
 
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
-    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
-]
-
 PIAS = {"scheme": "pias"}
 AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
 AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
@@ -47,16 +39,11 @@ BY_FINS = ADAPTIVE | {"robust_ends": False}
 """The sockets of TAGGED_FLOWS send a byte under the tag of 10 KB, which no payload confirms."""
 
 
-def topologies_build(kind: str, **parameters: Any) -> Topology:
-    topologies = pytest.importorskip("topologies")
-    topology: Topology = topologies.build(kind, host_rate_bps=100_000_000, **parameters)
-    return topology
-
-
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     """One switch, three hosts, controller running."""
-    controlled = Controlled(topologies_build("single", hosts=3), tmp_path_factory.mktemp("single"), PIAS)
+    topology = topologies.build("single", hosts=3, host_rate_bps=100_000_000)
+    controlled = Controlled(topology, tmp_path_factory.mktemp("single"), PIAS)
     try:
         controlled.start_controller()
         controlled.wait_applied()
@@ -322,3 +309,30 @@ def test_a_stopped_controller_ends_and_records_its_switches_as_gone(network: Con
     assert row["connected"] is False
     network.start_controller()
     network.wait_in_effect(time.time() - 1)
+
+
+def test_a_switch_is_served_over_tls_and_one_with_another_certificate_is_refused(
+    network: Controlled, tmp_path: Path
+) -> None:
+    network.apply(PIAS)
+    assert network.controller is not None
+    stop(network.controller)
+    before = network.queue_map("s1", 1)
+    network.put_policy({"scheme": "tcp"})
+    own, other = Authority(tmp_path, "own"), Authority(tmp_path, "other")
+    mine = own.issue("controller")
+    network.start_controller(
+        "--tls-key", mine.key, "--tls-cert", mine.certificate, "--tls-ca", own.certificate
+    )
+
+    def connect_as(pair: Pair) -> None:
+        files = (pair.key, pair.certificate, own.certificate)
+        network.bed.ovs(["ovs-vsctl", "set-ssl", *map(str, files)])
+        network.bed.ovs(["ovs-vsctl", "set-controller", "s1", f"ssl:{LISTEN}"])
+
+    connect_as(other.issue("switch"))
+    wait_until(lambda: "TLS: CERTIFICATE_VERIFY_FAILED" in network.log, "the controller refuses the switch")
+    assert network.queue_map("s1", 1) == before
+    connect_as(own.issue("switch"))
+    network.wait_applied()
+    assert set(network.queue_map("s1", 1).values()) == {0}

@@ -3,22 +3,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from sluice import topologies
 from sluice.policy.network.graph import Host
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from tests.net.controlled import Controlled
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
-    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
-]
 
 ECHO_SERVER = """
 import socket, sys, threading
@@ -51,7 +44,6 @@ for _ in range(flows):
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
-    topologies = pytest.importorskip("topologies")
     topology = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=2)
     controlled = Controlled(topology, tmp_path_factory.mktemp("fabric"), {"scheme": "pias"})
     try:

@@ -16,8 +16,6 @@ import pytest
 from sluice.testbeds import running_testbeds
 from sluice.topologies.testbed import Testbed
 
-pytestmark = pytest.mark.net
-
 TIMEOUT_S = 30.0
 
 

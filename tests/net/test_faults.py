@@ -23,14 +23,14 @@ from sluice.runtime.wait import wait_until
 from sluice.store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 
-FLOWS = 650
+FLOWS = 450
 Running = tuple[Stack, list[ScheduledFlow], float]
 VICTIMS = ("web", "controller", "agent-h3", "ovs-vswitchd")
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A stack under traffic for about 30 s, its schedule, and its start time."""
+    """A stack under traffic for about 20 s, its schedule, and its start time."""
     mix = [
         {"bytes": "10KB", "share": 0.9, "from": ["h3"]},
         {"bytes": "100KB", "share": 0.1, "from": ["h2", "h4"]},

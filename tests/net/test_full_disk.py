@@ -3,21 +3,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-import pytest
-
 from sluice.policy.wire.records import FINISHED, ScheduledFlow
 from sluice.runtime.wait import wait_until
 from tests.kit.small_disk import SmallDisk
 from tests.unit.hostagent.agents import Agents
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="this kernel has no BTF"),
-]
 
 
 def flow(number: int) -> ScheduledFlow:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from sluice.hostagent.wire import PORT
 from sluice.policy.tags import attained_tag
 from sluice.policy.units import MSS_BYTES
@@ -23,12 +21,6 @@ from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="this kernel has no BTF"),
-]
 
 
 def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow:

@@ -11,14 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
-
 from sluice.runtime.wait import wait_until
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
-]
 
 SCENARIO = """
 name = "long"

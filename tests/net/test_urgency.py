@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from experiments.checks.hostile import attacker
 from sluice.policy import tags
@@ -19,12 +16,6 @@ from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store.observed import all_sanctions, host_heartbeats, recent_events
-
-pytestmark = [
-    pytest.mark.net,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
-    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
-]
 
 HONEST, FORGER, SINK = "h2", "h3", "h1"
 URGENT_BYTES = 1_000_000

@@ -75,7 +75,7 @@ def crash(server: PostgresServer, store: Engine) -> None:
 
 
 def test_a_crash_takes_no_record_that_was_answered(forgetful: PostgresServer, store: Engine) -> None:
-    for first in range(0, 20, 4):
+    for first in range(0, 12, 4):
         add_flows(store, batch(4, first))
         crash(forgetful, store)
         assert kept(store) == list(range(first + 4))
@@ -138,7 +138,7 @@ def test_agents_deliver_through_crashes_of_the_server__every_record_is_kept_once
                 continue
 
     try:
-        for turns in (7, 23, 40):
+        for turns in (7, 15):
             for _ in range(turns):
                 turn()
             forgetful.restart(crash=True)

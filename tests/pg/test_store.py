@@ -27,7 +27,8 @@ from tests.unit.webui.records import record
 pytestmark = pytest.mark.pg
 
 PATIENCE_S = 300.0
-WRITERS, BATCHES, BATCH = 6, 25, 20
+EVENTS = 100
+WRITERS, BATCHES, BATCH = 6, 25, 10
 
 
 def batch_of(writer: int, number: int) -> list[FlowRecord]:
@@ -74,16 +75,16 @@ def test_writers_side_by_side__a_reader_that_goes_on_from_the_last_number_misses
 
 def test_events_of_writers_side_by_side_are_all_seen(engine: Engine) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
-        writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(200)]
+        writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(EVENTS)]
         seen: list[int] = []
         last = 0
-        while len(seen) < 200 and not (all(w.done() for w in writes) and last == -1):
+        while len(seen) < EVENTS and not (all(w.done() for w in writes) and last == -1):
             rows = events_after(engine, last)
             seen += [row["document"]["number"] for row in rows]
             last = rows[-1]["id"] if rows else last
             if all(w.done() for w in writes) and not events_after(engine, last):
                 break
-    assert sorted(seen) == list(range(200))
+    assert sorted(seen) == list(range(EVENTS))
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
@@ -122,8 +123,8 @@ def test_open_store__a_server_that_is_away_is_an_operational_error(postgres: Pos
 
 
 def test_several_processes_may_open_an_empty_one_at_once(database: str) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        engines = list(pool.map(open_store, [database] * 8))
+    with ThreadPoolExecutor(4) as pool:
+        engines = list(pool.map(open_store, [database] * 4))
     for engine in engines:
         assert count_flows(engine) == 0
         engine.dispose()
