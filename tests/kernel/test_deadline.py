@@ -26,7 +26,6 @@ from sluice.hostagent.sockets import (
     WrongField,
     declare,
     declared,
-    state,
     undeclare,
 )
 from sluice.runtime.wait import wait_until
@@ -84,13 +83,6 @@ def test_declare__an_unknown_control_names_the_field(ends: list[socket.socket]) 
         declare(ends[0], size_bytes=1, congestion_control="sluice_nothing")
     assert isinstance(raised.value.__cause__, OSError)
     assert declared(ends[0]).size_bytes is None
-
-
-def test_declare__not_a_tcp_socket(hook: Attachment) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        for action in (lambda: declare(other, size_bytes=1), lambda: state(other)):
-            with pytest.raises(OSError, match="only a TCP socket"):
-                action()
 
 
 @pytest.mark.parametrize("timeout_s", [None, 200.0])

@@ -98,16 +98,6 @@ def test_endless_flows__bytes_that_arrived_and_their_end(bundle: Bundle) -> None
     assert 0.85 * GOODPUT_BPS < total * 8 / UNTIL_S < 1.03 * GOODPUT_BPS
 
 
-@pytest.mark.timing
-def test_samples__throughput_adds_up_to_the_flow(bundle: Bundle) -> None:
-    run = read_listed(bundle[0])
-    times, values = run.rates(1)
-    assert len(times) > 40
-    whole = run.mean_rate_mbps(1, run.flows[1].start_s, UNTIL_S)
-    assert whole == pytest.approx(run.flows[1].bytes * 8e-6 / UNTIL_S, rel=0.1)
-    assert values.mean() == pytest.approx(whole, rel=0.2)
-
-
 def test_max_window__bounds_the_segments_in_flight(bundle: Bundle) -> None:
     out, _ = bundle
     assert max(sample["under_way"] for sample in read_samples(out) if sample["at_s"] > 0.5) <= MAX_WINDOW

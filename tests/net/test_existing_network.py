@@ -307,9 +307,10 @@ def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Pat
     assert lasting(racks) == before
     assert racks.sluice("network", "apply", str(described))[0] == 0
     wait_until(
-        lambda: not any("tp_dst=7" in flow for flow in racks.flows("rack1")),
+        lambda: racks.flows("rack1", "table=4") and not racks.flows("rack1", "table=24"),
         "the switch belongs to Sluice again",
     )
+    assert not any("tp_dst=7" in flow for flow in racks.flows("rack1"))
 
 
 def test_removal__leaves_the_switches_as_they_were(racks: Racks, described: Path) -> None:

@@ -101,12 +101,6 @@ def test_tcp_carries_data_at_the_link_rate_without_loss(testbed: Testbed) -> Non
 
 
 @pytest.mark.timing
-def test_shaping_equals_the_rate(testbed: Testbed) -> None:
-    senders = [Sender(host, "10.0.0.1", size_bytes=1400, for_s=3.0) for host in ("h2", "h3")]
-    assert measure.transmit(testbed, "h1", senders).rate_bps == pytest.approx(RATE_BPS, rel=0.03)
-
-
-@pytest.mark.timing
 def test_a_host_sends_at_its_link_rate(testbed: Testbed) -> None:
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
     # The rate is lower on a busy machine, because a host's shaper does not make up for late timers.
@@ -171,14 +165,14 @@ def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
 def test_leaf_spine__every_pair_is_connected_despite_a_dead_link(
     start_testbed: Callable[..., Testbed],
 ) -> None:
-    parameters = {"leaves": 4, "spines": 2, "hosts_per_leaf": 2, "down": ["s1-s5"]}
+    parameters = {"leaves": 3, "spines": 2, "hosts_per_leaf": 1, "down": ["s1-s4"]}
     with start_testbed("leaf-spine", parameters=parameters) as bed:
         install(bed)
         names = [host.name for host in bed.topology.hosts]
-        for source, to in zip(names, names[3:] + names[:3], strict=True):
+        for source, to in zip(names, names[1:] + names[:1], strict=True):
             bed.exec(source, ["ping", "-c", "1", "-W", "2", bed.topology.host_by_name[to].ipv6])
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
-        for end in ("s1-eth3", "s5-eth1"):
+        for end in ("s1-eth2", "s4-eth1"):
             assert "DOWN" in bed.exec(None, ["ip", "link", "show", end])
 
 
