@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import socket
 import statistics
-import struct
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -13,14 +11,11 @@ import pytest
 
 from sluice.dataplane.congestion import CongestionControl, register_congestion_control
 from sluice.dataplane.port_settings import PortSettings
-from sluice.runtime.wait import wait_until
 from tests.kernel.bottleneck import (
     BUFFER_BYTES,
     K_BYTES,
     PORT,
     RATE_BPS,
-    TCP_INFO_BYTES,
-    TCP_INFO_UNACKED,
     Dumbbell,
     bottleneck,
     delivered,
@@ -87,22 +82,6 @@ def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("count", [1, 4])
-def test_the_sender_learns_of_every_mark(dumbbell: Dumbbell, count: int) -> None:
-    some = flows(dumbbell, count)
-    some.run(3.0)
-    some.drain()
-    wait_until(lambda: all(_all_acknowledged(s) for s in some.senders), "every packet is acknowledged")
-    reported = sum(delivered(s).marked for s in some.senders)
-    sent = sum(delivered(s).packets for s in some.senders)
-    some.close()
-    marked = sum(c.marked for c in dumbbell.ports.counters(PORT))
-    print(f"{count} flows: {sent} packets, {marked} marked at the port, {reported} reported to the senders")
-    assert marked > 50
-    assert reported == pytest.approx(marked, rel=0.05)
-
-
-@pytest.mark.timing
 def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
     """This build omits every third cut and returns the value that was observed on such a kernel."""
     name = f"{CONTROL}x"
@@ -122,13 +101,6 @@ def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
     print(f"backlog mean {statistics.fmean(backlogs):.0f} B, largest {max(backlogs)} B, {accounts}")
     assert statistics.quantiles(backlogs, n=20)[-1] < 2 * K_BYTES, "95 % of the time"
     assert statistics.fmean(backlogs) > 0.5 * K_BYTES
-
-
-def _all_acknowledged(sender: socket.socket) -> bool:
-    unacked: int = struct.unpack_from(
-        "=I", sender.getsockopt(6, socket.TCP_INFO, TCP_INFO_BYTES), TCP_INFO_UNACKED
-    )[0]
-    return unacked == 0
 
 
 @pytest.mark.timing

@@ -7,14 +7,11 @@ import socket
 import struct
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.dataplane.build import compile_source
 from sluice.dataplane.libbpf import ffi, lib
-from sluice.dataplane.loader import open_object
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.errors import FieldError
@@ -207,37 +204,6 @@ def test_settings__impossible_ones_are_refused(field: str, values: dict[str, Any
     with pytest.raises(FieldError) as error:
         PortSettings(**{"rate_bps": 10**8, "mark_bytes": 1000, "buffer_bytes": 10**5, **values})
     assert error.value.field == field
-
-
-DQS_USER = """
-#include "packet.bpf.h"
-#include "../laws/dqs.h"
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct sl_dqs);
-} priority SEC(".maps");
-
-SEC("tc") int sluice_dqs(struct __sk_buff *skb)
-{
-    struct sl_dqs_settings set = { .release_ns = 1000000, .queues = skb->mark };
-    __u64 now_ns = bpf_ktime_get_ns();
-    __u32 key = 0, at;
-    struct sl_dqs *d = bpf_map_lookup_elem(&priority, &key);
-
-    if (!d)
-        return -1;
-    at = skb->len > 100 ? sl_dqs_enqueue(d, &set, skb->hash, now_ns) : sl_dqs_dequeue(d, &set, now_ns);
-    return at == SL_DQS_NONE ? 1 : 2;
-}
-char LICENSE[] SEC("license") = "GPL";
-"""
-
-
-def test_dqs__the_verifier_accepts_the_law(tmp_path: Path) -> None:
-    with open_object(compile_source("dqs", DQS_USER, tmp_path)) as dqs:
-        assert dqs.program("sluice_dqs").id > 0
 
 
 def test_packets_without_ecn_are_never_marked(port: Port) -> None:

@@ -237,13 +237,6 @@ def test_migration__an_empty_table(engine: Engine, database: str) -> None:
     assert kept(engine) == list(range(12))
 
 
-def test_migration__is_needed_once(engine: Engine, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
-    monkeypatch.setattr("sluice.store.engine.adopt_table", fail)
-    add_flows(engine, batch(3))
-    open_store(database).dispose()
-    assert kept(engine) == [0, 1, 2]
-
-
 # ── Plans of queries ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
