@@ -178,7 +178,7 @@ def egress_filters(agents: Agents, host: str) -> int:
 
 
 def test_killed_in_the_middle__every_flow_has_one_record() -> None:
-    flows = [flow(i, 0.02 * i, 200_000) for i in range(400)]
+    flows = [flow(i, 0.03 * i, 200_000) for i in range(400)]
     with Agents(rate="200mbit") as agents:
         agents.start(*flows)
         agents.records(50)
@@ -186,12 +186,14 @@ def test_killed_in_the_middle__every_flow_has_one_record() -> None:
         agents.processes["h1"].wait()
         assert egress_filters(agents, "h1") == 1, "a killed agent leaves its filter"
         agents.start_agent("h1")
+        wait_until(lambda: agents.status("h1"), "the new agent reports")
+        reported_at = time.time()
         records = agents.records(400)
         assert egress_filters(agents, "h1") == 1, "replaced, not doubled"
         reasons = {record.reason for record in records.values()}
         assert set(records) == {f.id for f in flows}
         assert reasons <= {"", "agent restarted", "agent was down at the start time"}
-        late = [r for r in records.values() if r.started_at > agents.start_at + 7]
+        late = [r for r in records.values() if r.started_at > reported_at]
         assert {r.status for r in late} == {FINISHED}, "flows after the restart run normally"
         assert sum(r.status == FINISHED for r in records.values()) > 100
     # Records that are delivered twice are equal, so the fake web process keeps the first.
@@ -212,7 +214,7 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> 
 
 
 def test_the_web_process_is_away__nothing_is_lost() -> None:
-    flows = [flow(i, 0.02 * i) for i in range(150)]
+    flows = [flow(i, 0.02 * i) for i in range(250)]
     with Agents() as agents:
         agents.start(*flows)
         agents.records(10)
@@ -220,8 +222,8 @@ def test_the_web_process_is_away__nothing_is_lost() -> None:
         before = len(agents.web.records)
         time.sleep(2)
         agents.web.start()
-        wait_until(lambda: len(agents.web.records) > before + 50, "waiting records arrive")
-        records = agents.records(150)
+        records = agents.records(250)
+        assert before < 250, "records waited"
         assert {record.status for record in records.values()} == {FINISHED}
         assert set(agents.web.deliveries.values()) == {1}
 
@@ -241,16 +243,6 @@ def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:
         assert egress_filters(agents, "h1") == 0
         assert agents.cable.exec("h1", ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"]) == before
         assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
-
-
-def test_without_bpf__falls_back_with_the_reason() -> None:
-    with Agents() as agents:
-        agents.start(flow(1, 0.0), arguments=("--no-bpf",))
-        assert agents.records(1)["run/1"].congestion_control == "cubic"
-        status = agents.status("h1")
-        assert status["fallback"]
-        assert "switched off" in status["fallback_reason"]
-        assert (status["congestion_control"], status["tagger"]) == ("cubic", False)
 
 
 def test_a_wrong_interface_is_named(tmp_path: Path) -> None:

@@ -105,13 +105,6 @@ def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) 
     assert after[2].not_markable > before[2].not_markable
 
 
-def test_marking__none_below_the_threshold(testbed: Testbed) -> None:
-    testbed.set_marking(100_000)
-    got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, count=90)])
-    testbed.set_marking(None)
-    assert got.tos == {1 << 2 | 2: 90}, "not even all packets together reach the threshold"
-
-
 @pytest.mark.timing
 def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Callable[..., Testbed]) -> None:
     """HTB sends at half the port's rate, as it does with late timers."""

@@ -108,15 +108,6 @@ def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(
     assert sum(total.value for total in all_totals(engine)[FLOWS.name]) == len(EVERYTHING)
 
 
-def test_connections_that_the_server_has_closed_are_replaced(
-    postgres: PostgresServer, engine: Engine
-) -> None:
-    add_flows(engine, batch_of(0, 0))
-    postgres.restart()
-    assert count_flows(engine) == BATCH
-    assert add_flows(engine, batch_of(0, 1)) == BATCH
-
-
 def test_open_store__a_server_that_is_away_is_an_operational_error(postgres: PostgresServer) -> None:
     with pytest.raises(OperationalError):
         open_store(f"postgresql+psycopg://sluice@/nothing?host={postgres.folder}&port=5433")
