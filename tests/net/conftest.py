@@ -97,20 +97,3 @@ def testbed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
     install(bed)
     yield bed
     bed.stop()
-
-
-@pytest.fixture(scope="module")
-def measurements() -> dict[str, Any]:
-    return {}
-
-
-@pytest.fixture
-def measured(request: pytest.FixtureRequest, measurements: dict[str, Any]) -> Callable[..., Any]:
-    """A function that takes each measurement once per file."""
-
-    def once(name: str, measure: Callable[[], Any]) -> Any:
-        if name not in measurements:
-            measurements[name] = measure()
-        return measurements[name]
-
-    return once

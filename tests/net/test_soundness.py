@@ -8,7 +8,6 @@ that ignores its priority.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,19 @@ def run(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> R
     return summary, json.loads((out / "meta.json").read_text()), out
 
 
-@pytest.fixture
-def idle(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    outcome: Run = measured("idle", lambda: run(scenario("idle"), tmp_path_factory))
-    return outcome
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(scenario("idle"), tmp_path_factory)
 
 
-@pytest.fixture
-def saturated(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+@pytest.fixture(scope="module")
+def saturated(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The same flows with two endless ones that fill the link.
 
     They are marked late. With 20 packets (10 ms), a pause of the machine would empty the queue and waste the link.
     """
     document = scenario("saturated", scheme=DEEP_MARKING, background=LONG_FLOWS)
-    outcome: Run = measured("saturated", lambda: run(document, tmp_path_factory))
-    return outcome
+    return run(document, tmp_path_factory)
 
 
 def test_idle_network__a_short_flow_takes_its_few_round_trips(idle: Run) -> None:
