@@ -50,6 +50,12 @@ def described(racks: Racks) -> Path:
     return file
 
 
+def restore(racks: Racks, described: Path) -> None:
+    """Put the right description in force again, and wait until nothing contradicts it."""
+    racks.sluice("network", "apply", str(described))
+    wait_until(lambda: not racks.problems(), "nothing contradicts the description")
+
+
 def is_reported(racks: Racks, text: str) -> bool:
     """Whether a contradiction begins with the text."""
     return any(problem.startswith(text) for problem in racks.problems())
@@ -165,7 +171,7 @@ def test_vlans_and_bonds_of_open_vswitch__are_named(racks: Racks, described: Pat
     racks.stop("ports-rack1")
     racks.vsctl("rack1", "clear", "port", "nic-web2", "tag")
     racks.vsctl("rack1", "del-port", "bond0")
-    assert racks.sluice("network", "apply", str(described))[0] == 0
+    restore(racks, described)
 
 
 def interfaces(*names: str) -> list[str]:
@@ -187,7 +193,7 @@ def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, describ
     assert racks.reaches("web1", "db1")
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "up"])
     wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again")
-    assert racks.sluice("network", "apply", str(described))[0] == 0
+    restore(racks, described)
 
 
 def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) -> None:
@@ -204,23 +210,8 @@ def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) 
 
 def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, described: Path) -> None:
     """The description says that hosts are at loop1. Without LLDP, each broadcast would circle for ever."""
-    run(
-        [
-            "ip",
-            "link",
-            "add",
-            "loop1",
-            "netns",
-            "sr-rack1",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "loop2",
-            "netns",
-            "sr-rack2",
-        ]
-    )
+    cable = "ip link add loop1 netns sr-rack1 type veth peer name loop2 netns sr-rack2"
+    run(cable.split())
     for rack, bridge, port in (("rack1", "br-front", "loop1"), ("rack2", "br-back", "loop2")):
         racks.inside(rack, ["ip", "link", "set", port, "up"])
         racks.vsctl(rack, "add-port", bridge, port)
@@ -239,9 +230,9 @@ def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, descri
     assert racks.reaches("web1", "db1")
     after = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
     assert after - before < 20, "nothing circles"
-    racks.sluice("network", "apply", str(described))
     for rack, port in (("rack1", "loop1"), ("rack2", "loop2")):
         racks.vsctl(rack, "del-port", port)
+    restore(racks, described)
 
 
 def log(racks: Racks) -> str:
