@@ -79,30 +79,30 @@ def test_every_segment_carries_the_attained_service_before_it(
 
 
 @FAMILIES
-def test_acks_carry_the_tag_of_their_own_direction_and_its_fin_without_data_none(
-    pair: Pair, family: socket.AddressFamily, host: str
+@pytest.mark.parametrize("answer_bytes", [50_000, 0])
+def test_acks_and_fin_carry_the_tag_of_their_own_direction(
+    pair: Pair, family: socket.AddressFamily, host: str, answer_bytes: int
 ) -> None:
-    """The receiver closes a direction without data. No flow has completed there."""
-    for answer_bytes, fin_tag in ((50_000, attained_tag(50_000)), (0, 0)):
-        with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
-            tagger_attach(tagger, pair.b)
-            client, server = dial(pair.a, listener)
-            send_and_receive(server, client, answer_bytes)
-            with Capture(pair.a, "eth0") as capture:
-                send_and_receive(client, server, 300_000)
-                client.close()
-                wait_until(lambda: server.recv(1) == b"", "the end of the flow arrives")  # noqa: B023
-                server.close()
-                packets: list[Packet] = []
+    """In a direction without data no flow has completed, so its FIN is untagged."""
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
+        tagger_attach(tagger, pair.b)
+        client, server = dial(pair.a, listener)
+        send_and_receive(server, client, answer_bytes)
+        with Capture(pair.a, "eth0") as capture:
+            send_and_receive(client, server, 300_000)
+            client.close()
+            wait_until(lambda: server.recv(1) == b"", "the end of the flow arrives")
+            server.close()
+            packets: list[Packet] = []
 
-                def fin_is_back() -> bool:
-                    packets.extend(capture.packets())  # noqa: B023
-                    return any(p.flags & FIN for p in packets)  # noqa: B023
+            def fin_is_back() -> bool:
+                packets.extend(capture.packets())
+                return any(p.flags & FIN for p in packets)
 
-                wait_until(fin_is_back, "the FIN comes back")
-        silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP and not p.data_bytes]
-        assert {p.dscp for p in silent if p.flags & FIN} == {fin_tag}
-        assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {attained_tag(answer_bytes)}
+            wait_until(fin_is_back, "the FIN comes back")
+    silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP and not p.data_bytes]
+    assert {p.dscp for p in silent if p.flags & FIN} == {attained_tag(answer_bytes) if answer_bytes else 0}
+    assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {attained_tag(answer_bytes)}
 
 
 def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
@@ -149,17 +149,17 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
 
 def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pair: Pair) -> None:
     """For longer than the gap, the receiver has another hardware address. Its capture still shows the frames."""
-    with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(10 * GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
+        mac = hardware_address(pair.b)
         with Capture(pair.b, "eth0") as capture:
             send_and_receive(client, server, 20_000)
             start = data_of(capture.packets())[0].seq
-            mac = hardware_address(pair.b)
             pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
             client.sendall(bytes(5000))
             lost = wait_until(lambda: data_of(capture.packets()), "packets that no host accepts")
-            time.sleep(1.5 * GAP_S)  # the test needs real idle time
+            time.sleep(12 * GAP_S)  # the test needs real idle time
             pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
             received = 0
             while received < 5000:
@@ -270,9 +270,10 @@ def test_detach__leaves_packets_unchanged(pair: Pair) -> None:
         assert {p.dscp for p in capture.packets()} == {0}
 
 
-@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
-def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urgent_after_bytes: int) -> None:
-    settings = TagSettings(LONG_GAP_NS, deadlines=True, urgent_after_bytes=urgent_after_bytes)
+def packets_of(
+    pair: Pair, settings: TagSettings, size_bytes: int, deadline_s: float, after: bytes = b""
+) -> list[Packet]:
+    """Return the packets of a connection that sends a declared flow, and these bytes after it."""
     with (
         contextlib.closing(Attachment()),
         Tagger(settings) as tagger,
@@ -281,11 +282,21 @@ def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urg
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
             client, server = dial(pair.a, listener)
-            declare(client, size_bytes=200_000, deadline_s=20.0)
-            send_and_receive(client, server, 200_000)
+            declare(client, size_bytes=size_bytes, deadline_s=deadline_s)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            send_and_receive(client, server, size_bytes)
+            if after:
+                client.sendall(after)
+                assert server.recv(100)
             client.close()
             server.close()
-            packets = capture.packets()
+            return capture.packets()
+
+
+@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
+def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urgent_after_bytes: int) -> None:
+    settings = TagSettings(LONG_GAP_NS, deadlines=True, urgent_after_bytes=urgent_after_bytes)
+    packets = packets_of(pair, settings, 200_000, 20.0)
     sent = [((p.seq - first_byte(packets)) % 2**32, p) for p in data_of(packets)]
     head = [(p.dscp, expected_tag(p, first_byte(packets))) for at, p in sent if at < urgent_after_bytes]
     rest = {p.dscp for at, p in sent if at >= urgent_after_bytes}
@@ -298,24 +309,24 @@ def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urg
 @pytest.mark.parametrize("forgets_late", [True, False])
 def test_a_late_flow_is_the_most_urgent_or_one_without_a_deadline(pair: Pair, forgets_late: bool) -> None:
     settings = TagSettings(LONG_GAP_NS, deadlines=True, forgets_late=forgets_late)
-    with (
-        contextlib.closing(Attachment()),
-        Tagger(settings) as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
-    ):
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
-            declare(client, size_bytes=100_000, deadline_s=1e-6)
-            send_and_receive(client, server, 100_000)
-            client.close()
-            server.close()
-            packets = capture.packets()
+    packets = packets_of(pair, settings, 100_000, 1e-6)
     tags = [(p.dscp, expected_tag(p, first_byte(packets))) for p in data_of(packets)]
     if forgets_late:
         assert all(found == attained for found, attained in tags)
     else:
         assert {found for found, _ in tags} == {URGENCY_LAST}
+
+
+def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
+    """Their first segment begins where the flow ended. A segment without data there still belongs to it."""
+    size_bytes = 50_000
+    packets = packets_of(
+        pair, TagSettings(LONG_GAP_NS, deadlines=True), size_bytes, 600.0, after=b"another message"
+    )
+    start = first_byte(packets)
+    after = [p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 >= size_bytes]
+    assert after == [attained_tag(size_bytes)]
+    assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {URGENCY_FIRST}
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["ipv4", "ipv6"])
@@ -375,32 +386,6 @@ def test_a_request_in_the_syn_is_a_flow(pair: Pair, family: socket.AddressFamily
     assert [p.dscp for p in packets if p.flags & FIN] == [attained_tag(500)]
 
 
-def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
-    """Their first segment begins where the flow ended. A segment without data there still belongs to it."""
-    settings = TagSettings(LONG_GAP_NS, deadlines=True)
-    size_bytes = 50_000
-    with (
-        contextlib.closing(Attachment()),
-        Tagger(settings) as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
-    ):
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
-            declare(client, size_bytes=size_bytes, deadline_s=600.0)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            send_and_receive(client, server, size_bytes)
-            client.sendall(b"another message")
-            assert server.recv(100)
-            client.close()
-            server.close()
-            packets = capture.packets()
-    start = first_byte(packets)
-    after = [p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 >= size_bytes]
-    assert after == [attained_tag(size_bytes)]
-    assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {URGENCY_FIRST}
-
-
 SIZE_BYTES = 500_000
 BURST_GAP_S = 0.02
 FIRST_WINDOW = 100
@@ -410,7 +395,7 @@ ON, OFF = ("tx", "on", "tso", "on", "gso", "on"), ("tx", "off", "tso", "off", "g
 
 
 @pytest.mark.parametrize(
-    ("features", "segments"), [(ON, ALL), (ON, 4), (OFF, ALL), (OFF, 1)], ids=["on", "on-4", "off", "off-1"]
+    ("features", "segments"), [(ON, ALL), (ON, 4), (OFF, 1)], ids=["on", "on-4", "off-1"]
 )
 def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
     pair: Pair, features: tuple[str, ...], segments: int

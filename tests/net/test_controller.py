@@ -170,20 +170,25 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
     )
 
 
-def test_thresholds_follow_the_sizes_of_completed_flows(network: Controlled) -> None:
-    """Every flow ends in the bucket up to 10 KB. Their egress port adapts, and the others do not."""
-    network.apply(BY_FINS)
-    address = network.topology.hosts[1].ipv6
+def learn(network: Controlled, address: str) -> None:
+    """Let 30 flows to h2 end in the bucket up to 10 KB, and wait until the port's threshold is their edge."""
     server = network.spawn_python("h2", ECHO_SERVER, address)
     try:
         wait_line(server, "ready")
         network.python("h1", TAGGED_FLOWS, address, tags.attained_tag(10_000), 30)
-        wait_until(
-            lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
-            "the threshold is the short flows' edge",
-        )
     finally:
         stop(server.process)
+    wait_until(
+        lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
+        "the threshold is the short flows' edge",
+    )
+
+
+def test_thresholds_follow_the_sizes_of_completed_flows(network: Controlled) -> None:
+    """Every flow ends in the bucket up to 10 KB. Their egress port adapts, and the others do not."""
+    network.apply(BY_FINS)
+    address = network.topology.hosts[1].ipv6
+    learn(network, address)
     changes = observed.latest_thresholds(network.engine)
     assert changes["s1:2"].flows >= 5
     assert changes["s1:3"].thresholds_bytes == (1_000_000,)
@@ -245,16 +250,7 @@ def test_a_restarted_controller_changes_no_right_rule(network: Controlled, tmp_p
 def test_a_restarted_controller_keeps_learned_thresholds(network: Controlled) -> None:
     network.apply(BY_FINS | {"thresholds": ["100KB"]})
     address = network.topology.hosts[1].ipv4
-    server = network.spawn_python("h2", ECHO_SERVER, address)
-    try:
-        wait_line(server, "ready")
-        network.python("h1", TAGGED_FLOWS, address, tags.attained_tag(10_000), 30)
-    finally:
-        stop(server.process)
-    wait_until(
-        lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
-        "the controller has learned the threshold",
-    )
+    learn(network, address)
     form = network.normal_form("s1")
     network.kill_controller()
     restarted = time.time()
