@@ -38,6 +38,9 @@ def bed(shared: Testbed) -> Testbed:
     return shared
 
 
+DEAD = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+
+
 def fail(bed: Testbed, service: str, number: signal.Signals = signal.SIGKILL) -> None:
     """Send a signal to a service, and wait until the testbed has started it again."""
     restarts = dict(bed.restarts)
@@ -55,7 +58,7 @@ def attached(bed: Testbed, interface: str) -> bool:
     return "sluice_port" in bed.exec(None, ["tc", "filter", "show", "dev", interface, "egress"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@DEAD
 def test_ovs_vswitchd_dead__queues_program_and_large_sockets_are_back(
     bed: Testbed, number: signal.Signals
 ) -> None:
@@ -75,7 +78,7 @@ def test_ovs_vswitchd_dead__queues_program_and_large_sockets_are_back(
     assert measure.queue_packets(bed, "s1:1")[5] == sent + 30
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@DEAD
 def test_port_agent_dead__the_program_stays_and_a_new_agent_takes_over(
     bed: Testbed, number: signal.Signals
 ) -> None:
