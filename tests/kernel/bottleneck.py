@@ -24,7 +24,7 @@ SERVER = "10.2.0.1"
 
 TCP_INFO_DELIVERED = 192  # offsets in struct tcp_info, include/uapi/linux/tcp.h
 TCP_INFO_LAYOUT, TCP_INFO_BYTES = "=II", 232
-TCP_INFO_TOTAL_RETRANS, TCP_INFO_UNACKED = 100, 24
+TCP_INFO_TOTAL_RETRANS = 100
 
 
 @dataclass

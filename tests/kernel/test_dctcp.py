@@ -10,12 +10,9 @@ from itertools import pairwise
 import pytest
 
 from sluice.dataplane.congestion import CongestionControl, register_congestion_control
-from sluice.dataplane.port_settings import PortSettings
 from tests.kernel.bottleneck import (
-    BUFFER_BYTES,
     K_BYTES,
     PORT,
-    RATE_BPS,
     Dumbbell,
     bottleneck,
     delivered,
@@ -101,38 +98,3 @@ def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
     print(f"backlog mean {statistics.fmean(backlogs):.0f} B, largest {max(backlogs)} B, {accounts}")
     assert statistics.quantiles(backlogs, n=20)[-1] < 2 * K_BYTES, "95 % of the time"
     assert statistics.fmean(backlogs) > 0.5 * K_BYTES
-
-
-@pytest.mark.timing
-def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halve_it(
-    dumbbell: Dumbbell,
-) -> None:
-    with dumbbell.router:
-        dumbbell.ports.set(PORT, PortSettings(RATE_BPS, None, 150_000))
-    one = flows(dumbbell, 1)
-    one.run(3.0)
-    after = delivered(one.senders[0])
-    goodput = sum(one.received_bytes.values()) * 8 / 3.0
-    one.close()
-    print(f"goodput {goodput / 1e6:.1f} Mb/s, {after}")
-    assert after.marked == 0
-    assert after.retransmitted > 0
-    assert goodput > 0.85 * RATE_BPS, "a loss costs half a window, not a timeout"
-
-
-@pytest.mark.timing
-def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell) -> None:
-    """The median, because a machine that stands still for a moment lets a burst into the queue."""
-    medians = []
-    for k_bytes in (50_000, 150_000):
-        with dumbbell.router:
-            dumbbell.ports.set(PORT, PortSettings(RATE_BPS, k_bytes, BUFFER_BYTES))
-        two = flows(dumbbell, 2)
-        seen: list[int] = []
-        two.run(0.7)
-        two.run(1.5, lambda seen=seen: seen.append(dumbbell.ports.backlog_bytes(PORT)))  # type: ignore[misc]
-        two.drain()
-        two.close()
-        medians.append(statistics.median(seen))
-        print(f"K = {k_bytes} B: {sorted(seen)}")
-    assert medians[0] < medians[1] - 20_000

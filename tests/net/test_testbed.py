@@ -176,25 +176,6 @@ def test_leaf_spine__every_pair_is_connected_despite_a_dead_link(
             assert "DOWN" in bed.exec(None, ["ip", "link", "show", end])
 
 
-@pytest.mark.timing
-def test_leaf_spine__a_hop_is_fast_even_with_many_ports(
-    start_testbed: Callable[..., Testbed],
-) -> None:
-    """Open vSwitch serves all ports in one thread, so every packet waits longer if there are more ports."""
-    parameters = {
-        "leaves": 4,
-        "spines": 2,
-        "hosts_per_leaf": 2,
-        "host_rate_bps": 10**9,
-        "core_rate_bps": 10**9,
-    }
-    with start_testbed("leaf-spine", parameters=parameters) as bed:
-        install(bed)
-        text = bed.exec("h1", ["ping", "-c", "100", "-i", "0.01", "-W", "2", bed.topology.hosts[-1].ipv4])
-    round_trips_ms = sorted(float(ms) for ms in re.findall(r"time=([\d.]+) ms", text))
-    assert round_trips_ms[50] < 3, "six hops; 0.9 ms on two busy cores"
-
-
 def test_two_testbeds_side_by_side_do_not_meet(small: Testbed, testbed: Testbed) -> None:
     install(small)
     assert small.pids.keys() == testbed.pids.keys()
