@@ -62,18 +62,6 @@ def listens(bed: Testbed, host: str, port: str) -> bool:
     return f":{port}" in bed.exec(host, ["ss", "-ltn"])
 
 
-@pytest.fixture(scope="module")
-def connected_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """Two hosts at a switch that connects them without a controller."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    folder = tmp_path_factory.mktemp("bed")
-    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
-        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
-            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
-        yield bed
-
-
 @pytest.fixture(scope="session")
 def start_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Testbed]]:
     """A function that starts testbeds, by default without a controller. They end with the tests."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice exec` and `sluice shell` on a real testbed."""
+"""`sluice exec`, `sluice shell` and `sluice capture` on a real testbed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from sluice.commands.capture import capture
+from sluice.policy.errors import FieldError, SluiceError
+from sluice.runtime.command import run
 from sluice.testbeds import running_testbeds
 from sluice.topologies.testbed import Testbed
 
@@ -20,14 +25,22 @@ TIMEOUT_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def bed(connected_pair: Testbed) -> Testbed:
-    return connected_pair
+def bed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
+    """Two hosts at a switch that connects them without a controller."""
+    with start_testbed("single", parameters={"hosts": 2}) as bed:
+        for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
+            bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "add-flow", "s1", rule])
+        yield bed
+
+
+def pid_of(bed: Testbed) -> int:
+    (running,) = [found for found in running_testbeds() if found.folder == bed.settings.run_dir]
+    return running.pid
 
 
 def line(bed: Testbed, host: str, *program: str, command: str = "exec") -> list[str]:
-    (running,) = [found for found in running_testbeds() if found.folder == bed.settings.run_dir]
     rest = ["--", *program] if program else []
-    return [sys.executable, "-m", "sluice", command, host, "--testbed", str(running.pid), *rest]
+    return [sys.executable, "-m", "sluice", command, host, "--testbed", str(pid_of(bed)), *rest]
 
 
 def ended(bed: Testbed, host: str, *program: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -91,3 +104,27 @@ def test_a_shell_has_the_terminal(bed: Testbed) -> None:
     os.close(ours)
     assert any(word.startswith("/dev/pts/") for word in said)
     assert "h2" in said
+
+
+def test_capture__the_packets_of_a_port(bed: Testbed, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "x.pcap"
+    counted: list[int] = []
+    thread = threading.Thread(
+        target=lambda: counted.append(capture("s1:2", 1.5, out, testbed_pid=pid_of(bed)))
+    )
+    thread.start()
+    while thread.is_alive():
+        bed.exec("h1", ["ping", "-c", "3", "-i", "0.2", "10.0.0.2"])
+    read = run(["tcpdump", "-n", "-r", str(out), "icmp"]).splitlines()
+    assert any("10.0.0.1 > 10.0.0.2: ICMP echo request" in line for line in read)
+    assert any("10.0.0.2 > 10.0.0.1: ICMP echo reply" in line for line in read)
+    assert counted[0] >= len(read)
+    assert [path.name for path in out.parent.iterdir()] == ["x.pcap"]
+
+
+def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(bed: Testbed, tmp_path: Path) -> None:
+    with pytest.raises(FieldError, match="s1:1, s1:2"):
+        capture("s7:1", 1.0, tmp_path / "x.pcap", testbed_pid=pid_of(bed))
+    (tmp_path / "folder.pcap").mkdir()
+    with pytest.raises(SluiceError, match="tcpdump"):
+        capture("s1:1", 1.0, tmp_path / "folder.pcap", testbed_pid=pid_of(bed))

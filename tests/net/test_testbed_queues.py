@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queues: each counts its tags, priority is strict, and marking and buffer follow their settings."""
+"""The queues: each counts its tags, priority is strict, marking and buffer follow their settings."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from sluice.policy.tags import TAG_COUNT
+from sluice.dataplane.link_queues import HANDLE
+from sluice.hostagent.traffic import write_start
+from sluice.policy.figures.metrics import ideal_fct_us
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import write
+from sluice.policy.tags import TAG_COUNT, attained_tag
+from sluice.policy.wire.agents import AgentSettings
+from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
 from sluice.runs.validity import lateness
+from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure
+from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
+from tests.unit.hostagent.fake_web import FakeWeb
 
 FRAME_BYTES = 1442
 """1400 bytes of payload."""
@@ -186,3 +200,65 @@ def test_rules_replaced_under_traffic_lose_nothing(testbed: Testbed) -> None:
     install(testbed)
     assert changes > 1
     assert received == int(measure.log_of(testbed, "h2").read_text().split()[-1])
+
+
+# -- agents on the hosts, whose tags choose the queues
+
+
+SPLIT_BYTES = 10_000
+
+
+@contextmanager
+def run_by_agents(bed: Testbed, folder: Path, flows: Sequence[ScheduledFlow]) -> Iterator[list[FlowRecord]]:
+    """Run flows of h2 to h1, each with an agent, under PIAS. Yields their records while the agents still run."""
+    schedule, start_file = folder / "schedule.json", folder / "start"
+    addresses = {host.name: host.ipv4 for host in bed.topology.hosts}
+    document = {"scheme": "pias", "addresses": addresses, "flows": [asdict(f) for f in flows]}
+    schedule.write_text(json.dumps(document))
+    policy = Policy.from_document({"scheme": "pias", "queues": 2, "thresholds": [SPLIT_BYTES]})
+    with FakeWeb(bed.settings.run_dir / "fake.sock") as web, ExitStack() as agents:
+        web.settings = write(AgentSettings.of(1, policy))
+        for host in ("h1", "h2"):
+            argv = [sys.executable, "-m", "sluice", "agent", "--name", host, "--interface", f"{host}-eth0"]
+            argv += ["--run-dir", str(folder / host), "--web", web.target, "--queues-at", LINK_CLASS]
+            argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
+            agents.callback(stop, bed.spawn(host, argv, log_file=folder / f"{host}.log"))
+        wait_until(lambda: len({beat["pid"] for beat in web.heartbeats}) == 2, "the agents report")
+        write_start(start_file, time.time() + 0.5)
+        wait_until(lambda: len(web.records) >= len(flows), "all records")
+        yield list(web.records.values())
+
+
+def test_the_tag_of_each_packet_chooses_its_queue_and_no_flow_is_too_fast(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    """100 KB are 70 segments: 7 begin within the first 10 KB, 63 beyond. The closing RST comes after them."""
+    size_bytes = 100_000
+    ideal_us = ideal_fct_us(testbed.topology, "h2", "h1", size_bytes)
+    flows = [
+        ScheduledFlow(f"run/{number}", 0.1 * number, "h2", "h1", size_bytes, "small", ideal_us, None)
+        for number in range(20)
+    ]
+    install(testbed, lambda tag: 0 if tag <= attained_tag(SPLIT_BYTES) else 1)
+    before = testbed.port_counters("s1:1")
+    with run_by_agents(testbed, tmp_path, flows) as records:
+        at_host = [sent_on_link(testbed, "h2", queue) for queue in (0, 1)]
+    after = testbed.port_counters("s1:1")
+    install(testbed)
+    assert {record.status for record in records} == {FINISHED}
+    first, second = (after[q].packets - before[q].packets for q in (0, 1))
+    retransmissions = sum(record.retransmissions or 0 for record in records)
+    assert 20 * 63 <= second <= 20 * 66 + retransmissions  # each flow has up to three packets without data
+    assert first >= 20 * 9  # with the SYN and the handshake's ACK
+    assert all(after[q].packets == before[q].packets for q in range(2, 8))
+    assert at_host[0] >= 20 * 9
+    assert 20 * 63 <= at_host[1] <= 20 * 66 + retransmissions
+    # After a pause, the shapers of host and port send a few frames at once, so a flow may gain that time.
+    assert all((record.fct_us or 0.0) > ideal_us / 2 for record in records)
+
+
+def sent_on_link(bed: Testbed, host: str, queue: int) -> int:
+    """Return the packets that a queue of a host's own link has sent."""
+    text = bed.exec(host, ["tc", "-s", "class", "show", "dev", f"{host}-eth0"])
+    found = re.search(rf"class \w+ {HANDLE}{queue + 1} .*?Sent \d+ bytes (\d+) pkt", text, re.DOTALL)
+    return int(found[1]) if found else 0
