@@ -181,7 +181,7 @@ class Racks:
         return document
 
     def sluice(self, *words: str) -> tuple[int, str]:
-        """Run `sluice COMMAND …` in this process. Returns the exit code and the output."""
+        """Run `sluice COMMAND …` in this process. Returns the exit code and the output. Raises SluiceError."""
         name, *rest = words
         command = importlib.import_module(f"sluice.commands.{name}")
         remote = ["--url", self._url, "--token-file", str(self.folder / "token")]
