@@ -136,7 +136,7 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
         def spawn(host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
             return agents.cable.spawn(host, argv, log_file)
 
-        load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")
+        load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp", rate_bps=1_000_000)
         with BackgroundLoad(spawn, load, agents.folder / "background") as background:
             wait_until(lambda: len(background.intervals()) >= 2, "two seconds of reports")
             for host in ("h1", "h2"):
