@@ -126,10 +126,18 @@ def engine(server: Server) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.fixture
-def network(engine: Engine) -> Network:
-    """Return a network that writes only when the test calls it."""
-    return Network(engine)
+@pytest.fixture(scope="module")
+def shared_engine(shared_server: Server) -> Iterator[Engine]:
+    """The store of the shared server."""
+    engine = open_store(shared_server.store_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def shared_network(shared_engine: Engine) -> Network:
+    """Return a network of the shared server that writes only when a test calls it."""
+    return Network(shared_engine)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +164,8 @@ def live_network(server: Server, *options: str) -> Iterator[None]:
         *options,
     ]
     process = spawn(argv, log_file=server.folder / "synthetic.log")
-    wait_until(lambda: server.get("policy")["current"], "traffic", timeout_s=PATIENCE_S)
+    # The switches report once all of the history is written.
+    wait_until(lambda: server.get("health")["controller"]["connected"], "traffic", timeout_s=PATIENCE_S)
     yield
     stop(process)
 
@@ -179,6 +188,20 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """Open a page in a context of its own. An error on the page, or a request to another machine,
     fails the test."""
+    with watched_page(browser) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Browser) -> Iterator[Page]:
+    """One page for all tests of a file, because to load a page costs seconds. Errors fail the last test."""
+    with watched_page(browser) as page:
+        yield page
+
+
+@contextmanager
+def watched_page(browser: Browser) -> Iterator[Page]:
+    """Open a page, and assert in the end that it had no error and asked no other machine."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_S * 1000)
     page = context.new_page()

@@ -33,6 +33,18 @@ def open_dashboard(page: Page, server: Server, fragment: str = "") -> None:
     page.wait_for_selector("#schemes input[value=tcp]", state="attached")
 
 
+# Playwright shows all its tabs as visible ones, so the page is told that it is hidden.
+_SHOW = """(isShown) => {
+    Object.defineProperty(document, 'hidden', {configurable: true, value: !isShown});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def show(page: Page, *, shown: bool) -> None:
+    """Tell the page that its tab is shown or hidden."""
+    page.evaluate(_SHOW, shown)
+
+
 def until(page: Page, script: str, argument: object = None) -> None:
     """Wait for a condition in the page.
 
@@ -52,6 +64,12 @@ def attribute(page: Page, selector: str, name: str) -> str:
 def figure(page: Page, name: str) -> str:
     """Return a figure at the top of the page."""
     return page.inner_text(f'[data-kpi="{name}"] .value')
+
+
+def row_ids(page: Page, table: str) -> list[str]:
+    """Return the id of each row of a table of flows."""
+    script = "(table) => [...document.querySelectorAll(`#${table} tbody tr`)].map((tr) => tr.dataset.id)"
+    return list(page.evaluate(script, table))
 
 
 def choose(page: Page, scheme: str) -> None:

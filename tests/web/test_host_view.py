@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of one host and the list of flows, in a real browser."""
+"""The view of one host, the list of flows and the open connections, in a real browser. All tests share one page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluice.runtime.wait import wait_until
 from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server
-from tests.web.dashboard import LIVE, attribute, open_dashboard, until
+from tests.web.dashboard import LIVE, WATCHED_FLOW, attribute, figure, open_dashboard, row_ids, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.web.synthetic import Network
 
 pytestmark = pytest.mark.web
+
+LIVING_HEARTBEAT = document(watching(replace(LIVING, src="h3", dst="fd00::7")))
 
 
 def beat(**changes: Any) -> dict[str, Any]:
@@ -68,26 +70,52 @@ def fact(page: Page, group: str, name: str) -> str:
     return str(page.evaluate(script, [group, name]))
 
 
-def ids(page: Page, table: str) -> list[str]:
-    script = "(table) => [...document.querySelectorAll(`#${table} tbody tr`)].map((tr) => tr.dataset.id)"
-    return list(page.evaluate(script, table))
+@pytest.fixture(scope="module")
+def page(shared_page: Page, shared_server: Server, shared_network: Network) -> Page:
+    """Open the page of a network."""
+    open_dashboard(shared_page, shared_server)
+    until(shared_page, "document.querySelectorAll('#host option').length === 17")
+    return shared_page
 
 
-@pytest.fixture
-def watched(server: Server, network: Network, page: Page) -> Page:
-    """Return the page of a network whose h1 reports and has some flows."""
-    deliver(server)
-    server.post("agents/h1", beat())
-    open_dashboard(page, server)
-    until(page, "document.querySelectorAll('#host option').length === 17")
-    return page
+def test_other_programs_connections_show_while_they_live_and_when_they_have_ended(
+    page: Page, shared_server: Server
+) -> None:
+    until(page, "document.querySelector('#watched').textContent.includes('No host agent watches')")
+    shared_server.post("agents/h3", document(watching()))
+    until(page, "document.querySelector('#watched').textContent.includes('No connection now')")
+    shared_server.post("agents/h3", LIVING_HEARTBEAT)
+    until(page, "document.querySelector('#watched tr[data-state=living]') !== null")
+    assert page.locator("#watched tr td").all_inner_texts() == [
+        "h3:40000",
+        "[fd00::7]:443",
+        "Open",
+        "5 MB",
+        "80 Mb/s",
+        page.locator("#watched tr td").nth(5).inner_text(),
+        "3",
+        "250 µs",
+        "cubic",
+        "",
+    ]
+    shared_server.post("agents/h3", document(watching(lost=4)))
+    shared_server.post("flows", [WATCHED_FLOW])
+    until(page, "document.querySelector('#watched tr[data-state=ended]') !== null")
+    assert page.locator("#watched tr").count() == 1
+    text = page.inner_text("#watched tr")
+    assert "10 MB" in text
+    assert "80 Mb/s" in text
+    assert "Missed" in text
+    assert page.inner_text("#watched-summary") == "0 open, 1 ended, 4 missed"
+    assert figure(page, "misses") == "–", "the figures are of scheduled flows"
 
 
-def test_a_chosen_host_shows_its_agent_its_flows_and_its_link(watched: Page, server: Server) -> None:
-    page = watched
+def test_a_chosen_host_shows_its_agent_its_flows_and_its_link(page: Page, shared_server: Server) -> None:
+    deliver(shared_server)
+    shared_server.post("agents/h1", beat())
     page.select_option("#host", "h1")
     page.wait_for_selector('#host-view[data-host="h1"]')
-    reports(server, lambda: fact(page, "Deadlines", "Under way") == "1")
+    reports(shared_server, lambda: fact(page, "Deadlines", "Under way") == "1")
     assert fact(page, "Agent", "Version") == "9.8"
     assert fact(page, "Agent", "Switch port") == "s1:1"
     assert fact(page, "Mechanisms", "Control") == "sluice_dctcp"
@@ -103,65 +131,11 @@ def test_a_chosen_host_shows_its_agent_its_flows_and_its_link(watched: Page, ser
     assert fact(page, "Own link", "Dropped") == "4 packets"
     assert fact(page, "Own link", "Queue 0") == "5 MB, 3 KB waiting, 4 dropped"
     assert fact(page, "Flows", "Round trip, active").startswith("250 µs")
-    assert set(ids(page, "host-flows")) == {"run/1", "run/2", LIVING.id, "done", "slow", "lost"}
-    server.post("agents/h1", {**beat(), "spool_depth": 99})
+    assert set(row_ids(page, "host-flows")) == {"run/1", "run/2", LIVING.id, "done", "slow", "lost"}
+    shared_server.post("agents/h1", {**beat(), "spool_depth": 99})
     wait_until(
         lambda: fact(page, "Records", "Spool") == "99 records", "the next heartbeat", timeout_s=PATIENCE_S
     )
-
-
-def test_the_address_holds_the_host_the_filter_and_the_order(watched: Page, server: Server) -> None:
-    page = watched
-    page.locator('#topology .host[data-host="h1"]').dispatch_event("click")
-    page.wait_for_selector('#host-view[data-host="h1"]')
-    page.click("#host-list")
-    until(page, "document.querySelector('#flow-filter [name=host]').value === 'h1'")
-    page.select_option("#flow-filter [name=status]", "finished")
-    wait_until(lambda: ids(page, "flows") == ["slow", "done"], "the filter", timeout_s=PATIENCE_S)
-    page.click("#flows th[data-column=fct] button")
-    page.click("#flows th[data-column=fct] button")
-    assert attribute(page, "#flows th[data-column=fct]", "aria-sort") == "ascending"
-    assert page.url.endswith("?host=h1&flow-host=h1&flow-status=finished&sort=fct")
-    page.reload()
-    page.wait_for_selector(LIVE)
-    wait_until(lambda: ids(page, "flows") == ["done", "slow"], "the order", timeout_s=PATIENCE_S)
-    assert page.input_value("#host") == "h1"
-    page.go_back()
-    wait_until(lambda: ids(page, "flows") == ["slow", "done"], "the order before", timeout_s=PATIENCE_S)
-    page.go_back()
-    page.go_back()
-    reports(server, lambda: "run/1" in ids(page, "flows"))
-    page.select_option("#flow-filter [name=status]", "active")
-    page.fill("#flow-filter [name=label]", "shuffle")
-    page.press("#flow-filter [name=label]", "Enter")
-    reports(server, lambda: ids(page, "flows") == ["run/1"])
-
-
-def test_older_pages_come_from_the_store_and_have_an_address(page: Page, busy_server: Server) -> None:
-    open_dashboard(page, busy_server)
-    until(page, "document.querySelectorAll('#flows tbody tr[data-id]').length === 100")
-    newest = set(ids(page, "flows"))
-    page.click("#flows-older")
-    until(page, "location.search.startsWith('?before=')")
-    until(page, "document.querySelector('#flows').getAttribute('aria-busy') === 'false'")
-    older = ids(page, "flows")
-    assert len(older) == 100
-    assert not newest & set(older)
-    page.reload()
-    until(page, "document.querySelectorAll('#flows tbody tr[data-id]').length === 100")
-    assert ids(page, "flows") == older
-    page.click("#flows-newest")
-    until(page, "location.search === '' && !document.querySelector('#flows-newest:enabled')")
-    wait_until(lambda: not set(ids(page, "flows")) & set(older), "new flows", timeout_s=PATIENCE_S)
-
-
-@pytest.mark.parametrize("width", [1440, 420])
-def test_host_and_flows_stay_inside_the_page(watched: Page, width: int) -> None:
-    page = watched
-    page.set_viewport_size({"width": width, "height": 900})
-    page.select_option("#host", "h1")
-    page.wait_for_selector('#host-view[data-host="h1"]')
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     inside = """() => ['host-view', 'flow-list'].every((id) => {
         const card = document.getElementById(id), box = card.getBoundingClientRect();
         return [...card.querySelectorAll('header, dl, form, .rows')].every((part) => {
@@ -169,4 +143,34 @@ def test_host_and_flows_stay_inside_the_page(watched: Page, width: int) -> None:
             return own.left >= box.left - 1 && own.right <= box.right + 1 && own.bottom <= box.bottom + 1;
         });
     })"""
-    until(page, inside)
+    for width in (420, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        until(page, inside)
+    page.select_option("#host", "")
+    until(page, "location.search === ''")
+
+
+def test_the_address_holds_the_host_the_filter_and_the_order(page: Page, shared_server: Server) -> None:
+    page.locator('#topology .host[data-host="h1"]').dispatch_event("click")
+    page.wait_for_selector('#host-view[data-host="h1"]')
+    page.click("#host-list")
+    until(page, "document.querySelector('#flow-filter [name=host]').value === 'h1'")
+    page.select_option("#flow-filter [name=status]", "finished")
+    wait_until(lambda: row_ids(page, "flows") == ["slow", "done"], "the filter", timeout_s=PATIENCE_S)
+    page.click("#flows th[data-column=fct] button")
+    page.click("#flows th[data-column=fct] button")
+    assert attribute(page, "#flows th[data-column=fct]", "aria-sort") == "ascending"
+    assert page.url.endswith("?host=h1&flow-host=h1&flow-status=finished&sort=fct")
+    page.reload()
+    page.wait_for_selector(LIVE)
+    wait_until(lambda: row_ids(page, "flows") == ["done", "slow"], "the order", timeout_s=PATIENCE_S)
+    assert page.input_value("#host") == "h1"
+    page.go_back()
+    wait_until(lambda: row_ids(page, "flows") == ["slow", "done"], "the order before", timeout_s=PATIENCE_S)
+    page.go_back()
+    page.go_back()
+    reports(shared_server, lambda: "run/1" in row_ids(page, "flows"))
+    page.select_option("#flow-filter [name=status]", "active")
+    page.fill("#flow-filter [name=label]", "shuffle")
+    page.press("#flow-filter [name=label]", "Enter")
+    reports(shared_server, lambda: row_ids(page, "flows") == ["run/1"])
