@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.web
 
+SIZES = ((1440, 900), (390, 844))
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -29,12 +33,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desk", "phone"])
-def test_report__fits_and_is_legible(
-    browser: Browser, report: Path, size: tuple[int, int], scheme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+@pytest.fixture(scope="module")
+def opened(browser: Browser, report: Path) -> Iterator[Page]:
+    """One page for all tests. An error on it, or a request to another file or machine, fails the last test."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     errors: list[str] = []
     requests: list[str] = []
@@ -42,31 +44,10 @@ def test_report__fits_and_is_legible(
     page.on("console", lambda message: errors.append(message.text))
     page.on("request", lambda request: requests.append(request.url))
     page.goto(report.as_uri())
-    for closed in page.locator("details:not([open]) > summary").all():
-        closed.click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    drawn = page.evaluate(
-        """() => [...document.querySelectorAll('figure svg text')].map(text => ({
-            pixels: text.getBoundingClientRect().height, colour: getComputedStyle(text).fill,
-            page: getComputedStyle(document.body).backgroundColor,
-            outside: text.getBoundingClientRect().left < text.ownerSVGElement.getBoundingClientRect().left - 1}))"""
-    )
-    assert len(drawn) > 100
-    assert min(text["pixels"] for text in drawn) > 9
-    assert not any(text["outside"] for text in drawn)
-    assert all(contrast(text["colour"], text["page"]) > 4.5 for text in drawn)
-    assert requests == [report.as_uri()]
-    assert errors == []
-    context.close()
-
-
-@pytest.fixture
-def opened(browser: Browser, report: Path) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.goto(report.as_uri())
     yield page
     context.close()
+    assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
+    assert errors == []
 
 
 def test_report__the_pointer_shows_the_values_of_every_scheme(opened: Page) -> None:
@@ -109,6 +90,26 @@ def test_report__a_picture_and_its_data_can_be_saved(opened: Page, tmp_path: Pat
     pixels = plt.imread(saved["small-flows.png"])
     assert pixels.shape[1] > 900
     assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20  # drawn, not one colour
+
+
+def test_report__fits_and_is_legible(opened: Page) -> None:
+    for closed in opened.locator("details:not([open]) > summary").all():
+        closed.click()
+    for (width, height), scheme in itertools.product(SIZES, THEMES):
+        opened.set_viewport_size({"width": width, "height": height})
+        opened.emulate_media(color_scheme=scheme)
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        drawn = opened.evaluate(
+            """() => [...document.querySelectorAll('figure svg text')].map(text => ({
+                pixels: text.getBoundingClientRect().height, colour: getComputedStyle(text).fill,
+                page: getComputedStyle(document.body).backgroundColor,
+                outside: text.getBoundingClientRect().left
+                    < text.ownerSVGElement.getBoundingClientRect().left - 1}))"""
+        )
+        assert len(drawn) > 100
+        assert min(text["pixels"] for text in drawn) > 9
+        assert not any(text["outside"] for text in drawn)
+        assert all(contrast(text["colour"], text["page"]) > 4.5 for text in drawn)
 
 
 def contrast(one: str, two: str) -> float:
