@@ -55,3 +55,11 @@ def started(page: Page) -> str:
     """Return the name of the run that was started last."""
     until(page, "() => document.getElementById('start-message').textContent.startsWith('Started: ')")
     return page.inner_text("#start-message").removeprefix("Started: ")
+
+
+def choose_own(page: Page, text: str = OWN) -> None:
+    """Choose a scenario of our own."""
+    page.select_option("#scenario", "")
+    page.set_input_files(
+        "#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": text.encode()}
+    )

@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of runs in a real browser, with real simulations: start, progress, cancel, compare, what is refused."""
+"""The page of runs in a real browser, with real simulations: start, progress, cancel, compare, what is refused.
+
+All tests share one page and one web process, on a machine that has no testbed.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sluice.runs.obstacle import obstacle
 from sluice.runs.progress import read_state
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import until
-from tests.web.runs_server import OWN, RunsServer, open_runs, started
+from tests.web.runs_server import OWN, RunsServer, choose_own, open_runs, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.web
 
@@ -31,13 +36,27 @@ flows = 3000000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunsServer]:
+    """A web process that finds what the check of namespaces needs, and no other program, so no testbed can run."""
     build()
     folder = tmp_path_factory.mktemp("runs")
+    (folder / "bin").mkdir()
+    for program in ("unshare", "true"):
+        (folder / "bin" / program).symlink_to(shutil.which(program) or f"/usr/bin/{program}")
     server = RunsServer(folder, None, "--runs", str(folder / "runs"))
+    server.prefix = ["/usr/bin/env", f"PATH={folder / 'bin'}"]
     server.start()
     wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def page(shared_page: Page, server: RunsServer) -> Page:
+    """Load the page of runs. The tab keeps the token."""
+    if shared_page.url.startswith(server.url):
+        shared_page.goto("about:blank")
+    open_runs(shared_page, server)
+    return shared_page
 
 
 def start(page: Page, scenario: str, flows: str) -> None:
@@ -49,7 +68,6 @@ def start(page: Page, scenario: str, flows: str) -> None:
 def test_a_run_starts_shows_its_progress_survives_a_reload_and_is_cancelled(
     page: Page, server: RunsServer
 ) -> None:
-    open_runs(page, server)
     start(page, "paper-mix", "2000000")
     name = started(page)
     bar = page.locator(f'[data-run="{name}"] progress')
@@ -65,15 +83,11 @@ def test_a_run_starts_shows_its_progress_survives_a_reload_and_is_cancelled(
     wait_until(lambda: not Path(f"/proc/{state.pid}").exists(), "the run's process has ended")
 
 
-def test_two_runs_are_compared_in_one_report(page: Page, browser: Browser, server: RunsServer) -> None:
-    open_runs(page, server)
+def test_two_runs_are_compared_in_one_report(page: Page) -> None:
     names = []
     for scheme in ("dctcp", "pias"):
         page.fill("#settings", f"scheme.name={scheme}" if scheme == "pias" else "seed=7")
-        page.select_option("#scenario", "")
-        page.set_input_files(
-            "#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": OWN.encode()}
-        )
+        choose_own(page)
         page.fill("#flows", "60")
         page.click("#start-button")
         names.append(started(page))
@@ -95,12 +109,9 @@ def test_a_sweep_starts_reports_what_it_has_and_keeps_it_when_cancelled(
     page: Page, server: RunsServer
 ) -> None:
     """Its first point ends at once and its second would take minutes."""
-    open_runs(page, server)
     assert not page.is_visible("#axes")
     page.check("#as-sweep")
-    page.select_option("#scenario", "")
-    text = (OWN + LONG).encode()
-    page.set_input_files("#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": text})
+    choose_own(page, OWN + LONG)
     page.fill("#loads", "much")
     page.click("#start-button")
     until(page, "() => document.getElementById('start-message').textContent.startsWith('loads: ')")
@@ -131,7 +142,6 @@ def test_a_sweep_starts_reports_what_it_has_and_keeps_it_when_cancelled(
 
 
 def test_what_is_wrong_is_said_at_its_field_and_nothing_starts(page: Page, server: RunsServer) -> None:
-    open_runs(page, server)
     before = server.states()
     start(page, "paper-mix", "many")
     until(page, "() => document.getElementById('start-message').dataset.kind === 'error'")
@@ -149,7 +159,6 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_starts(page: Page, serve
 
 
 def test_a_run_of_hours_asks_and_a_no_starts_nothing(page: Page, server: RunsServer) -> None:
-    open_runs(page, server)
     before = server.states()
     start(page, "pias-144", "100000000")
     page.wait_for_selector("dialog[open]")
@@ -159,9 +168,26 @@ def test_a_run_of_hours_asks_and_a_no_starts_nothing(page: Page, server: RunsSer
     assert server.states() == before
 
 
+def test_where_no_testbed_can_run_the_page_says_why_and_starts_nothing(
+    page: Page, server: RunsServer
+) -> None:
+    """Without root, that is the reason."""
+    before = server.states()
+    page.check("input[name=on][value=testbed]")
+    choose_own(page)
+    why = page.inner_text("label:has(input[value=testbed]) small")
+    assert why == (obstacle() or "Open vSwitch is not installed")
+    page.click("#predict")
+    until(page, "() => document.getElementById('start-message').textContent.startsWith('Valid.')")
+    assert page.inner_text("#start-message").endswith(f" It cannot start now: {why}.")
+    page.click("#start-button")
+    until(page, "() => document.getElementById('start-message').dataset.kind === 'error'")
+    assert page.inner_text("#start-message") == why
+    assert server.states() == before
+
+
 def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, page: Page) -> None:
     """It is the last test of the file, because it stops the server."""
-    open_runs(page, server)
     start(page, "paper-mix", "2000000")
     name = started(page)
     wait_until(lambda: read_state(server.runs / name), "the run lives", timeout_s=PATIENCE_S)

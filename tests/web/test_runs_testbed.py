@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of runs and the testbed: real runs from the browser, and a machine that cannot run them."""
+"""The page of runs and the testbed: real runs from the browser."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +15,18 @@ from sluice.runtime.wait import wait_until
 from sluice.testbeds import running_testbeds
 from tests.web.conftest import PATIENCE_S
 from tests.web.dashboard import until
-from tests.web.runs_server import OWN, RunsServer, open_runs, started
+from tests.web.runs_server import RunsServer, choose_own, open_runs, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.web
+pytestmark = [
+    pytest.mark.web,
+    pytest.mark.net,
+    pytest.mark.timing,
+    pytest.mark.skipif(obstacle() is not None, reason=f"the testbed cannot run: {obstacle()}"),
+]
+"""A run on the testbed does not start beside another one, so it needs the machine for itself."""
 
 
 SMALL = """
@@ -45,9 +50,6 @@ flows = 200
 mix = [{ bytes = "10KB", share = 1.0, from = ["h3"] }]
 """
 
-on_testbed = pytest.mark.skipif(obstacle() is not None, reason=f"the testbed cannot run: {obstacle()}")
-"""A run on the testbed does not start beside another one, so it needs the machine for itself."""
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunsServer]:
@@ -57,15 +59,12 @@ def server(tmp_path: Path) -> Iterator[RunsServer]:
     server.stop()
 
 
-def choose_testbed(page: Page, server: RunsServer, text: str = OWN) -> None:
-    """Choose a scenario of our own on the testbed."""
+def choose_testbed(page: Page, server: RunsServer) -> None:
+    """Choose the small scenario on the testbed."""
     wait_until(server.list_answers, "the run manager answers", timeout_s=PATIENCE_S)
     open_runs(page, server)
     page.check("input[name=on][value=testbed]")
-    page.select_option("#scenario", "")
-    page.set_input_files(
-        "#own", {"name": "own.toml", "mimeType": "application/toml", "buffer": text.encode()}
-    )
+    choose_own(page, SMALL)
 
 
 def shows(page: Page, name: str, text: str) -> None:
@@ -77,13 +76,10 @@ def shows(page: Page, name: str, text: str) -> None:
     )
 
 
-@pytest.mark.net
-@pytest.mark.timing
-@on_testbed
 def test_a_real_run_shows_its_progress_and_is_compared_with_its_simulation(
     page: Page, server: RunsServer
 ) -> None:
-    choose_testbed(page, server, SMALL)
+    choose_testbed(page, server)
     page.click("#start-button")
     real = started(page)
     page.click("#start-button")
@@ -107,11 +103,8 @@ def test_a_real_run_shows_its_progress_and_is_compared_with_its_simulation(
     assert "testbed" in opened.value.inner_text("body")
 
 
-@pytest.mark.net
-@pytest.mark.timing
-@on_testbed
 def test_a_real_run_is_cancelled_and_leaves_nothing(page: Page, server: RunsServer) -> None:
-    choose_testbed(page, server, SMALL)
+    choose_testbed(page, server)
     page.fill("#flows", "2000")
     page.click("#start-button")
     name = started(page)
@@ -124,26 +117,3 @@ def test_a_real_run_is_cancelled_and_leaves_nothing(page: Page, server: RunsServ
     assert not Path(f"/proc/{state.pid}").exists()
     assert not running_testbeds()
     assert (server.runs / name / "summary.json").exists()
-
-
-def test_where_no_testbed_can_run_the_page_says_why_and_starts_nothing(page: Page, tmp_path: Path) -> None:
-    """This web process finds what the check of namespaces needs, and no other program. Without root, that is said."""
-    (tmp_path / "bin").mkdir()
-    for program in ("unshare", "true"):
-        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or f"/usr/bin/{program}")
-    server = RunsServer(tmp_path, None, "--runs", str(tmp_path / "runs"))
-    server.prefix = ["/usr/bin/env", f"PATH={tmp_path / 'bin'}"]
-    server.start()
-    try:
-        choose_testbed(page, server)
-        why = page.inner_text("label:has(input[value=testbed]) small")
-        assert why == (obstacle() or "Open vSwitch is not installed")
-        page.click("#predict")
-        until(page, "() => document.getElementById('start-message').textContent.startsWith('Valid.')")
-        assert page.inner_text("#start-message").endswith(f" It cannot start now: {why}.")
-        page.click("#start-button")
-        until(page, "() => document.getElementById('start-message').dataset.kind === 'error'")
-        assert page.inner_text("#start-message") == why
-        assert server.states() == {}
-    finally:
-        server.stop()
