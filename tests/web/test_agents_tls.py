@@ -239,45 +239,12 @@ def test_renewal__is_due_later_and_gives_another_certificate(web: Web, tmp_path:
     assert client.post("/api/v1/agents/r1", json.dumps(_host_beat()).encode()).ok
 
 
-@pytest.fixture
-def restarting(tmp_path: Path) -> Iterator[Web]:
-    server = Web(tmp_path)
+@pytest.fixture(scope="module")
+def restarting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    server = Web(tmp_path_factory.mktemp("restarting"))
     server.start()
     yield server
     server.kill()
-
-
-def test_another_authority__is_another_enrolment(restarting: Web, tmp_path: Path) -> None:
-    first, second = record("tls/1", src="web1"), record("tls/2", src="web1")
-    identity = restarting.enrolled(tmp_path / "id")
-    assert deliver(restarting.client(identity), first).ok
-    restarting.stop()
-    restarting.authority.rename(tmp_path / "earlier")
-    restarting.start()
-    with pytest.raises(ServerAway, match="not of the authority that this agent trusts"):
-        deliver(restarting.client(identity), second)
-    again = restarting.enrolled(tmp_path / "id")
-    assert deliver(restarting.client(again), first, second).json() == {"accepted": 1, "known": 1}
-
-
-def test_another_authority__may_be_of_the_operators_own(restarting: Web, tmp_path: Path) -> None:
-    restarting.stop()
-    write_private(restarting.authority / "authority.pem", _operators_authority(tmp_path))
-    restarting.start()
-    client = restarting.client(restarting.enrolled(tmp_path / "id"))
-    assert deliver(client, record("tls/1", src="web1")).ok
-
-
-def _operators_authority(folder: Path) -> bytes:
-    """Return key and certificate of an authority that another one has certified."""
-    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    root, made = folder / "root.pem", folder / "made.pem"
-    root_key, key = root.with_suffix(".key"), made.with_suffix(".key")
-    request = ["openssl", "req", "-x509", *new]
-    run([*request, "-subj", "/CN=company", "-keyout", str(root_key), "-out", str(root)])
-    signer = ["-CA", str(root), "-CAkey", str(root_key)]
-    run([*request, "-subj", "/CN=fabric", *signer, "-keyout", str(key), "-out", str(made)])
-    return key.read_bytes() + made.read_bytes()
 
 
 def test_another_authority__files_of_earlier_ones_do_no_harm(restarting: Web, tmp_path: Path) -> None:
@@ -299,6 +266,35 @@ def test_another_authority__files_of_earlier_ones_do_no_harm(restarting: Web, tm
     _certify_by(earlier, tmp_path / "id", identity)
     with pytest.raises(ServerAway, match="because another authority issued it"):
         deliver(restarting.client(identity), record("tls/3", src="web1"))
+
+
+def test_another_authority__is_another_enrolment_and_may_be_of_the_operators_own(
+    restarting: Web, tmp_path: Path
+) -> None:
+    first, second = record("other/1", src="web1"), record("other/2", src="web1")
+    identity = restarting.enrolled(tmp_path / "id")
+    assert deliver(restarting.client(identity), first).ok
+    restarting.stop()
+    restarting.authority.rename(tmp_path / "earlier")
+    restarting.authority.mkdir(mode=0o700)
+    write_private(restarting.authority / "authority.pem", _operators_authority(tmp_path))
+    restarting.start()
+    with pytest.raises(ServerAway, match="not of the authority that this agent trusts"):
+        deliver(restarting.client(identity), second)
+    again = restarting.enrolled(tmp_path / "id")
+    assert deliver(restarting.client(again), first, second).json() == {"accepted": 1, "known": 1}
+
+
+def _operators_authority(folder: Path) -> bytes:
+    """Return key and certificate of an authority that another one has certified."""
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    root, made = folder / "root.pem", folder / "made.pem"
+    root_key, key = root.with_suffix(".key"), made.with_suffix(".key")
+    request = ["openssl", "req", "-x509", *new]
+    run([*request, "-subj", "/CN=company", "-keyout", str(root_key), "-out", str(root)])
+    signer = ["-CA", str(root), "-CAkey", str(root_key)]
+    run([*request, "-subj", "/CN=fabric", *signer, "-keyout", str(key), "-out", str(made)])
+    return key.read_bytes() + made.read_bytes()
 
 
 def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path: Path) -> None:

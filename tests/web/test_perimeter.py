@@ -7,7 +7,10 @@ import http.client
 import json
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from experiments.checks.perimeter.attacks import ATTACKS
 from sluice.runtime.http_client import HttpClient
@@ -57,36 +60,37 @@ def test_an_attack_holds_up_neither_agents_nor_health(server: Server, tmp_path: 
     assert number > 3
 
 
-def test_too_many_connections__the_longest_waiting_makes_room(tmp_path: Path) -> None:
-    server = Server(tmp_path, None, "--most-connections", "16")
+@pytest.fixture(scope="module")
+def small_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with room for few connections and one stream without a token."""
+    more = ("--most-connections", "16", "--most-streams", "8")
+    server = Server(tmp_path_factory.mktemp("small"), None, *more)
     server.start()
-    try:
-        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(40)]
-        assert idle[0].recv(4096).startswith(b"HTTP/1.1 408 ")
-        assert server.get("health")["store"]["reachable"]
-        for connection in idle:
-            connection.close()
-    finally:
-        stop(server.process, grace_s=20)
+    yield server
+    stop(server.process, grace_s=20)
 
 
-def test_a_stream_gives_its_place_back_when_its_client_goes(tmp_path: Path) -> None:
-    server = Server(tmp_path, None, "--most-streams", "8")
-    server.start()
+def test_too_many_connections__the_longest_waiting_makes_room(small_server: Server) -> None:
+    address = ("127.0.0.1", small_server.port)
+    idle = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(40)]
+    assert idle[0].recv(4096).startswith(b"HTTP/1.1 408 ")
+    assert small_server.get("health")["store"]["reachable"]
+    for connection in idle:
+        connection.close()
+
+
+def test_a_stream_gives_its_place_back_when_its_client_goes(small_server: Server) -> None:
+    held: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []
 
     def status() -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection("127.0.0.1", small_server.port, timeout=PATIENCE_S)
         connection.request("GET", "/api/v1/events")
         answer = connection.getresponse()
         held.append((connection, answer))
         return answer.status
 
-    held: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []
-    try:
-        assert [status(), status()] == [200, 429]
-        for connection, answer in held:
-            answer.close()
-            connection.close()
-        wait_until(lambda: status() == 200, "the place is free again", timeout_s=PATIENCE_S)
-    finally:
-        stop(server.process, grace_s=20)
+    assert [status(), status()] == [200, 429]
+    for connection, answer in held:
+        answer.close()
+        connection.close()
+    wait_until(lambda: status() == 200, "the place is free again", timeout_s=PATIENCE_S)
