@@ -15,6 +15,7 @@ import pytest
 
 from sluice.runs.obstacle import obstacle
 from sluice.runs.progress import read_state
+from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from tests.web.conftest import PATIENCE_S
@@ -196,7 +197,7 @@ def test_the_end_of_the_web_process_ends_its_runs_in_order(server: RunsServer, p
     wait_until(
         lambda: (server.runs / name / "flows.parquet").exists(), "the run has begun", timeout_s=PATIENCE_S
     )
-    server.stop()
+    stop(server.process, grace_s=PATIENCE_S)
     assert not Path(f"/proc/{state.pid}").exists()
     assert (server.runs / name / "summary.json").exists()
     assert not (server.runs / name / "progress.json").exists()
