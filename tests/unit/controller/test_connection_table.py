@@ -27,14 +27,6 @@ def contested(table: ConnectionTable[Switch]) -> tuple[Switch, Switch]:
     return old, new
 
 
-def test_switches_with_different_datapath_ids_are_admitted(table: ConnectionTable[Switch]) -> None:
-    first, second = Switch(), Switch()
-    assert table.connected(1, first, 0.0) == [Admitted(first)]
-    assert table.connected(2, second, 0.0) == [Admitted(second)]
-    assert table.items() == [(1, first), (2, second)]
-    assert (first.probes, second.probes) == (0, 0)
-
-
 def test_the_established_one_is_probed_and_stays_if_it_answers(
     table: ConnectionTable[Switch],
 ) -> None:

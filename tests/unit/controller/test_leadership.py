@@ -43,17 +43,12 @@ def candidate(name: str) -> Candidacy:
     return Candidacy(name, ended=lambda _: False)
 
 
-def test_the_only_one_leads_at_once(engine: Engine) -> None:
-    alone = candidate("a")
-    alone.step(engine, 0.0)
-    assert alone.leads
-
-
 def test_the_second_follows_as_long_as_the_first_renews(engine: Engine) -> None:
+    """Each candidate measures by its own clock how long the row has not changed."""
     first, second = candidate("a"), candidate("b")
-    for i in range(100):
+    for i in range(40):
         first.step(engine, i * 0.4)
-        second.step(engine, i * 0.4 + 0.1)
+        second.step(engine, 1e9 + i * 0.4)
     assert (first.leads, second.leads) == (True, False)
     assert second.generation == first.generation
 
@@ -70,15 +65,6 @@ def test_a_holder_that_does_not_renew_is_replaced_by_the_next_generation_and_not
     first.step(engine, 10.0)
     assert not first.leads
     assert first.generation == second.generation > before
-
-
-def test_the_clocks_of_two_controllers_need_not_agree(engine: Engine) -> None:
-    """Each candidate measures by its own clock how long the row has not changed."""
-    first, second = candidate("a"), candidate("b")
-    for i in range(20):
-        first.step(engine, i * 0.4)
-        second.step(engine, 1e9 + i * 0.4)
-    assert (first.leads, second.leads) == (True, False)
 
 
 def test_a_holder_whose_process_has_ended_is_not_waited_for(engine: Engine) -> None:

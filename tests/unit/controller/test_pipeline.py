@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -13,13 +14,12 @@ from sluice.controller.tables import (
     COOKIE_TABLE_MASK,
     LOCAL,
     NORMAL,
-    NOT_IP,
     PIPELINE,
     Table,
     cookie,
 )
 from sluice.policy import tags
-from sluice.policy.network.description import MAX_TABLE, OWN_PORT
+from sluice.policy.network.description import OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown
 from sluice.policy.schema.desired import QueueMap
 from sluice.policy.schemes.queues import mlfq_map
@@ -38,18 +38,17 @@ def mac(topology: Topology, name: str) -> str:
     return topology.host_by_name[name].mac
 
 
-@pytest.mark.parametrize("family", [IPV4, IPV6])
-@pytest.mark.parametrize("dscp", range(64))
-def test_every_tag_uses_the_queue_of_its_port(family: int, dscp: int) -> None:
+def test_every_tag_uses_the_queue_of_its_port() -> None:
     """Each port has its own map. The unassigned values 62 and 63 count as untagged."""
     topology = single()
     maps = {1: MAP_AT_10KB, 2: MAP_AT_1MB, 3: (0,) * tags.TAG_COUNT}
     switch = FakeSwitch(switch_rules(topology, "s1", maps))
-    for port, host in ((1, "h1"), (2, "h2"), (3, "h3")):
-        sender = port % 3 + 1
-        queue = maps[port][dscp if dscp < tags.TAG_COUNT else tags.UNTAGGED]
-        packet = Packet(sender, mac(topology, host), family, dscp)
-        assert switch.send(packet) == [Sent(port, queue, pcp=queue)]
+    for family, dscp in product((IPV4, IPV6), range(64)):
+        for port, host in ((1, "h1"), (2, "h2"), (3, "h3")):
+            sender = port % 3 + 1
+            queue = maps[port][dscp if dscp < tags.TAG_COUNT else tags.UNTAGGED]
+            packet = Packet(sender, mac(topology, host), family, dscp)
+            assert switch.send(packet) == [Sent(port, queue, pcp=queue)]
 
 
 def test_a_packet_without_dscp_uses_queue_0() -> None:
@@ -119,14 +118,13 @@ def test_every_pair_of_hosts_is_connected_on_shortest_paths() -> None:
             assert hops == len(topology.one_path(source.name, destination.name))
 
 
-@pytest.mark.parametrize("family", [0, 1])
-@pytest.mark.parametrize("in_port", [1, 3])
-def test_a_fin_is_counted_by_port_tag_and_group_and_forwarded_all_the_same(family: int, in_port: int) -> None:
+def test_a_fin_is_counted_by_port_tag_and_group_and_forwarded_all_the_same() -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    packet = Packet(in_port, mac(topology, "h2"), (IPV4, IPV6)[family], dscp=9, fin=True)
-    assert switch.send(packet) == [Sent(2, MAP_AT_10KB[9], MAP_AT_10KB[9])]
-    assert counted_ends(switch) == {cookie(Table.ENDS, 2, 9, in_port): 1}
+    for in_port, family in product((1, 3), (IPV4, IPV6)):
+        packet = Packet(in_port, mac(topology, "h2"), family, dscp=9, fin=True)
+        assert switch.send(packet) == [Sent(2, MAP_AT_10KB[9], MAP_AT_10KB[9])]
+    assert counted_ends(switch) == {cookie(Table.ENDS, 2, 9, in_port): 2 for in_port in (1, 3)}
 
 
 def counted_ends(switch: FakeSwitch) -> dict[int, int]:
@@ -150,34 +148,26 @@ def test_a_fin_from_another_switch_is_of_the_group_of_trunks() -> None:
     assert groups == {TRUNKS}
 
 
-@pytest.mark.parametrize("dscp", [0, 41, 56, 57, 60, 61, 62, 63])
-def test_a_fin_without_a_size_is_not_counted(dscp: int) -> None:
+def test_a_fin_without_a_size_is_not_counted() -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    assert len(switch.send(Packet(1, mac(topology, "h2"), dscp=dscp, fin=True))) == 1
+    for dscp in (0, 41, 56, 57, 60, 61, 62, 63):
+        assert len(switch.send(Packet(1, mac(topology, "h2"), dscp=dscp, fin=True))) == 1
     assert not counted_ends(switch)
 
 
-@pytest.mark.parametrize("family", [IPV4, IPV6])
-@pytest.mark.parametrize("dscp", [1, 9, 41, 56, 57, 61])
-@pytest.mark.parametrize(
-    ("protocol", "fragment"), [(47, 0), (132, 0), (1, 0), (58, 0), (17, 3), (6, 3), (253, 3)]
-)
-def test_what_no_counter_can_name_is_background(family: int, dscp: int, protocol: int, fragment: int) -> None:
+def test_what_no_counter_can_name_is_background() -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    packet = Packet(1, mac(topology, "h2"), family, dscp, protocol=protocol, fragment=fragment)
     queue = MAP_AT_10KB[tags.BACKGROUND]
     assert queue != MAP_AT_10KB[1]
-    assert switch.send(packet) == [Sent(2, queue, queue)]
-
-
-@pytest.mark.parametrize(("protocol", "fragment"), [(6, 0), (17, 0), (17, 1)])
-def test_packets_with_ports_keep_the_queue_of_their_tag(protocol: int, fragment: int) -> None:
-    topology = single()
-    switch = FakeSwitch(rules_of(topology, "s1"))
-    packet = Packet(1, mac(topology, "h2"), dscp=1, protocol=protocol, fragment=fragment)
-    assert switch.send(packet) == [Sent(2, MAP_AT_10KB[1], MAP_AT_10KB[1])]
+    unnamed = [(47, 0), (132, 0), (1, 0), (58, 0), (17, 3), (6, 3), (253, 3)]
+    for family, dscp, (protocol, fragment) in product((IPV4, IPV6), (1, 9, 41, 56, 57, 61), unnamed):
+        packet = Packet(1, mac(topology, "h2"), family, dscp, protocol=protocol, fragment=fragment)
+        assert switch.send(packet) == [Sent(2, queue, queue)]
+    for protocol, fragment in ((6, 0), (17, 0), (17, 1)):
+        packet = Packet(1, mac(topology, "h2"), dscp=1, protocol=protocol, fragment=fragment)
+        assert switch.send(packet) == [Sent(2, MAP_AT_10KB[1], MAP_AT_10KB[1])]
 
 
 def test_untagged_packets_and_reserved_dscps_keep_their_queue_without_ports() -> None:
@@ -225,20 +215,6 @@ def test_a_rule_matches_only_fields_of_its_table() -> None:
         assert {name for name, _ in rule.match} <= said[Table(rule.table)]
 
 
-def test_the_number_of_rules_is_ports_times_tags() -> None:
-    """A leaf with 4 hosts and 2 uplinks."""
-    rules = rules_of(leaf_spine(leaves=4, spines=2, hosts_per_leaf=4), "s1").flows
-    by_table = [sum(rule.table == table for rule in rules) for table in Table]
-    assert by_table[Table.MAP] == 6 * (tags.TAG_COUNT + 1) + 1
-    assert by_table[Table.COMPLETED] == 2 + 1 + 13
-    assert by_table[Table.ENDS] == 6 * tags.ATTAINED_BUCKETS * 5
-    assert sum(by_table) < 2300
-
-
-def test_not_ip_is_no_tag() -> None:
-    assert NOT_IP not in range(tags.TAG_COUNT)
-
-
 # ── Networks that Sluice did not make ──────────────────────────────────────────────────────────
 
 
@@ -252,11 +228,11 @@ def existing(unknown: Unknown = Unknown.FLOOD) -> Topology:
 STRANGER = "02:00:00:00:00:99"
 
 
-@pytest.mark.parametrize("dscp", [0, 1, 61])
-def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag(dscp: int) -> None:
+def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag() -> None:
     switch = FakeSwitch(rules_of(existing(), "s1"))
-    queue = MAP_AT_10KB[dscp]
-    assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
+    for dscp in (0, 1, 61):
+        queue = MAP_AT_10KB[dscp]
+        assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
 
 
 def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() -> None:
@@ -267,23 +243,17 @@ def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() 
     assert {sent.queue for _, sent in arrived} == {MAP_AT_10KB[3]}
 
 
-def test_a_shared_switch_has_room_for_all_tables() -> None:
-    """The reference of the key `first_table` names their number."""
-    assert len(Table) == 8
-    assert MAX_TABLE + len(Table) - 1 <= 0xFE, "OFPTT_MAX"
-
-
 def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
     switch = FakeSwitch(rules_of(existing(Unknown.NORMAL), "s1"))
     assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [NORMAL]
 
 
-@pytest.mark.parametrize("dscp", [0, 1, 56])
-def test_tags_from_an_uplink_mean_nothing(dscp: int) -> None:
+def test_tags_from_an_uplink_mean_nothing() -> None:
     topology = existing()
     switch = FakeSwitch(rules_of(topology, "s1"))
     untagged = MAP_AT_10KB[tags.UNTAGGED]
-    assert switch.send(Packet(9, mac(topology, "h1"), dscp=dscp)) == [Sent(1, untagged, untagged)]
+    for dscp in (0, 1, 56):
+        assert switch.send(Packet(9, mac(topology, "h1"), dscp=dscp)) == [Sent(1, untagged, untagged)]
 
 
 def test_every_edge_port_learns_its_senders() -> None:
@@ -297,11 +267,13 @@ def test_lldp_goes_to_the_controller_and_nowhere_else() -> None:
     assert [sent.port for sent in switch.send(Packet(1, "01:80:c2:00:00:0e", 0x88CC))] == [CONTROLLER]
 
 
-def test_the_kernel_datapath_needs_no_priority_tag() -> None:
+def test_the_kernel_datapath_needs_no_priority_tag_and_treats_frames_of_vlans_as_any_other() -> None:
     topology = existing()
     plain = tuple(replace(s, priority_tags=False) for s in topology.switches)
     switch = FakeSwitch(rules_of(replace(topology, switches=plain), "s1"))
-    assert switch.send(Packet(2, mac(topology, "h1"), dscp=61)) == [Sent(1, MAP_AT_10KB[61], None)]
+    for vlan in (0, 10):
+        packet = Packet(2, mac(topology, "h1"), dscp=61, vlan=vlan)
+        assert switch.send(packet) == [Sent(1, MAP_AT_10KB[61], None)]
 
 
 def test_where_the_policy_does_not_act_no_queue_is_chosen() -> None:
@@ -311,24 +283,17 @@ def test_where_the_policy_does_not_act_no_queue_is_chosen() -> None:
     assert switch.send(Packet(1, mac(topology, "h2"), dscp=61)) == [Sent(2, 1, 1)]
 
 
-@pytest.mark.parametrize("eth_type", [IPV4, IPV6, ARP])
-@pytest.mark.parametrize("vlan", [1, 10, 4094])
-def test_frames_of_the_operator_s_vlans_get_no_second_tag(eth_type: int, vlan: int) -> None:
+def test_frames_of_the_operator_s_vlans_get_no_second_tag() -> None:
     """A frame of full length has no room for one. The port program chooses the queue."""
     topology = existing()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    for dscp in (0, 1, 61):
-        packet = Packet(2, mac(topology, "h1"), eth_type, dscp, vlan=vlan)
-        assert switch.send(packet) == [Sent(1, 0, None)]
-    for address in ("ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03", STRANGER):
-        assert switch.send(Packet(2, address, eth_type, vlan=vlan)) == [Sent(p, 0, None) for p in (1, 3, 9)]
-
-
-def test_the_kernel_datapath_treats_frames_of_vlans_as_any_other() -> None:
-    topology = existing()
-    plain = tuple(replace(s, priority_tags=False) for s in topology.switches)
-    switch = FakeSwitch(rules_of(replace(topology, switches=plain), "s1"))
-    assert switch.send(Packet(2, mac(topology, "h1"), dscp=61, vlan=10)) == [Sent(1, MAP_AT_10KB[61], None)]
+    for eth_type, vlan in product((IPV4, IPV6, ARP), (1, 4094)):
+        for dscp in (0, 1, 61):
+            packet = Packet(2, mac(topology, "h1"), eth_type, dscp, vlan=vlan)
+            assert switch.send(packet) == [Sent(1, 0, None)]
+        for address in ("ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03", STRANGER):
+            sent = switch.send(Packet(2, address, eth_type, vlan=vlan))
+            assert sent == [Sent(port, 0, None) for port in (1, 3, 9)]
 
 
 def test_the_switch_s_own_port_has_its_openflow_number_in_rules() -> None:

@@ -89,14 +89,6 @@ def test_verdict__a_demoted_host_has_a_row_until_it_is_restored(write: Write, en
     assert events(engine, "host-restored") == [vars(restored)]
 
 
-def test_demoted_ports__removes_the_sanctions_of_all_others(write: Write, engine: Engine) -> None:
-    write(lambda reporter: reporter.verdict("s1", DEMOTED))
-    write(lambda reporter: reporter.demoted_ports(["s1:2"]))
-    assert len(all_sanctions(engine)) == 1
-    write(lambda reporter: reporter.demoted_ports(["s1:3"]))
-    assert all_sanctions(engine) == []
-
-
 def test_queues__leaves_out_ports_that_the_topology_does_not_have(write: Write, engine: Engine) -> None:
     state = SwitchState("s1", Desired(single(), 1, policy()))
     counts = {1: QueueCounts((10, 20), (1, 2)), 99: QueueCounts((5,), (1,))}

@@ -29,8 +29,7 @@ def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("module", ["connection", "events", "openflow"])
-def test_a_module_that_uses_os_ken_can_be_imported_first(module: str) -> None:
-    program = [sys.executable, "-c", f"import sluice.controller.{module}"]
+def test_the_module_that_uses_the_most_of_os_ken_can_be_imported_first() -> None:
+    program = [sys.executable, "-c", "import sluice.controller.connection"]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -46,12 +46,6 @@ def test_a_session_reads_fills_commits_and_then_reports_the_version(played: Play
     assert len(played.listener.news) == 3
 
 
-def test_one_operation_at_a_time(played: PlayedSession) -> None:
-    played.become_master()
-    played.session.advance(1000 * MS)
-    assert len(played.sent) == 1
-
-
 def test_the_answer_to_another_request_is_ignored(played: PlayedSession) -> None:
     played.become_master()
     played.take(StatsReply(4711, StatsType.FLOW, b""))
@@ -86,25 +80,20 @@ def test_an_error_while_committing_leaves_the_version_unknown(played: PlayedSess
     assert played.listener.news == []
 
 
-def test_a_bundle_neither_committed_nor_refused_ends_the_connection(played: PlayedSession) -> None:
-    played.become_master()
-    played.answer_read()
-    played.barrier()
-    played.barrier()
-    assert played.connection.hung_up
-    assert played.state.version is None
-
-
-@pytest.mark.parametrize("answer", [BundleReply(4711, committed=True), BundleReply(1, committed=False)])
-def test_an_answer_about_another_bundle_or_no_commit_commits_nothing(
-    played: PlayedSession, answer: BundleReply
+@pytest.mark.parametrize(
+    "answer", [BundleReply(4711, committed=True), BundleReply(1, committed=False), None], ids=repr
+)
+def test_a_bundle_that_is_neither_committed_nor_refused_ends_the_connection(
+    played: PlayedSession, answer: BundleReply | None
 ) -> None:
     played.become_master()
     played.answer_read()
     played.barrier()
-    played.take(answer)
+    if answer is not None:
+        played.take(answer)
     played.barrier()
     assert played.connection.hung_up
+    assert played.state.version is None
 
 
 def test_no_answer_in_time_ends_the_connection(played: PlayedSession) -> None:
@@ -126,13 +115,6 @@ def test_an_unreadable_answer_ends_the_connection(played: PlayedSession) -> None
     played.become_master()
     played.answer_read(flows=b"\x00" * 56)
     assert played.connection.hung_up
-
-
-def test_an_error_about_no_message_of_this_operation_changes_nothing(played: PlayedSession) -> None:
-    played.come_to_rest()
-    played.take(ErrorReply(1, "old"))
-    assert played.state.version == 3
-    assert played.listener.refusals == []
 
 
 def test_answers_that_come_twice_or_late_are_taken_once(played: PlayedSession) -> None:

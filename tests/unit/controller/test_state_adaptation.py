@@ -74,7 +74,7 @@ def test_counters_are_polled_at_the_interval_bounded_by_50_ms_and_a_quarter_of_t
 ) -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=interval_ms, window_ms=window_ms)))
     driven.settle()
-    assert polls(driven, 10_000, PollCompleted) == pytest.approx(10 * a_second, abs=1)
+    assert polls(driven, 2_000, PollCompleted) == pytest.approx(2 * a_second, abs=1)
 
 
 def test_another_interval_counts_from_the_next_poll_on() -> None:
@@ -82,14 +82,14 @@ def test_another_interval_counts_from_the_next_poll_on() -> None:
     driven.settle()
     driven.state.want(Desired(single(), 2, policy(interval_ms=500, window_ms=5_000)))
     driven.settle()
-    assert polls(driven, 10_000, PollCompleted) == pytest.approx(20, abs=1)
+    assert polls(driven, 4_000, PollCompleted) == pytest.approx(8, abs=1)
 
 
 def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
     for wanted in (policy("tcp"), policy()):
         driven = DrivenSwitch(Desired(single(), 1, wanted))
         driven.settle()
-        assert polls(driven, 10_000, PollQueues) == pytest.approx(10**10 / QUEUE_POLL_NS, abs=1)
+        assert polls(driven, 4_000, PollQueues) == pytest.approx(4 * 10**9 / QUEUE_POLL_NS, abs=1)
 
 
 def test_bytes_are_polled_before_completed_flows_if_thresholds_depend_on_them() -> None:
@@ -132,10 +132,10 @@ def mix(short_bytes: int) -> Callable[[], int]:
     return lambda: next(sizes)
 
 
-@pytest.mark.parametrize("start", ["1KB", "10KB", "1000KB"])
+@pytest.mark.parametrize("start", ["1KB", "1000KB"])
 def test_convergence__to_the_edge_of_the_short_flows_from_any_start_within_a_window(start: str) -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=[start], percentiles=[80])))
-    history = driven.run(5_000, 1, mix(10 * KB))
+    history = driven.run(1_500, 1, mix(10 * KB))
     assert set(history[60:]) == {(10 * KB,)}
     where_nothing_completes = tags.snap_to_edge(driven.desired.policy.thresholds[0])
     assert driven.thresholds("s1:2") == driven.thresholds("s1:3") == (where_nothing_completes,)
@@ -146,7 +146,7 @@ def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
     """A 20 KB flow ends in the bucket up to 23.7 KB."""
     driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["10KB"])))
     driven.run(2_000, 1, mix(10 * KB))
-    history = driven.run(5_000, 1, mix(20 * KB))
+    history = driven.run(1_500, 1, mix(20 * KB))
     edge = tags.EDGES_BYTES[tags.attained_tag(20 * KB) - tags.ATTAINED_FIRST]
     assert round(edge, -2) == 23_700
     assert set(history[60:]) == {(edge,)}
@@ -165,7 +165,7 @@ def test_convergence__stays_when_the_traffic_stops() -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"])))
     driven.run(2_000, 1, mix(10 * KB))
     changes = len(driven.changes)
-    driven.run(5_000)
+    driven.run(2_000)
     assert driven.thresholds("s1:1") == (10 * KB,)
     assert len(driven.changes) == changes
 

@@ -17,7 +17,6 @@ from sluice.controller.service import SERVICE
 from sluice.policy.errors import FieldError
 from sluice.runtime.wait import wait_until
 from tests.fakes.certificates import Authority, Pair
-from tests.fakes.peer import Peer
 from tests.unit.controller.processes import Process, controller_process, serves
 
 pytestmark = pytest.mark.slow
@@ -31,6 +30,11 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("strangers"), "strangers")
+
+
+@pytest.fixture(scope="module")
+def switch(ours: Authority) -> Pair:
+    return ours.issue("switch")
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +56,13 @@ def client(ours: Authority, pair: Pair | None = None) -> ssl.SSLContext:
     return context
 
 
-def test_a_switch_with_a_certificate_of_the_authority_is_served(controller: Process, ours: Authority) -> None:
-    context = client(ours, ours.issue("switch"))
-    controller.put_policy({"scheme": "pias"})
-    peer = Peer(controller.port, 1, wrap=context.wrap_socket)
-    peer.run(controller.applied)
-    controller.put_policy({"scheme": "tcp"})
-    peer.run(controller.applied)
-    assert not peer.closed
-    peer.close()
-
-
-def test_tls_1_2_is_supported(controller: Process, ours: Authority) -> None:
-    """Older switches support nothing newer."""
-    context = client(ours, ours.issue("switch"))
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_switch_with_a_certificate_of_the_authority_is_served(
+    controller: Process, ours: Authority, switch: Pair, newest: ssl.TLSVersion
+) -> None:
+    """Older switches support nothing newer than TLS 1.2."""
+    context = client(ours, switch)
+    context.maximum_version = newest
     serves(controller, context.wrap_socket)
 
 
@@ -90,19 +86,13 @@ def refused(controller: Process, context: ssl.SSLContext) -> None:
     wait_until(lambda: controller.log.count("TLS:") > logged, "the controller logs the refusal")
 
 
-def test_a_switch_without_a_certificate_is_refused(controller: Process, ours: Authority) -> None:
-    refused(controller, client(ours))
-    assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in controller.log
-
-
-def test_a_switch_with_another_authoritys_certificate_is_refused(
+def test_a_switch_without_a_certificate_of_the_authority_or_without_tls_is_refused(
     controller: Process, ours: Authority, strangers: Authority
 ) -> None:
+    refused(controller, client(ours))
+    assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in controller.log
     refused(controller, client(ours, strangers.issue("switch")))
     assert "CERTIFICATE_VERIFY_FAILED" in controller.log
-
-
-def test_a_switch_without_tls_is_refused(controller: Process) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as sock:
         sock.settimeout(300)
         sock.sendall(message(MessageType.HELLO))
@@ -111,16 +101,16 @@ def test_a_switch_without_tls_is_refused(controller: Process) -> None:
 
 
 def test_an_endless_tls_handshake_is_closed_and_others_are_served(
-    controller: Process, ours: Authority
+    controller: Process, ours: Authority, switch: Pair
 ) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as idler:
         idler.sendall(b"\x16\x03\x01")
-        serves(controller, client(ours, ours.issue("switch")).wrap_socket)
+        serves(controller, client(ours, switch).wrap_socket)
         idler.settimeout(300)
         assert idler.recv(1) == b""
 
 
-@pytest.mark.parametrize("given", [("key",), ("key", "cert"), ("ca",)])
+@pytest.mark.parametrize("given", [("key", "cert"), ("ca",)])
 def test_half_of_the_options_are_an_error_that_names_all(
     tmp_path: Path, ours: Authority, given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,6 @@ from os_ken.lib.packet import ethernet, lldp, packet
 from sluice.controller.openflow import (
     Answer,
     AnswerReader,
-    BarrierReply,
     BundleReply,
     ErrorReply,
     Frame,
@@ -53,10 +52,6 @@ def test_statistics__are_complete_with_their_last_part() -> None:
     assert reader.read(part(StatsType.FLOW, b"cd", more=False)) == StatsReply(7, StatsType.FLOW, b"abcd")
 
 
-def test_a_barrier() -> None:
-    assert read(MessageType.BARRIER_REPLY) == BarrierReply(7)
-
-
 def test_roles__requested_and_unrequested() -> None:
     role = struct.pack("!IxxxxQ", 2, 9)
     assert read(MessageType.ROLE_REPLY, role) == RoleReply(7, 2)
@@ -90,10 +85,6 @@ def test_errors__of_experimenters_name_the_owner() -> None:
     assert of_onf == ErrorReply(7, "experimenter error 2304 of ONF")
     of_other = read(MessageType.ERROR, struct.pack("!HHI", 0xFFFF, 5, 0x2320))
     assert of_other == ErrorReply(7, "experimenter error 5 of 0x2320")
-
-
-def test_removed_rules_are_ignored() -> None:
-    assert read(MessageType.FLOW_REMOVED, b"anything") is None
 
 
 @pytest.mark.parametrize(
@@ -167,7 +158,3 @@ def test_read_neighbour__frames_of_others_are_ignored() -> None:
     assert arrived(sent[:-4]) is None
     assert arrived(b"\xff" + sent[1:]) is None
     assert arrived(bytes(60)) is None
-
-
-def test_announcement__leaves_through_the_port() -> None:
-    assert SENT[24:40] == bytes.fromhex("0000 0010 00000003 ffe5 000000000000")

@@ -41,11 +41,6 @@ def echo(body: bytes = b"", xid: int = 7, version: int = 4, length: int | None =
     return struct.pack("!BBHI", version, 2, size, xid) + body
 
 
-def test_message__is_what_the_framer_reads() -> None:
-    (frame,) = Framer().feed(message(MessageType.ECHO_REQUEST, b"1234", 9))
-    assert frame == Frame(4, 2, 9, echo(b"1234", 9))
-
-
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
 def test_framer__finds_the_messages_however_they_arrive(bodies: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(echo(body, i) for i, body in enumerate(bodies))
@@ -67,12 +62,6 @@ def test_framer__a_length_below_the_header_is_a_violation(length: int) -> None:
 def test_framer__a_version_that_does_not_exist_is_a_violation() -> None:
     with pytest.raises(ProtocolViolation, match="begins with 0x47"):
         list(Framer().feed(b"GET / HTTP/1.1"))
-
-
-def test_framer__an_incomplete_message_yields_nothing() -> None:
-    framer = Framer()
-    assert list(framer.feed(echo(b"1234")[:9])) == []
-    assert framer.partial
 
 
 @given(st.binary(max_size=400))

@@ -27,7 +27,7 @@ from sluice.controller.policing.hosts import (
 from sluice.dataplane import laws_cffi
 from sluice.policy import tags
 from sluice.policy.network.graph import Port
-from sluice.policy.policing.limits import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
+from sluice.policy.policing.limits import FIRST_TERM_NS, Demoted, Treatment
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 
@@ -106,16 +106,6 @@ def test_a_host_with_false_tags_is_demoted_within_a_second_and_a_half() -> None:
     assert (verdict.port, verdict.host, verdict.tag, verdict.flow) == ("s1:3", "h3", 1, "TCP a > b")
     assert verdict.sent_bytes > verdict.limit_bytes
     assert switch.policing.treatments == {3: Treatment.DEMOTED}
-
-
-def test_it_is_restored_after_it_stops_and_free_after_that() -> None:
-    switch = Switch()
-    send_false_tags(switch)
-    switch.until(switch.now_ns + FIRST_TERM_NS + 3 * S)
-    assert [type(verdict) for verdict in switch.verdicts] == [Demoted, Restored]
-    assert switch.policing.treatments == {3: Treatment.WATCHED}
-    switch.until(switch.now_ns + WATCH_NS)
-    assert switch.policing.treatments == {}
 
 
 def test_it_stays_demoted_while_it_continues() -> None:
@@ -279,7 +269,7 @@ def packets_of(laws: ModuleType, name: str, messages: list[Message]) -> list[tup
 
 
 @given(traffic(), st.integers(0, 700 * MS))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_honest_hosts_are_never_accused(
     laws: ModuleType, connections: list[list[Message]], lag_ns: int
 ) -> None:
@@ -297,8 +287,8 @@ def test_honest_hosts_are_never_accused(
     assert not switch.verdicts
 
 
-@pytest.mark.parametrize("size", [1448, 2400, 11_000, 100_000])
-@pytest.mark.parametrize("lag_ns", [0, 500 * MS, 700 * MS])
+@pytest.mark.parametrize("size", [1448, 11_000, 100_000])
+@pytest.mark.parametrize("lag_ns", [0, 700 * MS])
 def test_as_many_messages_as_a_connection_can_carry_are_honest(
     laws: ModuleType, size: int, lag_ns: int
 ) -> None:

@@ -18,7 +18,6 @@ from sluice.controller.policing.overlay import (
     READ_FLOWS,
     READ_LOW_TAGS,
     NetworkPolicing,
-    PolicingOverlay,
 )
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
 from sluice.controller.policing.urgency import ALL_URGENT, urgency_by_port
@@ -172,8 +171,13 @@ STEP_PACKETS = single().ports_of["s1"][0].rate_bps // 8 // 20 // 1514
 STEP_BYTES = 1514 * STEP_PACKETS
 
 
-@pytest.mark.parametrize("scheme", ["aemon", "sluice", "karuna"])
-@pytest.mark.parametrize(("tagged_part", "demoted"), [(None, True), (1.0, False), (0.5, True), (0.0, True)])
+@pytest.mark.parametrize(
+    ("scheme", "tagged_part", "demoted"),
+    [
+        *(("aemon", part, part != 1.0) for part in (None, 1.0, 0.5, 0.0)),
+        *((scheme, part, part is None) for scheme in ("sluice", "karuna") for part in (None, 1.0)),
+    ],
+)
 def test_urgency_that_no_agent_explains_is_no_better_than_background(
     scheme: str, tagged_part: float | None, demoted: bool
 ) -> None:
@@ -197,7 +201,7 @@ def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that
 ) -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
     driven.settle()
-    send_urgent(driven, 2, 40, tagged_part)
+    send_urgent(driven, 2, 24, tagged_part)
     assert [type(verdict) for verdict in driven.take_verdicts()] == [Demoted]
     driven.learned = []
     driven.run(12_000)
@@ -211,7 +215,7 @@ def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that
 def test_urgency_is_not_checked_where_it_decides_nothing(document: dict[str, Any]) -> None:
     driven = DrivenSwitch(Desired(single(), 1, Policy.from_document(document)))
     driven.settle()
-    send_urgent(driven, 2, 12, None)
+    send_urgent(driven, 2, 6, None)
     assert driven.take_verdicts() == []
 
 
@@ -260,17 +264,6 @@ def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_aga
 
 
 # ── Verdicts ───────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_host_that_was_demoted_before_is_restored_and_reported_if_the_policy_does_not_police_tags() -> None:
-    verdicts: list[tuple[str, Verdict]] = []
-    desired = Desired(single(), 1, policy("tcp"), offences={"s1:2": 1})
-    overlay = PolicingOverlay("s1", desired, lambda switch, verdict: verdicts.append((switch, verdict)))
-    assert not verdicts, "its owner asks first"
-    overlay.report()
-    assert verdicts == [("s1", Restored("s1:2", "h2", "the policy does not police tags"))]
-    overlay.report()
-    assert len(verdicts) == 1
 
 
 class RecordingReporter:
