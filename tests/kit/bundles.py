@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,21 +115,6 @@ def run_of(variant: str, load: float | None = None, seed: int = 1, **row: Any) -
 def runs_of(values: Mapping[tuple[str, float, int], float]) -> Runs:
     """Return runs with one column "x", from {(variant, load, seed): value}."""
     return Runs([run_of(*where, x=value) for where, value in values.items()])
-
-
-def sweep_of(
-    schemes: Iterable[str], loads: Sequence[float], columns: Iterable[str], value: Callable[[str], Any]
-) -> Runs:
-    """Return three seeds of each scheme and load. A scheme has the same value in all these columns."""
-    names = list(columns)
-    return Runs(
-        [
-            run_of(scheme, load, seed, **{name: value(scheme) for name in names})
-            for scheme in schemes
-            for load in loads
-            for seed in (1, 2, 3)
-        ]
-    )
 
 
 def given(experiment: Experiment[Any], *words: str) -> Given:

@@ -8,10 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-
-import pytest
 
 from sluice import cli
 from sluice.runtime import extras
@@ -29,32 +26,42 @@ def packages() -> set[str]:
     return {path.parent.name for path in ROOT.glob("*/__init__.py")} - NO_ROOMS
 
 
-@cache
-def imported_names(path: Path) -> frozenset[str]:
+def trees() -> Iterator[tuple[Path, ast.AST]]:
+    """Yield every file of the tree that git knows, by its path from the root, and its syntax."""
+    argv = ["git", "ls-files", "*.py"]
+    tracked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in tracked:
+        yield Path(name), ast.parse((ROOT / name).read_text())
+
+
+def imported_names(tree: ast.AST) -> set[str]:
     """Dotted names: `from sluice import store` is `sluice.store`."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(names)
+    return names
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Rooms by their folders, other packages by their first name."""
-    return {room_of(name) for name in imported_names(path)}
+def started_modules(tree: ast.AST) -> Iterator[str]:
+    """Names of Sluice's modules that a file starts as processes: `"-m", "sluice.x"`, or a service by its name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List | ast.Tuple | ast.Call):
+            values = node.args if isinstance(node, ast.Call) else node.elts
+            words = [value.value if isinstance(value, ast.Constant) else None for value in values]
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("service_argv"):
+                yield from (cli.SERVICES[str(word)] for word in words if word is not None)
+            if "-m" in words:
+                module, command = [*words[words.index("-m") + 1 :], None, None][:2]
+                if str(module).split(".")[0] == "sluice":
+                    yield cli.SERVICES.get(str(command), str(module))
 
 
 def room_of(name: str) -> str:
     first, second = f"{name}.".split(".")[:2]
     return second if first == "sluice" and second in ROOMS else first
-
-
-def files_of(package: str) -> list[Path]:
-    found = sorted((ROOT / package).rglob("*.py"))
-    assert found
-    return found
 
 
 def test_rooms__are_the_packages_of_the_tree() -> None:
@@ -68,59 +75,31 @@ def test_rooms__nothing_imports_experiments_and_dependencies_point_downwards() -
         assert "experiments" not in entry["imports"]
 
 
-@pytest.mark.parametrize("package", sorted(packages()))
-def test_imports__a_room_imports_only_what_it_may(package: str) -> None:
-    allowed = {package, *ROOMS[package]["imports"]}
-    for path in files_of(package):
-        foreign = (imported_modules(path) & set(ROOMS)) - allowed
-        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+def test_imports__every_file_imports_and_starts_only_what_it_may() -> None:
+    """Who starts a process by its name needs that room as much as who imports it.
 
-
-def started_modules(path: Path) -> Iterator[str]:
-    """Names of Sluice's modules that a file starts as processes: `"-m", "sluice.x"`, or a service by its name."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.List | ast.Tuple | ast.Call):
-            values = node.args if isinstance(node, ast.Call) else node.elts
-            words = [value.value if isinstance(value, ast.Constant) else None for value in values]
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("service_argv"):
-                yield from (cli.SERVICES[str(word)] for word in words if word is not None)
-            if "-m" in words:
-                module, command = [*words[words.index("-m") + 1 :], None, None][:2]
-                if str(module).split(".")[0] == "sluice":
-                    yield cli.SERVICES.get(str(command), str(module))
-
-
-@pytest.mark.parametrize("package", sorted(packages()))
-def test_starts__a_room_starts_the_processes_that_it_lists(package: str) -> None:
-    """Who starts a process by its name needs that room as much as who imports it."""
-    started = {room_of(module) for path in files_of(package) for module in started_modules(path)}
-    assert started == set(ROOMS[package]["starts"])
-
-
-def test_imports__every_room_is_a_part_of_sluice() -> None:
-    """What pip installs has one import name. In the tree, a link in sluice/ leads to the folder of each room."""
-    rooms = set(ROOMS) - {"sluice", "experiments"}
-    assert {path.name for path in (ROOT / "sluice").iterdir() if path.is_symlink()} == rooms
-    tracked = subprocess.run(
-        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for path in map(ROOT.joinpath, tracked.stdout.split()):
-        assert not {name.split(".")[0] for name in imported_names(path)} & rooms, path
-
-
-def test_policy__has_no_io_clock_or_randomness_of_its_own() -> None:
-    for path in files_of("policy"):
-        modules = imported_modules(path)
-        assert not modules & IMPURE, f"{path.relative_to(ROOT)} imports {sorted(modules & IMPURE)}"
-        foreign = {m for m in modules if m not in sys.stdlib_module_names} - {"policy"}
-        assert foreign <= LIBRARIES_OF_POLICY, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
-
-
-def test_imports__no_test_module_imports_another() -> None:
-    """What several of them need lies beside them under a name of its own, or in tests/kit."""
-    for path in files_of("tests"):
-        tests = {name for name in imported_names(path) if name.startswith("tests.") and ".test_" in name}
-        assert not tests, f"{path.relative_to(ROOT)} imports {sorted(tests)}"
+    What pip installs has one import name. In the tree, a link in sluice/ leads to the folder of each room. What several
+    tests need lies beside them under a name of its own, or in tests/kit.
+    """
+    parts = set(ROOMS) - {"sluice", "experiments"}
+    assert {path.name for path in (ROOT / "sluice").iterdir() if path.is_symlink()} == parts
+    started: dict[str, set[str]] = {package: set() for package in ROOMS}
+    for path, tree in trees():
+        names = imported_names(tree)
+        assert not {name.split(".")[0] for name in names} & parts, path
+        assert not {name for name in names if name.startswith("tests.") and ".test_" in name}, path
+        package = path.parts[0]
+        if package not in ROOMS:
+            continue
+        modules = {room_of(name) for name in names}
+        foreign = (modules & set(ROOMS)) - {package, *ROOMS[package]["imports"]}
+        assert not foreign, f"{path} imports {sorted(foreign)}"
+        started[package] |= {room_of(module) for module in started_modules(tree)}
+        if package == "policy":
+            assert not modules & IMPURE, f"{path} imports {sorted(modules & IMPURE)}"
+            libraries = {name for name in modules if name not in sys.stdlib_module_names} - {"policy"}
+            assert libraries <= LIBRARIES_OF_POLICY, path
+    assert started == {package: set(entry["starts"]) for package, entry in ROOMS.items()}
 
 
 SERVICES = (
@@ -137,51 +116,51 @@ MININET = {"mininet"}
 """Loggers that a process makes after it has imported Mininet lose their INFO. Only the supervisor imports it."""
 
 
-def test_imports__no_service_waits_for_the_libraries_of_reports_and_sweeps() -> None:
-    """A testbed starts a process for each host, and most of its first second is imports."""
-    program = f"import sys, sluice.topologies.testbed, {', '.join(SERVICES)}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not (HEAVY | MININET) & set(done.stdout.split())
-
-
-def without_extras(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run `sluice` in a process that can import no extra: None in sys.modules stands for a missing library."""
-    program = f"import sys; sys.modules.update(dict.fromkeys({EXTRA})); from sluice.cli import main; sys.exit(main())"
+def run_without_extras(program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program that can import no extra: None in sys.modules stands for a missing library."""
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({EXTRA}))\n"
     return subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", blocked + program], capture_output=True, text=True, check=False, timeout=300
     )
 
 
-def test_extras__every_command_and_service_starts_without_them() -> None:
+def test_extras__every_command_and_service_starts_without_them_and_no_service_imports_heavy_libraries() -> (
+    None
+):
+    """A testbed starts a process for each host, and most of its first second is imports."""
     modules = [f"sluice.commands.{name}" for name in cli.COMMANDS]
-    modules += ["sluice.webui.app", "sluice.run_manager.manager", *SERVICES, *cli.SERVICES.values()]
-    program = f"""
-import importlib, sys
-sys.modules.update(dict.fromkeys({EXTRA}))
+    modules += ["sluice.webui.app", "sluice.run_manager.manager", *cli.SERVICES.values()]
+    done = run_without_extras(f"""
+import importlib, sluice.topologies.testbed, {", ".join(SERVICES)}
+print(*(name for name, module in sys.modules.items() if module is not None))
 for name in {modules}:
     module = importlib.import_module(name)
     if name.startswith("sluice.commands."):
         module.parser().format_help()
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+""")
     assert done.returncode == 0, done.stderr
+    assert not (HEAVY | MININET) & set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        ("plots", ["compare", "nowhere"]),
-        ("plots", ["demo", "--tour"]),
-        ("completion", ["completion", "bash"]),
-        ("cluster", ["sweep", "paper-mix", "--cluster", "slurm", "--out", "nowhere"]),
-        ("cluster", ["sweep", "paper-mix", "--profile", "/", "--out", "nowhere"]),
-        ("postgresql", ["web", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
-        ("postgresql", ["controller", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
-    ],
+LACKING = (
+    ("plots", ["compare", "nowhere"]),
+    ("plots", ["demo", "--tour"]),
+    ("completion", ["completion", "bash"]),
+    ("cluster", ["sweep", "paper-mix", "--cluster", "slurm", "--out", "nowhere"]),
+    ("cluster", ["sweep", "paper-mix", "--profile", "/", "--out", "nowhere"]),
+    ("postgresql", ["web", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
+    ("postgresql", ["controller", "--store", "postgresql+psycopg://nobody@127.0.0.1:9/none"]),
 )
-def test_extras__a_command_that_needs_one_names_it(extra: str, words: list[str], tmp_path: Path) -> None:
-    done = without_extras(*words)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("sluice")
-    assert f"pip install 'sluice[{extra}]'" in line
+"""Extra, and a command line that needs it."""
+
+
+def test_extras__a_command_that_needs_one_names_it() -> None:
+    done = run_without_extras(f"""
+from sluice.cli import main
+for _, words in {LACKING}:
+    assert main(words) == 2
+""")
+    assert done.returncode == 0, done.stderr
+    for (extra, _), line in zip(LACKING, done.stderr.splitlines(), strict=True):
+        assert line.startswith("sluice")
+        assert f"pip install 'sluice[{extra}]'" in line

@@ -106,15 +106,8 @@ def test_a_step_that_fails_shows_its_output_and_is_tried_again(tree: Path) -> No
     assert "[1/2] Python packages" in call(tree, "tools/setup", "python-demo", "page").stdout
 
 
-def test_an_unknown_step_is_refused(tree: Path) -> None:
-    done = call(tree, "tools/setup", "pages")
-    assert done.returncode == 2
-    assert "no step pages" in done.stderr
-
-
-@pytest.mark.parametrize("target", ["demo", "tour"])
-def test_make_shows_steps_and_no_shell_lines(tree: Path, target: str) -> None:
-    done = call(tree, "make", target)
+def test_make_shows_steps_and_no_shell_lines(tree: Path) -> None:
+    done = call(tree, "make", "demo")
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[-1] == "demonstration"
@@ -126,9 +119,6 @@ def test_make_shows_steps_and_no_shell_lines(tree: Path, target: str) -> None:
     ("mode", "has", "lacks"),
     [
         ("--demo", {"mininet", "clang"}, {"npm", "chromium", "postgresql", "slurmd"}),
-        ("--runtime", {"mininet"}, {"chromium", "postgresql"}),
-        ("--lab", {"mininet", "postgresql"}, {"chromium", "lintian"}),
-        ("--guests", {"qemu-system-x86"}, {"mininet", "postgresql"}),
         ("", {"mininet", "postgresql", "chromium"}, {"qemu-system-x86", "slurmd"}),
     ],
 )
@@ -196,6 +186,7 @@ def test_main__repeats_until_all_is_decided_and_fails_if_most_rounds_do(
 ) -> None:
     monkeypatch.setattr(timing, "ERROR", 0.3)
     monkeypatch.setenv("PYTHONPATH", str(Path(timing.__file__).parents[1]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.chdir(tmp_path)
     Path("pytest.ini").write_text("[pytest]\nmarkers = timing: x")
     tests = "import pytest\npytestmark = pytest.mark.timing\ndef test_good(): pass\ndef test_bad(): assert False\n"

@@ -220,13 +220,6 @@ def test_overrides__at_a_static_scheme_change_one_ports_rules_and_go_back() -> N
     assert driven.switch.flows == before
 
 
-def test_overrides__a_restarted_controller_keeps_a_frozen_port() -> None:
-    frozen = adaptive({"ports": ["*"], "freeze": True})
-    driven = DrivenSwitch(Desired(single(), 7, frozen, {"s1:1": (10 * KB,)}))
-    driven.run(1_000, 1, lambda: 100 * KB)
-    assert driven.thresholds("s1:1") == (10 * KB,)
-
-
 def test_a_port_that_some_replies_leave_out_has_seen_no_burst() -> None:
     """When its counters are reported again, only their growth since the last report counts."""
     driven = DrivenSwitch(Desired(single(), 1, adaptive(min_flows=50)))
@@ -321,13 +314,6 @@ def test_only_ports_with_the_port_program_get_priority_tags() -> None:
     assert set(ports) == {2}
 
 
-def test_the_kernel_datapath_needs_no_port_program() -> None:
-    plain = tuple(replace(switch, priority_tags=False) for switch in single().switches)
-    topology = replace(single(), learns=True, switches=plain)
-    desired = Desired(topology, 1, policy("pias"), programmed=frozenset())
-    assert desired.acting_ports("s1") == {"s1:1", "s1:2", "s1:3"}
-
-
 # ── Periods ───────────────────────────────────────────────────────────────────────────────────
 
 PERIODS = st.integers(1, 10_000)
@@ -336,23 +322,9 @@ TIMES = st.integers(0, 10**15)
 STEPS = st.lists(st.integers(0, 30_000), max_size=60)
 
 
-def times_taken(periods: Periods[str], task: str, start_ns: int, steps_ns: list[int]) -> list[int]:
-    """Return the times at which a caller takes a task if it checks after each step."""
-    now_ns, taken = start_ns, []
-    for step_ns in steps_ns:
-        now_ns += step_ns
-        if periods.take(task, now_ns):
-            taken.append(now_ns)
-    return taken
-
-
 def grid_index(now_ns: int, period_ns: int, phase: float) -> int:
     """Return the number of the latest grid time up to now."""
     return (now_ns - int(phase * period_ns)) // period_ns
-
-
-def test_nothing_is_due_before_restart() -> None:
-    assert not Periods({"poll": 10}).is_due("poll", 10**12)
 
 
 @given(PERIODS, PHASES, TIMES, STEPS)
@@ -367,30 +339,6 @@ def test_take__every_grid_time_that_a_caller_does_not_miss(
         before = grid_index(now_ns, period_ns, phase)
         now_ns += step_ns
         assert periods.take("poll", now_ns) == (grid_index(now_ns, period_ns, phase) > before)
-
-
-@given(PHASES, TIMES, STEPS)
-def test_tasks_do_not_influence_each_other(phase: float, start_ns: int, steps_ns: list[int]) -> None:
-    together = Periods({"poll": 700, "adjust": 1100}, phase)
-    alone = Periods({"poll": 700}, phase)
-    for periods in (together, alone):
-        periods.restart(start_ns)
-    now_ns, taken = start_ns, []
-    for step_ns in steps_ns:
-        now_ns += step_ns
-        together.take("adjust", now_ns)
-        if together.take("poll", now_ns):
-            taken.append(now_ns)
-    assert taken == times_taken(alone, "poll", start_ns, steps_ns)
-
-
-def test_is_due__changes_nothing() -> None:
-    periods = Periods({"poll": 10})
-    periods.restart(0)
-    assert periods.is_due("poll", 10)
-    assert periods.is_due("poll", 10)
-    assert periods.take("poll", 10)
-    assert not periods.is_due("poll", 10)
 
 
 @given(PERIODS, PERIODS, PHASES, TIMES)

@@ -77,14 +77,6 @@ def test_counters_are_polled_at_the_interval_bounded_by_50_ms_and_a_quarter_of_t
     assert polls(driven, 2_000, PollCompleted) == pytest.approx(2 * a_second, abs=1)
 
 
-def test_another_interval_counts_from_the_next_poll_on() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=100, window_ms=500)))
-    driven.settle()
-    driven.state.want(Desired(single(), 2, policy(interval_ms=500, window_ms=5_000)))
-    driven.settle()
-    assert polls(driven, 4_000, PollCompleted) == pytest.approx(8, abs=1)
-
-
 def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
     for wanted in (policy("tcp"), policy()):
         driven = DrivenSwitch(Desired(single(), 1, wanted))
@@ -108,19 +100,6 @@ def test_bytes_are_polled_before_completed_flows_if_thresholds_depend_on_them() 
         assert kinds.count(PollCarried) == pytest.approx(times, abs=1)
         assert kinds.count(PollCompleted) == pytest.approx(10, abs=1)
         assert all(kinds[i + 1] is PollCompleted for i, kind in enumerate(kinds[:-1]) if kind is PollCarried)
-
-
-def test_static_schemes_do_not_poll_completed_flows() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
-    driven.settle()
-    assert polls(driven, 1_000, PollCompleted) == 0
-
-
-def test_polling_does_not_catch_up_after_a_pause() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy()))
-    driven.settle()
-    driven.now_ns += 60_000 * MS
-    assert polls(driven, 1_000, PollCompleted) <= 11
 
 
 # ── Convergence ────────────────────────────────────────────────────────────────────────────────
@@ -151,14 +130,6 @@ def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
     assert round(edge, -2) == 23_700
     assert set(history[60:]) == {(edge,)}
     assert history[0] == (10 * KB,)
-
-
-def test_convergence__fewer_flows_than_the_minimum_move_nothing() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"], min_flows=5)))
-    driven.settle()
-    driven.completed[1][8] += 4
-    history = driven.run(1_000)
-    assert set(history) == {(1_000_000,)}
 
 
 def test_convergence__stays_when_the_traffic_stops() -> None:

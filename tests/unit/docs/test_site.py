@@ -60,7 +60,7 @@ def test_a_foreign_address_is_found() -> None:
     assert [bool(FOREIGN.match(address)) for address in loaded_by(page)] == [True, True]
 
 
-def test_pages_load_nothing_from_another_host(site: Path) -> None:
+def test_pages_and_styles_load_nothing_from_another_host(site: Path) -> None:
     pages = {page: loaded_by(page.read_text()) for page in site.rglob("*.html")}
     assert all(any(address.endswith(".js") for address in addresses) for addresses in pages.values())
     foreign = {
@@ -70,16 +70,14 @@ def test_pages_load_nothing_from_another_host(site: Path) -> None:
         if FOREIGN.match(address)
     }
     assert foreign == {}
-
-
-def test_styles_load_nothing_from_another_host(site: Path) -> None:
-    styles = list(site.rglob("*.css"))
+    styles = [style.read_text() for style in site.rglob("*.css")]
     assert styles
-    loaded = [address for style in styles for address in re.findall(r"url\([\"']?([^)]*)", style.read_text())]
-    loaded += [
-        address for style in styles for address in re.findall(r"@import [\"']([^\"']*)", style.read_text())
+    addresses = [
+        address
+        for style in styles
+        for address in re.findall(r"(?:url\([\"']?|@import [\"'])([^)\"']*)", style)
     ]
-    assert [address for address in loaded if FOREIGN.match(address)] == []
+    assert [address for address in addresses if FOREIGN.match(address)] == []
 
 
 NOTEBOOK = DOCS / "notebooks" / "sweep-to-figure.ipynb"
@@ -108,6 +106,7 @@ def test_every_cell_runs_and_the_figure_is_there(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "sweep"
     folder.mkdir(parents=True)
     pq.write_table(sweep(), folder / "sweep.parquet")
+    assert not any(cell.get("outputs") for cell in book()["cells"])
     cells = ["".join(cell["source"]) for cell in book()["cells"] if cell["cell_type"] == "code"]
     shown = "print(change.groupby('load').agg(['mean', half_width]).round(1).to_json())"
     done = subprocess.run(
@@ -122,8 +121,3 @@ def test_every_cell_runs_and_the_figure_is_there(tmp_path: Path) -> None:
     assert '"0.5":-10.0,"0.8":-10.0' in done.stdout, "the invalid point at load 0.9 is left out"
     assert (tmp_path / "sweep-to-figure.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "sweep-to-figure.png").stat().st_size > 10_000
-
-
-def test_the_notebook_holds_no_outputs() -> None:
-    assert book()["nbformat"] == 4
-    assert not any(cell.get("outputs") for cell in book()["cells"])

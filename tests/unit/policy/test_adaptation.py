@@ -95,9 +95,9 @@ def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles() -
     assert fins.thresholds(0) == percentile_thresholds(counters.completed[0].sum(axis=0), [20, 50, 90])
 
 
-@pytest.mark.parametrize("scheme", ["dctcp", "pias", "fish", "aemon"])
-def test_thresholds__schemes_that_do_not_adapt_have_no_answer(scheme: str) -> None:
-    assert Port(policy(scheme)).carries(mix(10_000, 1_000_000, 100)) is None
+def test_thresholds__schemes_that_do_not_adapt_have_no_answer() -> None:
+    for scheme in ("dctcp", "pias"):
+        assert Port(policy(scheme)).carries(mix(10_000, 1_000_000, 100)) is None
 
 
 def test_adopt__goes_on_with_what_was_seen() -> None:
@@ -110,7 +110,7 @@ def test_adopt__goes_on_with_what_was_seen() -> None:
 # ── Online ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("start", ["1KB", "10KB", "100KB", "1MB"])
+@pytest.mark.parametrize("start", ["1KB", "1MB"])
 @pytest.mark.parametrize("fins", [True, False])
 def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start: str, fins: bool) -> None:
     """The mix of the adaptive-threshold paper, without a percentile; just above the size at which
@@ -118,21 +118,6 @@ def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start:
     port = Port(two_queues(start=[start]))
     port.carries(mix(10_000, 1_000_000, 200, fins=fins))
     assert port.thresholds in ([(10_000,)] if fins else [(10_000,), (13_335,)])
-
-
-def test_online__a_port_that_counts_only_fins_finds_it_too() -> None:
-    port = Adaptation(two_queues(), [RATE_BPS])
-    counters = mix(10_000, 1_000_000, 200)
-    port.observe(0, PortCounters.zero(1))
-    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed))
-    assert port.adjust().tolist() == [True]
-    assert port.thresholds(0) == (10_000,)
-
-
-def test_online__no_threshold_above_the_policys_limit() -> None:
-    port = Port(two_queues(most_threshold="8KB"))
-    port.carries(mix(10_000, 1_000_000, 200))
-    assert port.thresholds == (7499,)
 
 
 def test_online__a_port_of_unknown_rate_is_taken_for_loaded() -> None:
@@ -156,13 +141,6 @@ def test_online__nothing_seen_is_no_answer() -> None:
     assert (bool(port.adjust().any()), port.flows.tolist()) == (False, [0])
     port.observe(0, mix(10_000, 1_000_000, 200))
     assert (bool(port.adjust().any()), port.flows.tolist()) == (False, [0])
-
-
-def test_online__an_idle_link_keeps_its_thresholds() -> None:
-    """Without load no flow waits, so no threshold gains anything."""
-    port = Port(two_queues(start=["32KB"]))
-    port.carries(mix(10_000, 1_000_000, 200), load=0.01)
-    assert port.thresholds == (31_623,)
 
 
 def test_online__follows_a_shift_of_the_traffic_within_a_window() -> None:
@@ -216,7 +194,7 @@ def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(
 ) -> None:
     def mean_regret(flows: int) -> float:
         regrets = []
-        for seed in range(5):
+        for seed in range(3):
             drawn = np.rint(sizes.at(np.random.default_rng(seed).random(flows))[0])
             port = Port(policy(window_ms=3_600_000, queues=4, mark_by="port"))
             port.carries(counted(drawn, fins=fins))
@@ -250,10 +228,6 @@ def test_adjust__many_ports_at_once_answer_as_each_alone(scheme: str) -> None:
 
 def columns(counters: PortCounters) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     return counters.packets, counters.bytes, counters.completed
-
-
-def test_adjust__no_ports() -> None:
-    assert Adaptation(policy(), []).adjust().tolist() == []
 
 
 def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen() -> None:

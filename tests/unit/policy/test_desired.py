@@ -8,30 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
-from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing
 from sluice.policy.schema.desired import Policy, PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.schemes.ports import PortMarking, last_mark_bytes, least_class_rate_bps, port_burst_bytes
+from sluice.policy.schemes.ports import PortMarking, last_mark_bytes
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_from_document__defaults_are_valid_and_round_trip(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     assert Policy.from_document(policy.to_document()) == policy
-
-
-def test_from_document__sizes_take_units() -> None:
-    policy = Policy.from_document(
-        {"scheme": "pias", "queues": 3, "thresholds": ["10KB", "1MB"], "mark_at": "65pkt"}
-    )
-    assert policy.thresholds == (10_000, 1_000_000)
-    assert policy.mark_at == 97_500
+    assert read(PortBehaviour, json.loads(json.dumps(write(policy.port_behaviour)))) == policy.port_behaviour
 
 
 @pytest.mark.parametrize(
@@ -80,47 +71,11 @@ def test_from_document__what_follows_from_mark_at_is_allowed_itself(mark_at: int
     assert read(PortBehaviour, write(policy.port_behaviour)) == policy.port_behaviour
 
 
-def test_port_marking__any_scheme_with_priorities_can_mark_by_queue() -> None:
-    pias = Policy.from_document({"scheme": "pias", "mark_by": "queue"})
-    assert (pias.port_marking.mark_by, pias.buffer, pias.growth) == ("queue", 360_000, 1)
-
-
-@pytest.mark.parametrize(
-    ("document", "packets"),
-    [({"scheme": "sluice"}, 8), ({"scheme": "sluice", "mark_at": "5pkt"}, 1), ({"scheme": "dctcp"}, 1)],
-)
-def test_growth__an_eighth_of_the_marking_threshold_or_a_packet(
-    document: dict[str, Any], packets: int
-) -> None:
-    assert Policy.from_document(document).growth == packets
-    assert Policy.from_document({**document, "growth": 5}).growth == 5
-
-
 @pytest.mark.parametrize("scheme", ["datcp", "tcp", "pfabric", "d3"])
 def test_growth__is_refused_if_the_control_has_a_rule_of_its_own(scheme: str) -> None:
     assert Policy.from_document({"scheme": scheme}).growth is None
     with pytest.raises(FieldError, match="growth: in scheme"):
         Policy.from_document({"scheme": scheme, "growth": 2})
-
-
-def test_port_marking__the_order_of_drops_can_be_switched_off() -> None:
-    assert Policy.from_document({"scheme": "sluice"}).port_marking.urgent_first
-    assert not Policy.from_document({"scheme": "sluice", "urgent_first": False}).port_marking.urgent_first
-    assert Policy.from_document({"scheme": "pias", "urgent_first": True}).port_marking.urgent_first
-    assert not Policy.from_document({"scheme": "pfabric"}).port_marking.urgent_first
-
-
-def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_scheme_takes() -> None:
-    with pytest.raises(FieldError, match="datcp marks from mark_min to mark_max; omit mark_at"):
-        Policy.from_document({"scheme": "datcp", "mark_at": "65pkt"})
-    with pytest.raises(FieldError, match="must be less than buffer, 100000 bytes, not 120000"):
-        Policy.from_document({"scheme": "datcp", "buffer": "100KB"})
-
-
-def test_from_document__two_level_schemes_have_a_threshold_fewer_than_pairs() -> None:
-    policy = Policy.from_document({"scheme": "aemon", "queues": 4, "thresholds": ["100KB"]})
-    assert policy.thresholds == (100_000,)
-    assert Policy.from_document({"scheme": "aemon", "queues": 2}).thresholds == ()
 
 
 def test_from_document__shares_default_to_what_the_lower_queues_keep() -> None:
@@ -138,21 +93,6 @@ def test_from_document__strict_priorities_can_be_asked_for(strict: list[Any] | N
     policy = Policy.from_document({"scheme": "fish", "shares": strict})
     assert policy.shares is None
     assert Policy.from_document(policy.to_document()) == policy
-
-
-def test_from_document__flow_queues_come_with_their_settings() -> None:
-    fish = Policy.from_document({"scheme": "fish", "sub_queues": 8, "release": "250us"})
-    assert (fish.flow_queues, fish.sub_queues, fish.release) == (True, 8, 250_000)
-    pias = Policy.from_document({"scheme": "pias"})
-    assert (pias.flow_queues, pias.sub_queues, pias.release) == (False, None, None)
-
-
-def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own() -> None:
-    same = Policy.from_document({"scheme": "aemon"})
-    assert same.core_marking == same.port_marking
-    faster = Policy.from_document({"scheme": "aemon", "mark_at_core": "250pkt"})
-    assert faster.core_marking == PortMarking(375_000, 360_000)
-    assert faster.port_marking == PortMarking(97_500, 360_000)
 
 
 @pytest.mark.parametrize(
@@ -174,23 +114,12 @@ def test_policy__starts_with_no_threshold_above_the_limit(
     [
         ({}, "scheme"),
         ({"scheme": "cake"}, "scheme"),
-        ({"scheme": ["pias"]}, "scheme"),
         ({"scheme": "pias", "colour": "red"}, "colour"),
-        ({"scheme": "pias", "queues": 0}, "queues"),
-        ({"scheme": "pias", "queues": 9}, "queues"),
-        ({"scheme": "pias", "queues": True}, "queues"),
-        ({"scheme": "pias", "queues": 2.0}, "queues"),
         ({"scheme": "dctcp", "queues": 2}, "queues"),
         ({"scheme": "pias", "queues": 3}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": [10, 10]}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": ["1MB", "10KB"]}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": [10]}, "thresholds"),
-        ({"scheme": "pias", "queues": 2, "thresholds": ["10 parsec"]}, "thresholds"),
-        ({"scheme": "pias", "queues": 2, "thresholds": [-1]}, "thresholds"),
-        ({"scheme": "mlfq-adaptive", "window_ms": -1}, "window_ms"),
-        ({"scheme": "mlfq-adaptive", "interval_ms": 0}, "interval_ms"),
-        ({"scheme": "mlfq-adaptive", "percentiles": [0]}, "percentiles"),
-        ({"scheme": "mlfq-adaptive", "percentiles": [float("nan")]}, "percentiles"),
         ({"scheme": "mlfq-adaptive", "queues": 3, "percentiles": [20, 10]}, "percentiles"),
         ({"scheme": "pias", "percentiles": [1, 2, 3, 4, 5, 6, 7]}, "percentiles"),
         ({"scheme": "tcp", "mark_at": "65pkt"}, "mark_at"),
@@ -201,13 +130,9 @@ def test_policy__starts_with_no_threshold_above_the_limit(
         ({"scheme": "datcp", "mark_at": "65pkt"}, "mark_at"),
         ({"scheme": "datcp", "mark_min": "120KB"}, "mark_max"),
         ({"scheme": "datcp", "mark_max": "80KB"}, "mark_max"),
-        ({"scheme": "datcp", "mark_min": 0}, "mark_min"),
-        ({"scheme": "datcp", "mark_max": "a lot"}, "mark_max"),
         ({"scheme": "datcp", "buffer": "120KB"}, "mark_max"),
-        ({"scheme": "dctcp", "buffer": 10}, "buffer"),
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
         ({"scheme": "pias", "urgent_after": 0}, "urgent_after"),
-        ({"scheme": "aemon", "urgent_after": -1}, "urgent_after"),
         ({"scheme": "sluice", "most_threshold": "50KB"}, "most_threshold"),
         ({"scheme": "sluice", "least_threshold": "2MB", "most_threshold": "1MB"}, "most_threshold"),
         ({"scheme": "pias", "most_threshold": "1MB"}, "most_threshold"),
@@ -217,23 +142,14 @@ def test_policy__starts_with_no_threshold_above_the_limit(
         ({"scheme": "aemon", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
         ({"scheme": "karuna", "queues": 1}, "queues"),
         ({"scheme": "karuna", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
-        ({"scheme": "dctcp", "mark_at_core": 0}, "mark_at_core"),
         ({"scheme": "tcp", "mark_at_core": "250pkt"}, "mark_at_core"),
         ({"scheme": "hull", "mark_at_core": "250pkt"}, "mark_at_core"),
         ({"scheme": "fish", "shares": [0.5, 0.5]}, "shares"),
         ({"scheme": "fish", "shares": [0.3] * 8}, "shares"),
-        ({"scheme": "fish", "shares": [True] + [0.0] * 7}, "shares"),
-        ({"scheme": "fish", "shares": [float("nan")] + [0.0] * 7}, "shares"),
-        ({"scheme": "fish", "shares": [-0.1] + [0.1] * 7}, "shares"),
         ({"scheme": "pfabric", "shares": [1.0]}, "shares"),
-        ({"scheme": "fish", "flow_queues": 1}, "flow_queues"),
         ({"scheme": "pfabric", "flow_queues": True}, "flow_queues"),
-        ({"scheme": "fish", "sub_queues": 33}, "sub_queues"),
-        ({"scheme": "fish", "sub_queues": 0}, "sub_queues"),
         ({"scheme": "fish", "flow_queues": False, "sub_queues": 8}, "sub_queues"),
         ({"scheme": "pias", "release": "1ms"}, "release"),
-        ({"scheme": "fish", "release": "2min"}, "release"),
-        ({"scheme": "fish", "release": "1KB"}, "release"),
     ],
 )
 def test_from_document__names_the_bad_field(document: dict[str, Any], field: str) -> None:
@@ -241,45 +157,6 @@ def test_from_document__names_the_bad_field(document: dict[str, Any], field: str
         Policy.from_document(document)
     assert caught.value.field == field
     assert str(caught.value).startswith(f"{field}: ")
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "scheme",
-                "queues",
-                "thresholds",
-                "percentiles",
-                "window_ms",
-                "mark_at",
-                "mark_min",
-                "mark_max",
-                "buffer",
-                "mark_at_core",
-                "shares",
-                "flow_queues",
-                "sub_queues",
-                "release",
-            ]
-        ),
-        json_values,
-    ),
-    st.sampled_from(list(SCHEMES)),
-)
-def test_from_document__anything_else_is_a_field_error(document: Any, scheme: str) -> None:
-    try:
-        policy = Policy.from_document({"scheme": scheme, **document})
-    except FieldError:
-        return
-    assert Policy.from_document(policy.to_document()) == policy
 
 
 # ── Overrides ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -330,13 +207,9 @@ def test_overrides__none_by_default_and_they_round_trip() -> None:
         ("s1:1", "overrides[0]", "table"),
         ({"ports": ["s1:1"]}, "overrides[0]", "either thresholds or freeze"),
         ({**FIXED, "freeze": True}, "overrides[0]", "not both"),
-        ({**FIXED, "freeze": "no"}, "overrides[0].freeze", "true or false"),
-        ({**FIXED, "threshold": 1}, "overrides[0].threshold", "ports, thresholds, freeze"),
-        ({"freeze": True}, "overrides[0].ports", "a list of 1 to 1000 values"),
         ({"ports": [], "freeze": True}, "overrides[0].ports", "a list of 1 to 1000 values"),
         ({"ports": ["s1"], "freeze": True}, "overrides[0].ports", '"s1"'),
         ({"ports": ["s1:1\n"], "freeze": True}, "overrides[0].ports", "s1:1"),
-        ({"ports": [1], "freeze": True}, "overrides[0].ports", "1"),
         ({**FIXED, "thresholds": ["1KB", "2KB"]}, "overrides[0].thresholds", "list of 1"),
         ({**FIXED, "thresholds": [0]}, "overrides[0].thresholds", "from 1"),
     ],
@@ -347,25 +220,9 @@ def test_overrides__name_the_bad_field(override: Any, field: str, words: str) ->
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
-    ("scheme", "overrides", "field"),
-    [("pias", [FROZEN], "overrides[0].freeze"), ("mlfq-adaptive", 7, "overrides")],
-)
-def test_overrides__what_a_scheme_cannot_have(scheme: str, overrides: Any, field: str) -> None:
-    with pytest.raises(FieldError) as caught:
-        Policy.from_document({"scheme": scheme, "overrides": overrides})
-    assert caught.value.field == field
-
-
 def test_overrides__a_scheme_without_thresholds_has_none_to_override() -> None:
     with pytest.raises(FieldError, match="has no thresholds"):
         Policy.from_document({"scheme": "dctcp", "overrides": [{"ports": ["*"], "thresholds": [1]}]})
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_read__survives_json(name: str) -> None:
-    behaviour = Policy.from_document({"scheme": name}).port_behaviour
-    assert read(PortBehaviour, json.loads(json.dumps(write(behaviour)))) == behaviour
 
 
 def test_marking__the_edge_and_the_core() -> None:
@@ -373,13 +230,6 @@ def test_marking__the_edge_and_the_core() -> None:
     behaviour = policy.port_behaviour
     assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
     assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
-
-
-@pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])
-def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name: str) -> None:
-    policy = Policy.from_document({"scheme": name})
-    assert policy.port_behaviour.marking(edge=False) == policy.port_behaviour.marking(edge=True)
-    assert policy.port_behaviour.marking(edge=False) == policy.core_marking
 
 
 def test_port_behaviour__flow_queues_and_shares() -> None:
@@ -393,16 +243,6 @@ def test_port_behaviour__flow_queues_and_shares() -> None:
         release_ns=2_000_000,
         untagged_queue=1,
     )
-
-
-def test_port_burst__two_frames_at_least_and_what_the_timer_may_be_late() -> None:
-    assert port_burst_bytes(1_000_000) == 3_100
-    assert port_burst_bytes(50_000_000) == 12_500
-    assert port_burst_bytes(100_000_000_000) < 65_536, "an MTU"
-
-
-def test_least_class_rate__a_class_has_the_ports_credit_every_second() -> None:
-    assert least_class_rate_bps(50_000_000) == 100_000, "as tc shows for a port of Open vSwitch"
 
 
 def policy(scheme: str, **fields: Any) -> Policy:
@@ -420,13 +260,6 @@ def test_missing__on_the_testbed_these_and_no_others() -> None:
         "d3": {Need.EXPLICIT_RATES},
         "pfabric": {Need.SHORTEST_FIRST},
     }
-
-
-def test_refusal__names_the_scheme_what_it_needs_and_the_remedy() -> None:
-    text = refusal(policy("d3"), TESTBED)
-    assert text is not None
-    assert text.startswith("d3 needs explicit rates from the switches, which the testbed's ports do not have")
-    assert text.endswith("--on simulator")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ from sluice.policy.schema.entries import read, write
 from sluice.policy.units import FRAME_BYTES, MSS_BYTES
 from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
-from tests.kit.networks import RATE_BPS, star
 
 FIRST = Period(1, "dctcp", 0.0, 1000.0)
 SECOND = Period(2, "pias", 1010.0, math.inf)
@@ -126,12 +125,6 @@ def test_score__figures_of_the_version() -> None:
     assert document["classes"]["all"]["slowdown"]["value"] == 2.0
     assert document["classes"]["large"]["mean_us"]["value"] is None
     assert document["classes"]["all"]["cdf"] == {"us": [1000.0, 3000.0], "share": [0.5, 1.0]}
-
-
-def test_score__equal_flows_give_equal_intervals() -> None:
-    some = flows(drawn(1))
-    order = np.random.default_rng(2).permutation(500)
-    assert Score(FIRST, some).document() == Score(FIRST, some.where(order)).document()
 
 
 def test_mean__the_interval_covers_the_truth_in_about_95_of_100() -> None:
@@ -254,15 +247,6 @@ def test_ideal__a_slow_core_paces() -> None:
         b - a for a, b in pairwise(ideal_fct_us(topology, "h1", "h6", n * MSS_BYTES) for n in (10, 11, 12))
     ]
     assert slow == pytest.approx([FRAME_BYTES * 8e6 / 1e9] * 2)
-
-
-def test_ideal__one_segment_crosses_two_links() -> None:
-    assert ideal_fct_us(star(), "h2", "h1", MSS_BYTES) == pytest.approx(2 * FRAME_BYTES * 8e6 / RATE_BPS)
-
-
-def test_ideal__the_senders_own_link_has_its_delay() -> None:
-    near = ideal_fct_us(leaf_spine(link_delay_ns=0, host_delay_ns=0), "h1", "h2", 1000)
-    assert ideal_fct_us(leaf_spine(link_delay_ns=0), "h1", "h2", 1000) == pytest.approx(near + 2 * 20)
 
 
 def test_ideal_times__columns_equal_single_flows() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations_with_replacement
 from random import Random
 from typing import Any
 
@@ -25,7 +25,6 @@ from sluice.policy.thresholds.online import (
     worthwhile_thresholds,
 )
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
-from sluice.policy.units import MSS_BYTES
 from tests.kit import flows
 
 
@@ -60,10 +59,6 @@ def edge(size_bytes: int) -> int:
     return tags.edge_index(size_bytes)
 
 
-def test_floor__is_the_first_window_of_ten_packets() -> None:
-    assert FLOOR_BYTES == 10 * MSS_BYTES
-
-
 PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
 
 
@@ -83,7 +78,7 @@ def test_best_thresholds__flows_of_one_size_share_one_level() -> None:
 sizes = st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=8, unique=True)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(sizes, st.randoms(use_true_random=False), st.floats(0.05, 1.2), st.integers(2, 4))
 def test_best_thresholds__nothing_is_better(
     sizes_bytes: list[int], random: Random, load: float, levels: int
@@ -93,7 +88,7 @@ def test_best_thresholds__nothing_is_better(
     best, cost = best_thresholds(model, levels)
     assert cost_of(model, best) == pytest.approx(cost)
     assert (np.diff(best, axis=1) >= 0).all()
-    some = sorted(random.sample(range(BUCKETS), 9))
+    some = sorted(random.sample(range(BUCKETS), 6))
     for other in combinations_with_replacement(some, levels - 1):
         assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
 
@@ -112,21 +107,6 @@ def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[lis
 
 
 @settings(deadline=None, max_examples=20)
-@given(sizes, st.floats(0.05, 0.95), st.sampled_from([1, *tags.EDGES_BYTES[:30], 10**9]))
-def test_best_thresholds__nothing_is_better_above_the_least(
-    sizes_bytes: list[int], load: float, least: int
-) -> None:
-    model = replace(model_of(sizes_bytes, [1.0] * len(sizes_bytes), load, 3), least_bytes=least)
-    best, cost = best_thresholds(model, 3)
-    allowed = [i for i, edge in enumerate(tags.EDGES_BYTES) if edge >= min(least, tags.EDGES_BYTES[-1])]
-    assert best[0, 0] >= allowed[0]
-    for other in combinations_with_replacement(allowed[::4], 2):
-        assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
-    if allowed[0]:
-        assert np.isinf(cost_of(model, np.asarray([[allowed[0] - 1, allowed[0]]]))[0])
-
-
-@settings(deadline=None, max_examples=20)
 @given(sizes, st.floats(0.05, 0.95), st.integers(1, 10**8), st.integers(1, 10**8))
 def test_best_thresholds__nothing_is_better_between_the_limits(
     sizes_bytes: list[int], load: float, one: int, other: int
@@ -140,6 +120,9 @@ def test_best_thresholds__nothing_is_better_between_the_limits(
     assert set(best[0]) <= set(allowed)
     for choice in combinations_with_replacement(allowed[::4], 2):
         assert cost_of(model, np.asarray([choice]))[0] >= cost[0] * (1 - 1e-9)
+    if allowed[0]:
+        below = np.asarray([[allowed[0] - 1, allowed[0]]])
+        assert np.isinf(cost_of(replace(model, least_bytes=least, most_bytes=most), below)[0])
 
 
 def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> None:
@@ -176,13 +159,6 @@ def test_terms__the_best_among_some_edges_or_the_last() -> None:
         assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
 
 
-def test_best_thresholds__more_levels_never_cost_more() -> None:
-    heavy = np.asarray(tags.EDGES_BYTES, float)
-    costs = [best_thresholds(model_of(heavy, heavy**-0.8, 0.8, k), k)[1][0] for k in range(1, 9)]
-    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(costs))
-    assert costs[3] < 0.5 * costs[0]
-
-
 def test_cost_of__one_level_is_processor_sharing() -> None:
     """The slowdown is 1 / (1 - load) for any sizes."""
     model = model_of(*PAPER_MIX, 0.8, 1)
@@ -198,27 +174,22 @@ def test_cost_of__beyond_full_load_stays_finite_and_comparable() -> None:
         assert cost_of(model_of(*PAPER_MIX, load, 2), choice) == pytest.approx(full)
 
 
-@pytest.mark.parametrize("flows", [0.5, 50.0])
-def test_cost_of__is_a_mean_over_any_number_of_flows(flows: float) -> None:
-    many = delay_model(*measured(PAPER_MIX[0], np.asarray(PAPER_MIX[1]) * flows, 0.8), np.zeros((1, 2)))
-    choice = np.asarray([[edge(10_000)]])
-    assert cost_of(many, choice) == pytest.approx(cost_of(model_of(*PAPER_MIX, 0.8, 2), choice))
-
-
 def test_cost_of__traffic_that_goes_before_a_level_slows_it() -> None:
     choice = np.asarray([[edge(10_000)]])
     alone = cost_of(model_of(*PAPER_MIX, 0.5, 2), choice)[0]
     assert cost_of(model_of(*PAPER_MIX, 0.5, 2, above=[0.0, 0.3]), choice)[0] > alone * 1.02
 
 
-@pytest.mark.parametrize("threshold", [10_000, 100_000, 316_228, 562_341])
-@pytest.mark.parametrize(("sizes_bytes", "shares"), [PAPER_MIX, ([1_000_000], [1.0])])
+@pytest.mark.parametrize(
+    ("threshold", "sizes_bytes", "shares"),
+    [(10_000, *PAPER_MIX), (316_228, *PAPER_MIX), (100_000, [1_000_000], [1.0])],
+)
 def test_cost_of__agrees_with_an_event_simulation(
     threshold: int, sizes_bytes: list[int], shares: list[float]
 ) -> None:
-    """Mean slowdown of 20,000 flows under multi-level processor sharing at load 0.7, within a tenth."""
+    """Mean slowdown of 12,000 flows under multi-level processor sharing at load 0.7, within a tenth."""
     rng = np.random.default_rng(3)
-    drawn = rng.choice(np.asarray(sizes_bytes, float), 20_000, p=shares)
+    drawn = rng.choice(np.asarray(sizes_bytes, float), 12_000, p=shares)
     mean = float(np.dot(sizes_bytes, shares))
     took = flows.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
     measured = np.mean(took[1_000:] / (drawn[1_000:] + FLOOR_BYTES))

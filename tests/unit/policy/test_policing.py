@@ -221,10 +221,6 @@ def test_what_only_one_host_sends_counts_as_far_as_payload_shows_it() -> None:
 S = 1_000_000_000
 
 
-def test_terms__are_those_of_the_page_on_wrong_tags() -> None:
-    assert (WATCH_NS, FIRST_TERM_NS, LONGEST_TERM_NS, FORGET_NS) == (5 * S, 5 * S, 320 * S, 600 * S)
-
-
 def test_suspicion_has_a_port_watched_and_goes_by() -> None:
     watched = HostState().suspected(10 * S)
     assert watched.treatment is Treatment.WATCHED
@@ -241,11 +237,6 @@ def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term() -> None:
     assert renewed.offences == 1
     assert renewed.after(S + FIRST_TERM_NS) == renewed
     assert renewed.after(4 * S + FIRST_TERM_NS).treatment is Treatment.WATCHED
-
-
-def test_suspicion_alone_changes_nothing_for_who_is_demoted() -> None:
-    demoted = HostState().proven(S)
-    assert demoted.suspected(2 * S) == demoted
 
 
 def test_each_offence_doubles_the_term_up_to_the_longest() -> None:
@@ -266,12 +257,6 @@ def test_offences_are_forgotten_after_a_long_time_without_another() -> None:
     assert (free.treatment, free.offences) == (Treatment.FREE, 1)
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS - 1) == free
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == HostState()
-
-
-def test_resumed__a_term_begins_anew() -> None:
-    demoted = HostState(Treatment.DEMOTED, 0, 2).resumed(100 * S)
-    assert demoted.after(100 * S + 2 * FIRST_TERM_NS - 1).treatment is Treatment.DEMOTED
-    assert demoted.after(100 * S + 2 * FIRST_TERM_NS).treatment is Treatment.WATCHED
 
 
 @given(st.lists(st.tuples(st.sampled_from(["suspected", "after", "resumed"]), st.integers(0, 20 * S))))
@@ -431,20 +416,8 @@ def test_breach__what_a_flow_sends_under_several_tags_counts_under_the_largest()
     assert (found.tag, found.sent_bytes) == (last, payload.sum())
 
 
-def test_a_lie_below_the_limit_gains_a_connection_less_than_a_thousandth_of_a_fast_link() -> None:
-    assert limits_bytes(1.0, GAP_MS)[tags.ATTAINED_FIRST] * 8 < 0.001 * 10e9
-
-
 def test_no_limit_for_what_promises_nothing() -> None:
     payload = np.zeros(tags.TAG_COUNT)
     for tag in (tags.UNTAGGED, tags.ATTAINED_LAST, tags.URGENCY_LAST, tags.KNOWN_SIZE_LAST, tags.BACKGROUND):
         payload[tag] = 1e12
     assert breach(payload, 1.0, GAP_MS) is None
-
-
-def test_suspicion__a_fast_port_is_judged_by_a_share_of_its_link() -> None:
-    payload = np.zeros((2, tags.TAG_COUNT))
-    payload[:, tags.ATTAINED_FIRST] = 10**9
-    rates_bps = np.array([1e12, 2e12])
-    expected = 10**9 / (0.05 * rates_bps / 8 * 0.5)
-    assert suspicion(payload, rates_bps, 0.5, GAP_MS) == pytest.approx(expected)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.schemes.ports import PortMarking
 from sluice.policy.workload.flows import Trace, TraceWorkload, Workload, flows_of, parse_trace
 from sluice.policy.workload.listed_flows import ExplicitWorkload, explicit_batches, explicit_workload
 from sluice.policy.workload.scenario import (
@@ -150,11 +149,6 @@ def test_scenario__what_only_the_simulator_needs() -> None:
     )
 
 
-def test_scenario__a_persistent_connection_starts_with_the_least_timeout() -> None:
-    scenario = read(changed(transport={"connections": "persistent", "rto_min": "250us"}))
-    assert (scenario.transport.rto_min_us, scenario.simulator.rto_initial_us) == (250, 250)
-
-
 @pytest.mark.parametrize(("rto_min", "milliseconds"), [("2ms", 2), ("250us", None), ("2.5ms", None)])
 def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, milliseconds: int | None) -> None:
     transport = read(changed(transport={"rto_min": rto_min})).transport
@@ -171,10 +165,11 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, millis
     [
         ({"workload": {"interarrival": "1ms"}}, "workload.load"),
         ({"workload": {"load": None}}, "workload.load"),
-        ({"workload": {"load": 1}}, "workload.load"),
-        ({"workload": {"load": None, "interarrival": "0ms"}}, "workload.interarrival"),
-        ({"workload": {"load": None, "interarrival": 0.1}}, "workload.interarrival"),
-        ({"workload": {"size_known": 1.5}}, "workload.size_known"),
+        ({"workload": {"to": None}}, "workload.to"),
+        ({"workload": {"sizes": "web-search"}}, "workload.sizes"),
+        ({"workload": {"mix": [{"bytes": "10KB", "share": 0.5}]}}, "workload.mix"),
+        ({"workload": {"mix": [{"share": 1.0}]}}, "workload.mix[0].bytes"),
+        ({"deadlines": {"min": "50ms"}}, "deadlines.min"),
         ({"workload": {"pattern": "permutation"}}, "workload.to"),
         ({"workload": {"fanin": 3}}, "workload.fanin"),
         ({"workload": {"shift": [{"sizes": "web-search"}, {"sizes": "web-search"}]}}, "workload.shift"),
@@ -183,24 +178,12 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, millis
         ({"workload": INCAST | {"fanin": None}}, "workload.fanin"),
         ({"workload": INCAST | {"total": "1MB"}}, "workload.bytes"),
         ({"workload": INCAST | {"bytes": None}}, "workload.bytes"),
-        ({"workload": INCAST | {"bytes": "20"}}, "workload.bytes"),
         ({"workload": INCAST | {"bytes": None, "total": "100B"}}, "workload.total"),
         ({"workload": INCAST | {"sizes": "web-search"}}, "workload.sizes"),
         ({"workload": INCAST | {"shift": {"at": 0.5, "sizes": "web-search"}}}, "workload.shift"),
         ({"workload": TRACE | {"flows": 3}}, "workload.flows"),
         ({"workload": TRACE | {"load": 0.5}}, "workload.load"),
         ({"workload": TRACE | {"to": None}}, "workload.to"),
-        ({"simulator": {"multipath": "both"}}, "simulator.multipath"),
-        ({"simulator": {"duplicate_threshold": -1}}, "simulator.duplicate_threshold"),
-        ({"simulator": {"packets_per_ack": 65}}, "simulator.packets_per_ack"),
-        ({"simulator": {"ack_delay": "0s"}}, "simulator.ack_delay"),
-        ({"simulator": {"ack_delay": "1"}}, "simulator.ack_delay"),
-        ({"simulator": {"rto_initial": "0us"}}, "simulator.rto_initial"),
-        ({"simulator": {"uplink": "none"}}, "simulator.uplink"),
-        ({"simulator": {"late": "never"}}, "simulator.late"),
-        ({"simulator": {"uplinks": "free"}}, "simulator.uplinks"),
-        ({"transport": {"rto_min": "1ns"}}, "transport.rto_min"),
-        ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
     ],
 )
 def test_scenario__names_the_bad_key_of_a_combination(tables: dict[str, Any], field: str) -> None:
@@ -235,18 +218,6 @@ def test_check_topology__what_fits() -> None:
         check_topology(read(changed(workload=workload)), star())
 
 
-def test_scenario__a_ramp_with_units_below_the_fabrics_buffer() -> None:
-    document = tomllib.loads(TEXT)
-    document["scheme"] = {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
-    assert read(document).policy.port_marking == PortMarking(
-        40_000, 360_000, mark_max_bytes=60_000, last_queue=0
-    )
-    document["fabric"]["buffer"] = "60KB"
-    with pytest.raises(FieldError) as error:
-        read(document)
-    assert error.value.field == "scheme.mark_max"
-
-
 def test_scenario__optimal_thresholds_are_those_of_the_workload() -> None:
     document = tomllib.loads(TEXT)
     document["scheme"] = {"name": "pias", "queues": 2, "thresholds": "optimal"}
@@ -255,47 +226,6 @@ def test_scenario__optimal_thresholds_are_those_of_the_workload() -> None:
     with pytest.raises(FieldError, match="neither a list nor one of optimal, pias") as error:
         read(document)
     assert error.value.field == "scheme.thresholds"
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "field"),
-    [
-        ("seeds", 1, "seeds"),
-        ("workload.laod", 0.5, "workload.laod"),
-        ("workload.load", 1.5, "workload.load"),
-        ("workload.load", "high", "workload.load"),
-        ("workload.flows", 0, "workload.flows"),
-        ("workload.flows", 2.5, "workload.flows"),
-        ("workload.pattern", "gossip", "workload.pattern"),
-        ("workload.to", None, "workload.to"),
-        ("workload.sizes", "web-search", "workload.sizes"),
-        ("workload.mix", [{"bytes": "10KB", "share": 0.5}], "workload.mix"),
-        ("workload.mix", [{"bytes": 10, "share": 1.0}], "workload.mix[0].bytes"),
-        ("workload.mix", [{"share": 1.0}], "workload.mix[0].bytes"),
-        ("workload.mix", [{"bytes": "1KB", "sizes": "web-search", "share": 1.0}], "workload.mix[0].bytes"),
-        ("workload.mix", [{"sizes": 5, "share": 1.0}], "workload.mix[0].sizes"),
-        ("fabric.host_rate", "100", "fabric.host_rate"),
-        ("fabric.buffer", "360", "fabric.buffer"),
-        ("scheme.name", "fifo", "scheme.name"),
-        ("scheme.queue", 2, "scheme.queue"),
-        ("transport.rto_min", 10, "transport.rto_min"),
-        ("deadlines.share", 2, "deadlines.share"),
-        ("deadlines.min", "50ms", "deadlines.min"),
-    ],
-)
-def test_scenario__names_the_bad_key(path: str, value: Any, field: str) -> None:
-    document = copy.deepcopy(tomllib.loads(TEXT))
-    *tables, key = path.split(".")
-    table = document
-    for name in tables:
-        table = table[name]
-    if value is None:
-        table.pop(key)
-    else:
-        table[key] = value
-    with pytest.raises(FieldError) as caught:
-        read(document)
-    assert caught.value.field == field
 
 
 @pytest.mark.parametrize("missing", ["name", "fabric", "scheme", "workload"])
@@ -388,23 +318,12 @@ def test_explicit__the_size_may_be_told_without_a_deadline() -> None:
         ({"byte": "1MB"}, "byte"),
         ({"until": "9s"}, "bytes"),
         ({"bytes": None}, "bytes"),
-        ({"bytes": "10B"}, "bytes"),
-        ({"bytes": 10}, "bytes"),
         ({"from": None}, "from"),
-        ({"from": 2}, "from"),
         ({"to": "h2"}, "to"),
-        ({"start": 1}, "start"),
-        ({"deadline": "0s"}, "deadline"),
         ({"deadline": None, "elapsed": None}, "quench"),
-        ({"quench": "perhaps"}, "quench"),
         ({"importance": None}, "importance_share"),
-        ({"size_known": 1}, "size_known"),
         ({"size_known": False}, "size_known"),
         ({"bytes": None, "until": "9s", "quench": "never", "size_known": True}, "size_known"),
-        ({"importance": 9}, "importance"),
-        ({"importance": 0}, "importance"),
-        ({"importance_share": 1.5}, "importance_share"),
-        ({"label": "x" * 65}, "label"),
         ({"deadline": None, "quench": "never", "elapsed": "1s"}, "elapsed"),
         ({"bytes": None, "until": "9s"}, "quench"),
         ({"bytes": None, "until": "1s"}, "until"),
@@ -423,10 +342,6 @@ def test_explicit__names_the_bad_key(changes: dict[str, Any], field: str) -> Non
         ({"workload": {"flow": []}}, "workload.flow"),
         ({"workload": {"flow": [ENDLESS], "load": 0.5}}, "workload.load"),
         ({"deadlines": {"share": 1.0}}, "deadlines"),
-        ({"sample": "1ms"}, "sample"),
-        ({"sample": 100}, "sample"),
-        ({"grace": 5}, "grace"),
-        ({"transport": {"max_window": 0}}, "transport.max_window"),
     ],
 )
 def test_scenario__keys_beside_explicit_flows(tables: dict[str, Any], field: str) -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from sluice.policy.errors import FieldError
 from sluice.policy.policing.urgency import (
     BUDGET_S,
     CREDIT_S,
@@ -28,23 +27,13 @@ from sluice.policy.policing.urgency import (
     UrgencyReport,
     explained,
 )
-from sluice.policy.schema.desired import Policy, queue_map
-from sluice.policy.schema.entries import read
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
-from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
-from sluice.policy.schemes.ports import (
-    DEFAULT_BUFFER_BYTES,
-    MAX_BACKLOG_BYTES,
-    MIN_BUFFER_BYTES,
-    PHANTOM_PERCENT,
-    REFERENCE_MARK_BYTES,
-    PortMarking,
-    last_mark_bytes,
-)
+from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, class_plan, coarse_map, lost
 from sluice.policy.thresholds.online import DelayModel, delay_terms
 from sluice.policy.thresholds.port_traffic import BUCKETS
 from sluice.policy.thresholds.static import known_delays
-from sluice.policy.units import NS_PER_S, PACKET_BYTES
+from sluice.policy.units import NS_PER_S
 from sluice.policy.wire.agents import ForeignDscp, new_uses
 from sluice.runs.files import load_cdf
 
@@ -72,48 +61,11 @@ def _channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(COLOURS, 2)))
-def test_colours__are_told_apart(one: str, other: str) -> None:
+def test_colours__are_told_apart() -> None:
     """They differ by at least a tenth of the range in some channel."""
-    assert re.fullmatch("#[0-9a-f]{6}", COLOURS[one])
-    assert (
-        max(abs(a - b) for a, b in zip(_channels(COLOURS[one]), _channels(COLOURS[other]), strict=True)) > 25
-    )
-
-
-def test_defaults__are_the_papers() -> None:
-    """65 packets of 1500 bytes (DCTCP), 360 KB (2LPS), 95 % (HULL), and the last of eight queues."""
-    assert REFERENCE_MARK_BYTES == 97_500
-    assert PortMarking().buffer_bytes == DEFAULT_BUFFER_BYTES == 360_000
-    assert PHANTOM_PERCENT == 95
-    assert PortMarking().last_queue == 7
-    assert PortMarking().last_mark_factor == 1
-
-
-def test_last_queue__is_one_of_eight() -> None:
-    assert [read(PortMarking, {"last_queue": queue}).last_queue for queue in (0, 7)] == [0, 7]
-    with pytest.raises(FieldError, match="from 0 to 7"):
-        read(PortMarking, {"last_queue": 8})
-
-
-def test_least_buffer__has_room_for_two_packets() -> None:
-    assert MIN_BUFFER_BYTES == 2 * PACKET_BYTES
-
-
-@pytest.mark.parametrize(
-    ("mark_bytes", "factor", "expected"),
-    [
-        (30_000, 1, 0),
-        (None, 5, 0),
-        (30_000, 2, 60_000),
-        (30_000, 100, 3_000_000),
-        (MAX_BACKLOG_BYTES, 2, MAX_BACKLOG_BYTES),
-    ],
-)
-def test_last_mark__is_0_if_it_is_that_of_the_other_queues(
-    mark_bytes: int | None, factor: int, expected: int
-) -> None:
-    assert last_mark_bytes(mark_bytes, factor) == expected
+    for one, other in combinations(COLOURS.values(), 2):
+        assert re.fullmatch("#[0-9a-f]{6}", one)
+        assert max(abs(a - b) for a, b in zip(_channels(one), _channels(other), strict=True)) > 25
 
 
 # ── Urgency that deadlines explain is never held against a host, and other urgency is ──────────
@@ -161,14 +113,7 @@ def test_a_forger_behind_an_honest_agent_is_found_within_eight_seconds() -> None
     assert run(tagged, tagged) == []
 
 
-def test_the_proof_names_what_the_agents_explain() -> None:
-    (*_, last) = run([0.5 * PER_S] * 30, [0.3 * PER_S] * 30)
-    assert last.limit_bytes == pytest.approx(9 * PER_S, rel=0.1)
-    assert last.sent_bytes > last.limit_bytes
-    assert last.duration_s == 30
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), min_size=1, max_size=30),
     st.floats(0, 3),
@@ -282,7 +227,6 @@ def test_a_budget_begins_again_when_the_switch_counts_from_zero() -> None:
             ForeignDscp(10, 9, 2, 6, 40_000, 443),
             "DSCP 10 (AF11) from TCP port 40000 to port 443, also without a local socket",
         ),
-        (ForeignDscp(38, 1, 0, 6, 1, 2), "DSCP 38 (AF43) from TCP port 1 to port 2"),
         (ForeignDscp(48, 0, 7, 0, 0, 0), "DSCP 48 (CS6) in packets without a local socket"),
         (ForeignDscp(3, 7, 0, 1, 0, 0), "DSCP 3 from IP protocol 1"),
     ],
@@ -298,7 +242,7 @@ def test_new_uses__are_those_whose_dscp_is_new() -> None:
     assert new_uses([], now) == now
 
 
-PAPERS = [(name, load) for name in ("web-search", "data-mining") for load in (0.5, 0.8)]
+PAPERS = [(name, 0.8) for name in ("web-search", "data-mining")]
 
 
 def policy_of(scheme: str, **fields: object) -> Policy:
@@ -326,15 +270,6 @@ def test_lost__eight_classes_cost_both_workloads_less_than_three_percent() -> No
 def test_lost__fewer_classes_cost_more() -> None:
     losses = [max(lost(*plan_of("mlfq-adaptive", most, queues=4))) for most in (8, 4, 2)]
     assert losses[0] < 0.01 < losses[1] < losses[2]
-
-
-def test_class_plan__one_kind_of_traffic_loses_nothing() -> None:
-    policy = policy_of("mlfq-adaptive", queues=4)
-    (model,) = models_of(policy, PAPERS[:1])
-    plan = class_plan(policy, [model])
-    assert lost(plan, [model]) == pytest.approx([0], abs=1e-9)
-    best, _ = delay_terms(model, 4).best()
-    assert best_of_plan(plan, model) == tuple(tags.EDGES_BYTES[edge] for edge in best[0])
 
 
 def test_class_plan__finds_the_best_pair_of_edges() -> None:
@@ -367,14 +302,6 @@ def test_queue_of_class__is_the_queue_of_each_tag(thresholds: list[int]) -> None
     plan, _ = plan_of("sluice")
     of_class = plan.queue_of_class(thresholds)
     assert [of_class[one] for one in plan.class_of_tag] == list(coarse_map(plan.policy, thresholds))
-
-
-def test_coarse_map__urgency_has_two_steps_and_the_rest_is_unchanged() -> None:
-    policy = policy_of("aemon")
-    coarse, exact = (rule(policy, policy.thresholds) for rule in (coarse_map, queue_map))
-    first, end = tags.URGENCY_FIRST, tags.URGENCY_LAST + 1
-    assert coarse[first:end] == (5,) * 8 + (1,) * 8
-    assert coarse[:first] + coarse[end:] == exact[:first] + exact[end:]
 
 
 def test_snapped__a_threshold_becomes_the_nearest_edge() -> None:

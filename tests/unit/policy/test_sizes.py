@@ -65,10 +65,6 @@ def test_tables__say_where_they_are_from_and_draw_what_they_say(path: Path) -> N
         assert (sizes % cdf.packet_bytes == 0).all()
 
 
-def test_parse_cdf__percent_equals_fractions() -> None:
-    assert parse_cdf("x", "1 0\n5 50\n9 100").cumulative == parse_cdf("x", "1 0\n5 .5\n9 1").cumulative
-
-
 def test_parse_cdf__a_head_above_zero_and_steps_are_single_sizes() -> None:
     cdf = parse_cdf("x", "6 0.25\n6 0.5\n10 0.5\n10 1")
     sizes, _ = cdf.at(np.asarray([0.0, 0.1, 0.3, 0.499, 0.501, 0.9]))
@@ -88,21 +84,17 @@ def test_parse_cdf__packets_are_rounded_up() -> None:
         ("", "two points"),
         ("1 0", "two points"),
         ("1 0\n2 0.5", "0.5"),
-        ("1 0\n2 101", "101"),
         ("0 0\n0 1", "above 0"),
         ("1 0\n2 0.9\n3 0.5\n4 1", "line 3"),
         ("# head\n2 0\n1 1", "line 3"),
-        ("-1 0\n2 1", "line 1"),
         ("1 -1\n2 1", "line 1"),
         ("1 zero\n2 1", "line 1"),
         ("1 nan\n2 1", "line 1"),
         ("1 0\ninf 1", "line 2"),
         ("1 0 3\n2 1", "line 1"),
         ("1 0\npacket_bytes 1460\n2 1", "line 2"),
-        ("packet_bytes 0\n1 0\n2 1", "line 1"),
         ("packet_bytes\n1 0\n2 1", "line 1"),
         ("packet_bytes \u00b2\n1 0\n2 1", "line 1"),
-        (f"packet_bytes {10**400}\n1 0\n2 1", "line 1"),
         (f"packet_bytes {'9' * 5000}\n1 0\n2 1", "line 1"),
     ],
 )
@@ -110,14 +102,6 @@ def test_parse_cdf__bad_tables_name_file_and_line(text: str, says: str) -> None:
     with pytest.raises(FieldError, match=says) as caught:
         parse_cdf("bad.cdf", text)
     assert caught.value.field == "bad.cdf"
-
-
-def test_mix__shares_and_parts() -> None:
-    mix = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
-    sizes, parts = mix.at(np.asarray([0.0, 0.7999, 0.8001, 0.9999]))
-    assert sizes.tolist() == [10_000, 10_000, 1_000_000, 1_000_000]
-    assert parts.tolist() == [0, 0, 1, 1]
-    assert mix.mean_bytes == pytest.approx(208_000)
 
 
 def test_mix__of_tables() -> None:
@@ -130,11 +114,6 @@ def test_mix__of_tables() -> None:
     means = mean_by_part(mix, lambda size: size)
     assert means == pytest.approx(np.bincount(of, drawn) / len(drawn), rel=0.01)
     assert mix.mean_bytes == pytest.approx(0.5 * 50 + 0.25 * 1500 + 0.25 * 7)
-
-
-def test_mix__a_part_without_share_is_never_drawn() -> None:
-    mix = Mix((MixPart(100, 0.0, ()), MixPart(200, 1.0, ()), MixPart(300, 0.0, ())))
-    assert set(mix.at(np.random.default_rng(1).random(1000))[0]) == {200}
 
 
 @given(
@@ -150,7 +129,7 @@ def test_mean_by_part__is_the_mean_of_the_table(sizes: list[int], seed: int) -> 
 @pytest.mark.parametrize("name", ["web-search", "facebook-key-value", "alibaba-storage"])
 def test_mean_wire_bytes__is_what_drawn_flows_come_to(name: str) -> None:
     cdf = table(name)
-    sizes = scaled_bytes(cdf.draw(np.random.default_rng(3), 2_000_000), 0.5)
+    sizes = scaled_bytes(cdf.draw(np.random.default_rng(3), 500_000), 0.5)
     wire = sizes + 66 * -(-sizes // 1448)
     assert mean_wire_bytes(cdf, 0.5).sum() == pytest.approx(wire.mean(), rel=0.01)
 
@@ -283,8 +262,3 @@ def test_an_error_names_file_row_and_column(columns: str, row: list[Any], messag
         workload(columns, row)
     assert refused.value.field == "workload.trace"
     assert "x.csv: " in str(refused.value)
-
-
-def test_a_table_without_rows() -> None:
-    with pytest.raises(FieldError, match=r"x.csv: has no flow; write one row"):
-        workload("time,src,dst,bytes")

@@ -83,13 +83,13 @@ def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_o
     assert published < slowdown([tags.EDGES_BYTES[-1]] * 7)
 
 
-@pytest.mark.parametrize("queues", [2, 3, 8])
-@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX], ids=["web", "mining", "mix"])
+@pytest.mark.parametrize("queues", [2, 8])
+@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING], ids=["web", "mining"])
 def test_pias_thresholds__nothing_near_or_far_is_better(sizes: Sizes, queues: int) -> None:
     found = np.asarray(pias_thresholds(sizes, 0.8, queues), float)
     least = pias_objective(sizes, 0.8, found.tolist())
     rng = np.random.default_rng(7)
-    for _ in range(200):
+    for _ in range(100):
         near = np.sort(found * rng.uniform(0.9, 1.1, len(found)))
         far = np.sort(10 ** rng.uniform(3, 8.5, len(found)))
         for other in (near, far):
@@ -107,14 +107,6 @@ def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> 
             assert pias_objective(SMOOTH, load, moved) >= least * (1 - 1e-3)
 
 
-@pytest.mark.parametrize("sizes", [WEB_SEARCH, SMOOTH], ids=["web", "smooth"])
-def test_grid__reaches_from_the_smallest_flow_to_the_largest_in_equal_steps(sizes: Sizes) -> None:
-    flows = static._FlowSizes(sizes, 1.0)
-    grid = static._grid(flows)
-    widest = (grid[-1] / grid[0]) ** (1 / (static.GRID_POINTS - 1))
-    assert (grid[1:] / grid[:-1]).max() <= widest * (1 + 1e-9)
-
-
 @pytest.mark.parametrize("queues", [2, 3, 4])
 def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
     flows = static._FlowSizes(WEB_SEARCH, 1.0)
@@ -127,26 +119,12 @@ def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
     assert costs[tuple(found)] == pytest.approx(min(costs.values()))
 
 
-def test_whole__bytes_rise_from_1_to_a_policys_maximum() -> None:
-    assert static._whole(np.asarray([0.3, 0.3, 3.2])) == (1, 2, 4)
-    assert static._whole(np.asarray([5.0, 2e9, 2e9])) == (5, 10**9 - 1, 10**9)
-
-
-@pytest.mark.parametrize("queues", range(1, 9))
-@pytest.mark.parametrize("load", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("queues", [1, 2, 8])
+@pytest.mark.parametrize("load", [0.01, 0.99])
 def test_pias_thresholds__increase_and_are_a_policys(queues: int, load: float) -> None:
     found = pias_thresholds(DATA_MINING, load, queues, scale=2.0)
     assert len(found) == queues - 1
     assert all(1 <= lower < upper <= 10**9 for lower, upper in pairwise(found))
-
-
-def test_pias_thresholds__two_sizes_are_parted_at_the_smaller() -> None:
-    assert pias_thresholds(MIX, 0.8, 2) == (10_000,)
-
-
-def test_pias_thresholds__scale_with_the_sizes() -> None:
-    tenth = pias_thresholds(WEB_SEARCH, 0.8, 3, scale=0.1)
-    assert tenth == pytest.approx([t / 10 for t in pias_thresholds(WEB_SEARCH, 0.8, 3)], rel=0.02)
 
 
 def test_pias_objective__one_threshold_by_hand() -> None:
@@ -156,7 +134,7 @@ def test_pias_objective__one_threshold_by_hand() -> None:
     assert pias_objective(MIX, 0.8, [1000]) == pytest.approx(below_all, rel=1e-9)
 
 
-@pytest.mark.parametrize("load", [0, 1, -0.1, 1.5])
+@pytest.mark.parametrize("load", [0, 1])
 @pytest.mark.parametrize("solve", [pias_thresholds, optimal_thresholds])
 def test_thresholds__are_refused_without_load_or_beyond_the_link(
     solve: Callable[..., Any], load: float
@@ -170,10 +148,6 @@ def test_optimal_thresholds__are_the_defaults_of_two_level_schemes() -> None:
     assert SCHEMES["aemon"].thresholds_bytes == SCHEMES["2lps+dctcp"].thresholds_bytes == expected
 
 
-def test_optimal_thresholds__one_level_has_none() -> None:
-    assert optimal_thresholds(MIX, 0.8, 1) == ()
-
-
 @pytest.mark.parametrize(("word", "solve"), [("optimal", optimal_thresholds), ("pias", pias_thresholds)])
 @pytest.mark.parametrize(("scheme", "queues", "levels"), [("pias", 4, 4), ("aemon", 6, 3), ("karuna", 8, 7)])
 def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
@@ -182,11 +156,6 @@ def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
     document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, Traffic(WEB_SEARCH, 0.7, 0.1))
     assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
     assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
-
-
-def test_solved__a_list_stays_as_it_is() -> None:
-    document = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
-    assert solved(document, None) == document
 
 
 @pytest.mark.parametrize(

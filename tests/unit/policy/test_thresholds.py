@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,10 @@ from sluice.policy.thresholds.port_traffic import (
     EDGES,
     PortTraffic,
     flow_sizes,
-    load_of_tags,
     load_up_to,
     payload_up_to,
 )
-from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic, optimal_thresholds
+from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic
 from tests.kit.controller import counted
 from tests.kit.known import known
 
@@ -61,15 +59,6 @@ def test_percentile_edges__a_port_without_flows_has_the_last_edge() -> None:
     assert percentile_edges(ports, [10, 90]).tolist() == [[tags.ATTAINED_BUCKETS - 1] * 2, [8, 8]]
 
 
-def test_percentile_thresholds__paper_mix_gives_the_short_flows_edge() -> None:
-    assert percentile_thresholds(histogram([10_000] * 80 + [1_000_000] * 20), [10]) == (10_000,)
-
-
-@pytest.mark.parametrize("percentile", [81, 100])
-def test_percentile_thresholds__above_the_short_share_gives_the_long_flows_edge(percentile: int) -> None:
-    assert percentile_thresholds(histogram([10_000] * 80 + [1_000_000] * 20), [percentile]) == (1_000_000,)
-
-
 @given(st.lists(st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=50), min_size=1, max_size=9))
 def test_percentile_edges__many_ports_at_once_as_each_alone(ports: list[list[int]]) -> None:
     edges = percentile_edges(np.stack([histogram(sizes) for sizes in ports]), [10, 50, 99.9])
@@ -85,28 +74,6 @@ def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing() -
     assert known(window.grown) is not None
     assert known(window.grown).sum() == 0
     assert window.covered_ns == 0
-
-
-def test_sliding_counts__slides() -> None:
-    window = SlidingCounts(window_ns=500 * MS)
-    counters = histogram([])
-    window.observe(0, counters)
-    counters = counters + histogram([10_000] * 3)
-    window.observe(100 * MS, counters)
-    counters = counters + histogram([20_000])
-    window.observe(400 * MS, counters)
-    assert known(window.grown).sum() == 4
-    window.observe(600 * MS, counters)
-    assert known(window.grown).sum() == 1
-    window.observe(901 * MS, counters)
-    assert known(window.grown).sum() == 0
-
-
-def test_sliding_counts__a_reset_counter_counts_from_zero() -> None:
-    window = SlidingCounts(window_ns=500 * MS)
-    window.observe(0, histogram([10_000] * 50))
-    window.observe(MS, histogram([10_000] * 2))
-    assert known(window.grown).sum() == 2
 
 
 def test_sliding_counts__a_counter_of_64_bits_that_wraps_around_has_grown_by_what_it_passed() -> None:
@@ -152,13 +119,6 @@ def test_sliding_counts__what_it_keeps_has_a_bound() -> None:
     assert window.covered_ns == 4_999 * 10 * MS
     window.observe(4_999 * 10 * MS + window.window_ns, np.full(3, 4_999))
     assert known(window.grown).tolist() == [0] * 3, "combined counters leave the window whole"
-
-
-def test_sliding_counts__takes_arrays_of_any_shape() -> None:
-    window = SlidingCounts(window_ns=500 * MS)
-    window.observe(0, np.zeros((3, 62), np.int64))
-    window.observe(MS, np.ones((3, 62), np.int64))
-    assert np.all(known(window.grown) == 1)
 
 
 @given(st.lists(st.tuples(st.integers(2, 300), st.integers(0, 20)), max_size=60))
@@ -239,14 +199,6 @@ def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed() -> N
     assert flow_sizes(traffic(mixed)).flows[0] == pytest.approx(500, rel=0.05)
 
 
-def test_flow_sizes__two_sizes_without_fins() -> None:
-    found = flow_sizes(traffic(counted([10_000] * 80 + [1_000_000] * 20, fins=False)))
-    big = found.size_bytes[0] >= 500_000
-    assert found.ends[0][big].sum() == pytest.approx(20, rel=0.03)
-    small = (found.size_bytes[0] >= 7_000) & (found.size_bytes[0] <= 14_000)
-    assert found.ends[0][small].sum() == pytest.approx(80, rel=0.1)
-
-
 def test_load_up_to__the_whole_load_counts_headers_and_acks() -> None:
     counters = counted(heavy_tailed(500), acks=1_000)
     load = load_up_to(traffic(counters, seconds=2.0))[0]
@@ -261,14 +213,6 @@ def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes() ->
     counters.bytes[:] = counters.packets[:] = 0
     by_fins = load_up_to(traffic(counters))[0]
     assert by_fins[EDGES >= 10_000] == pytest.approx(whole[EDGES >= 10_000], rel=0.2)
-
-
-def test_load_of_tags__a_second_at_half_the_rate() -> None:
-    counters = counted([])
-    counters.bytes[0, tags.URGENCY_FIRST] = RATE_BPS // 16
-    load = load_of_tags(traffic(counters))[0]
-    assert load[tags.URGENCY_FIRST] == pytest.approx(0.5)
-    assert load.sum() == pytest.approx(0.5)
 
 
 RATES = {"h1": 10**7, "h2": 10**7}
@@ -287,20 +231,6 @@ def test_measured__sizes_and_load_of_the_receivers_link() -> None:
     assert traffic.load == pytest.approx(wire * 8 / 10**7 / 100)
     share = np.mean(traffic.sizes.at(np.linspace(0, 0.9999, 10_000))[0] < 200_000)
     assert share == pytest.approx(0.8, abs=0.005)
-
-
-def test_measured__thresholds_separate_the_two_sizes() -> None:
-    traffic = known(measured_traffic(flows(), RATES))
-    (threshold,) = optimal_thresholds(traffic.sizes, traffic.load, 2)
-    assert 10_000 <= threshold < 400_000
-
-
-def test_measured__two_receivers_share_the_load() -> None:
-    one = flows()
-    two = replace(one, dst=["h1", "h2"] * 500)
-    assert known(measured_traffic(two, RATES)).load == pytest.approx(
-        known(measured_traffic(one, RATES)).load / 2, rel=0.01
-    )
 
 
 def test_measured__too_little_says_nothing() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.errors import LONGEST_LINE, FieldError, line_of, visible
+from sluice.policy.errors import FieldError, visible
 from sluice.policy.figures.metrics import summarise, summarise_watched
 from sluice.policy.schema.desired import Policy, host_queue_map
-from sluice.policy.wire.access import KINDS, Token
-from sluice.policy.wire.agents import HEARTBEATS, AgentSettings, HostHeartbeat, heartbeat_from
+from sluice.policy.wire.access import Token
+from sluice.policy.wire.agents import AgentSettings, HostHeartbeat, heartbeat_from
 from sluice.policy.wire.records import FlowRecord, size_class
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
@@ -141,12 +141,6 @@ def settings(**fields: object) -> AgentSettings:
     return AgentSettings.of(3, Policy.from_document({"scheme": "pias", **fields}))
 
 
-def test_of__hosts_take_the_control_of_the_scheme() -> None:
-    host = settings().host
-    assert host is not None
-    assert host.congestion_control == "sluice_dctcp"
-
-
 def test_of__hosts_keep_their_own_control_while_sluice_only_watches() -> None:
     host, ports = settings(acts_at=[]).host, settings(acts_at=["s1:2"]).ports
     assert host is not None
@@ -189,24 +183,11 @@ def test_parse__says_what_is_wrong_and_never_shows_the_secret(text: str) -> None
     assert len(text) < 20 or text[20:] not in str(caught.value)
 
 
-def test_kinds__are_those_of_heartbeats() -> None:
-    assert tuple(HEARTBEATS) == KINDS
-
-
 @pytest.mark.parametrize(
     "control", ["\n", "\r\n", "\x1b", "\x07", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066"]
 )
 def test_visible__no_character_ends_a_line_or_controls_a_terminal(control: str) -> None:
     assert visible(f"a{control}b") == "a b"
-
-
-def test_visible__words_of_any_language_stay() -> None:
-    assert visible("Größe, 流, → 5 µs") == "Größe, 流, → 5 µs"
-
-
-def test_line_of__has_a_greatest_length() -> None:
-    assert line_of("x" * LONGEST_LINE) == "x" * LONGEST_LINE
-    assert len(line_of("x" * 10**6)) == LONGEST_LINE
 
 
 def test_what_an_agent_says_is_one_line() -> None:

@@ -39,25 +39,9 @@ from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
 VALUES: tuple[object, ...] = (
-    *(
-        "",
-        " ",
-        "x",
-        "\0",
-        "-1",
-        "1",
-        "nan",
-        "10 KB",
-        "1e300KB",
-        "-1KB",
-        "1KB2",
-        "0ms",
-        "9" * 18 + "GB",
-        "9" * 18 + "s",
-        "é" * 5000,
-    ),
-    *(0, -1, 1, 2**63, 10**400, 0.5, -0.0, math.nan, math.inf, -math.inf, 1e300),
-    *(True, False, [], {}, [1], [[]], [None], {"x": 1}, [{}], ["x"], [-1, "1KB"]),
+    *("", "x", "\0", "-1", "nan", "1e300KB", "-1KB", "0ms", "9" * 18 + "GB", "9" * 18 + "s", "é" * 5000),
+    *(0, -1, 1, 2**63, 10**400, 0.5, math.nan, -math.inf, 1e300),
+    *(True, [], {}, [1], [None], {"x": 1}, [{}], [-1, "1KB"]),
 )
 RANDOM = {"flows": 10, "sizes": "web-search", "load": 0.5}
 BASES: dict[str, dict[str, Any]] = {

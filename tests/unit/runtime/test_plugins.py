@@ -12,7 +12,7 @@ import pytest
 
 from sluice import plugin, topologies
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.schema.desired import Policy, queue_map
+from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import load_cdf
 from sluice.runtime import plugins
@@ -39,16 +39,6 @@ def test_a_scheme_from_outside_is_one_like_all_others(tmp_path: Path) -> None:
     assert Policy.from_document(policy.to_document()) == policy
     with pytest.raises(FieldError, match=r"my-schema is not a scheme|did you mean my-scheme"):
         Policy.from_document({"scheme": "my-schema"})
-
-
-def test_its_queue_rule_is_the_table_of_its_file(tmp_path: Path) -> None:
-    plugins.use(saved(tmp_path, "my_scheme.py"))
-    queues = queue_map(Policy.from_document({"scheme": "my-scheme"}), ())
-    assert queues[:2] == (2, 0)
-    assert sorted(set(queues)) == [0, 1, 2]
-    attained = queues[1:41]
-    assert list(attained) == sorted(attained)
-    assert set(queues[41:]) == {2}
 
 
 def test_a_topology_from_outside(tmp_path: Path) -> None:
@@ -89,15 +79,6 @@ def test_processes_that_start_later_know_the_plugin(tmp_path: Path) -> None:
     assert list(plugins.LOADED) == [str(first), str(second)]
     plugins.load()
     assert list(plugins.LOADED) == [str(first), str(second)]
-
-
-def test_a_file_counts_once_however_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = saved(tmp_path, "my_ring.py")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(plugins.VARIABLE, "my_ring.py")
-    plugins.load()
-    plugins.use(path)
-    assert list(plugins.LOADED) == [str(path)]
 
 
 def test_an_installed_package_names_its_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

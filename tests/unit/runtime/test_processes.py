@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sluice.runtime.lifecycle import Notifier
-from sluice.runtime.process import HOST_NICE, Priority, allowed_priority, keep_short, raised, spawn, stop
+from sluice.runtime.process import HOST_NICE, Priority, keep_short, raised, spawn, stop
 from sluice.runtime.wait import wait_until
 
 
@@ -70,13 +70,6 @@ def test_take__the_best_that_this_place_allows(prefix: list[str], before: str, e
     assert (told, taken) == (expected.name, expected.name)
     assert int(scheduler) & os.SCHED_RR == (os.SCHED_RR if expected is Priority.REALTIME else 0)
     assert int(nice) == (HOST_NICE if expected is Priority.NICE else 0)
-
-
-@needs_root
-def test_allowed__leaves_this_process_as_it_is() -> None:
-    before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
-    assert allowed_priority() is Priority.REALTIME
-    assert (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)) == before
 
 
 @needs_root
@@ -201,11 +194,6 @@ def test_alive__says_nothing_if_systemd_does_not_watch_this_process(
     assert heard(systemd) == []
 
 
-def test_without_systemd_nothing_happens(tmp_path: Path) -> None:
-    Notifier({}).ready("")
-    Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("")
-
-
 def test_an_abstract_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
         reader.bind(f"\0sluice-test-{os.getpid()}")
@@ -230,9 +218,3 @@ def test_a_log_is_cut_while_its_process_writes(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(b"a line of a log\n"), "no hole"
     finally:
         stop(process)
-
-
-def test_short_logs_stay(tmp_path: Path) -> None:
-    (tmp_path / "quiet.log").write_text("a line\n")
-    keep_short(tmp_path, most_bytes=1000)
-    assert [path.name for path in tmp_path.iterdir()] == ["quiet.log"]

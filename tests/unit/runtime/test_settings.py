@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (
     Address,
     Age,
-    CountOrForEver,
     EnrolmentToken,
     FileToRead,
     FileToWrite,
@@ -60,10 +58,6 @@ def loaded(file: Path, environ: dict[str, str] | None = None, **flags: Any) -> O
     return SERVICE.load(file, flags, environ or {})[0]
 
 
-def test_defaults(file: Path) -> None:
-    assert loaded(file) == Options()
-
-
 def test_a_service_without_its_file_has_defaults() -> None:
     assert not SERVICE.file.exists()
     assert SERVICE.load(None, {}, {}) == (Options(), {})
@@ -75,11 +69,6 @@ def test_the_file_comes_before_the_default_then_the_variable_then_the_flag(file:
     environ = {"SLUICE_SOME_THING_COUNT": "3", "SLUICE_SOME_THING_LISTEN": "b:1, c:2"}
     assert loaded(file, environ) == Options(3, 0.25, ("b:1", "c:2"), False)
     assert loaded(file, environ, count="4", listen=["d:3"], fast=True) == Options(4, 0.25, ("d:3",), True)
-
-
-@pytest.mark.parametrize(("text", "value"), [("yes", True), ("1", True), ("False", False), ("0", False)])
-def test_a_flag_in_a_variable(file: Path, text: str, value: bool) -> None:
-    assert loaded(file, {"SLUICE_SOME_THING_FAST": text}).fast is value
 
 
 def test_a_secret_comes_from_systemd_unless_a_setting_names_a_file(file: Path, tmp_path: Path) -> None:
@@ -151,12 +140,6 @@ def test_check__looks_at_the_files(file: Path, capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_main__runs_the_service(file: Path) -> None:
-    ran.clear()
-    assert SERVICE.main(["--config", str(file), "--count", "5"]) == 7
-    assert ran == [Options(5)]
-
-
 # ── Kinds ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -171,10 +154,6 @@ def test_address(text: str) -> None:
 def test_address__anything_else_is_refused(text: object) -> None:
     with pytest.raises(FieldError, match="must be HOST:PORT, not"):
         Address().read("x", text)
-
-
-def test_address__a_unix_socket_if_allowed() -> None:
-    assert Address(unix=True).read("x", "unix:/run/x.sock") == "unix:/run/x.sock"
 
 
 @pytest.mark.parametrize("text", ["unix:/run/web.sock", "http://web:8080", "http://[::1]:80"])
@@ -215,12 +194,6 @@ def test_a_password_is_never_shown_and_never_a_flag(url: str) -> None:
     assert "store_password_file" in str(StoreUrl().flag_problem(url))
 
 
-@pytest.mark.parametrize("url", ["sqlite:////x/store.db", "postgresql://u@h/d?host=/run", "postgresql:///d"])
-def test_a_url_without_a_password_may_be_a_flag(url: str) -> None:
-    assert StoreUrl().flag_problem(url) is None
-    assert StoreUrl().show(url) == f'"{url}"'
-
-
 def test_enrolment_token__is_never_shown() -> None:
     assert EnrolmentToken().show("abc123") == '"***"'
     assert EnrolmentToken().show("/etc/sluice/token") == '"/etc/sluice/token"'
@@ -245,19 +218,6 @@ def test_age(text: str, seconds: int) -> None:
 def test_age__anything_else_is_refused(text: object) -> None:
     with pytest.raises(FieldError, match="must be a time such as"):
         Age().read("x", text)
-
-
-def test_age__is_shown_as_a_user_writes_it() -> None:
-    for shown in ('"90s"', '"12h"', '"7d"', '"forever"'):
-        assert Age().show(Age().read("x", shown.strip('"'))) == shown
-
-
-def test_count_or_for_ever() -> None:
-    assert CountOrForEver().read("x", 5) == 5
-    assert CountOrForEver().read("x", "forever") == math.inf
-    for wrong in (0, "5", 1.5, True):
-        with pytest.raises(FieldError):
-            CountOrForEver().read("x", wrong)
 
 
 def test_files__what_check_says(tmp_path: Path) -> None:

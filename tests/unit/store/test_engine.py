@@ -46,7 +46,7 @@ OPENERS = 6
 
 
 def test_open_store__of_many_that_open_a_new_file_at_once_none_is_refused(tmp_path: Path) -> None:
-    for number in range(10):
+    for number in range(4):
         url, all_here = f"sqlite:///{tmp_path}/{number}.db", Barrier(OPENERS)
 
         def opened(_: int, url: str = url, all_here: Barrier = all_here) -> set[str]:
@@ -74,16 +74,6 @@ def test_open_store__refuses_the_store_of_a_later_version(tmp_path: Path) -> Non
         open_store(url)
 
 
-def test_open_store__notes_its_version_once(tmp_path: Path) -> None:
-    for _ in range(2):
-        engine = open_store(f"sqlite:///{tmp_path}/store.db")
-        with engine.connect() as connection:
-            assert [tuple(row) for row in connection.execute(schema_versions.select())] == [
-                (SCHEMA_VERSION, VERSION)
-            ]
-        engine.dispose()
-
-
 TCP = Policy.from_document({"scheme": "tcp"})
 PIAS = Policy.from_document({"scheme": "pias"})
 
@@ -103,29 +93,11 @@ def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) ->
     assert [v.author for v in policy_history(engine)] == ["b", "a"]
 
 
-def test_mark_applied__the_first_time_stays(engine: Engine) -> None:
-    put_policy(engine, TCP, "a")
-    assert known(policy_version(engine, 1)).applied_at is None
-    mark_applied(engine, 1)
-    first = known(policy_version(engine, 1)).applied_at
-    mark_applied(engine, 1)
-    assert known(policy_version(engine, 1)).applied_at == first
-    assert policy_version(engine, 2) is None
-
-
 def test_put_topology__the_last_one_counts(engine: Engine) -> None:
     assert current_topology(engine) is None
     put_topology(engine, leaf_spine())
     put_topology(engine, leaf_spine())
     assert current_topology(engine) == leaf_spine()
-
-
-def test_store__survives_being_opened_again(store_url: str) -> None:
-    for version in (1, 2):
-        engine = open_store(store_url)
-        put_policy(engine, PIAS, "a")
-        assert known(current_policy(engine)).version == version
-        engine.dispose()
 
 
 def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
@@ -134,7 +106,8 @@ def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) ->
     mark_applied(engine, old)
     applied = known(policy_version(engine, old)).applied_at
     assert applied is not None
-    assert progress(engine) == Progress(old, applied)
+    mark_applied(engine, old)
+    assert progress(engine) == Progress(old, applied), "the first time stays"
     new = put_policy(engine, PIAS, "b")
     assert progress(engine) == Progress(new, None)
 
@@ -152,13 +125,6 @@ def test_the_first_to_come_has_it_and_nobody_else(leases: Engine) -> None:
     assert mine == lease.look(leases, "work")
     assert lease.take(leases, "work", "b", None) is None
     assert known(lease.look(leases, "work")).holder == "a"
-
-
-def test_every_holder_has_a_greater_generation_than_those_before(leases: Engine) -> None:
-    first = known(lease.take(leases, "work", "a", None))
-    second = known(lease.take(leases, "work", "b", first))
-    third = known(lease.take(leases, "work", "a", second))
-    assert first.generation < second.generation < third.generation
 
 
 def test_a_generation_begins_beyond_those_of_stores_made_before(leases: Engine) -> None:
@@ -414,8 +380,3 @@ def test_store__without_fsync_accepted_records_are_lost_and_the_store_is_whole(d
 def test_spool__with_fsync_the_records_since_the_last_sync_are_lost(device: Device) -> None:
     device.fail_during(_SPOOL.format(fsync=True), LINES)
     assert {f"run/{number}" for number in range(40)} <= spooled(device)
-
-
-def test_spool__without_fsync_nothing_is_certain(device: Device) -> None:
-    device.fail_during(_SPOOL.format(fsync=False), LINES)
-    assert spooled(device) == set()

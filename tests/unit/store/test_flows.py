@@ -33,7 +33,6 @@ from sluice.store.totals import (
     FLOW_SECONDS,
     FLOW_SLOWDOWN,
     FLOWS,
-    METRICS,
     RECORDS_KNOWN,
     RETRANSMISSIONS,
     RULES_CHANGED,
@@ -70,6 +69,7 @@ def test_flow_pages__together_are_all_flows_after_a_record(engine: Engine) -> No
     pages = list(flow_pages(engine, after=after, page=2))
     assert [len(page) for page in pages] == [2, 2, 1]
     assert [record for page in pages for record in page] == all_flows(engine, after=after)
+    assert count_flows(engine, after=after) == 5
 
 
 def test_add_flows__many_at_once(engine: Engine) -> None:
@@ -118,13 +118,6 @@ def test_add_batch__a_watched_flow_may_be_completed_otherwise_when_it_comes_agai
     assert [conflict.field for conflict in added.conflicts] == ["fct_us"]
 
 
-def test_add_batch__how_many_were_new(engine: Engine) -> None:
-    add_flows(engine, [flow("a")])
-    batches = [[flow("a"), flow("b")], [], [flow("b"), flow("c"), flow("c")], [flow("d")]]
-    assert [add_batch(engine, each).new for each in batches] == [1, 0, 1, 1]
-    assert [f.id for f in all_flows(engine)] == ["a", "b", "c", "d"]
-
-
 def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}", fct_us=1000.0 + i) for i in range(10)])
     assert sorted(flow_columns(engine, 0.0, limit=3).fct_us) == [1007, 1008, 1009]
@@ -160,20 +153,8 @@ def test_flow_columns__every_kind_of_record(engine: Engine) -> None:
     assert np.array_equal(np.sort(flow_columns(engine, 0.0).at), np.sort(columns.at))
 
 
-def test_flows_of_a_run__are_those_after_a_sequence_number(engine: Engine) -> None:
-    add_flows(engine, [flow("a"), flow("b")])
-    before = last_sequence(engine)
-    add_flows(engine, [flow("c"), flow("w", source="watched")])
-    assert count_flows(engine, after=before) == 1
-    assert [f.id for f in all_flows(engine, after=before)] == ["c"]
-
-
 def ids(page: FlowPage) -> list[str]:
     return [row["id"] for row in page.rows]
-
-
-def test_find_flows__an_empty_store_has_one_empty_page(engine: Engine) -> None:
-    assert find_flows(engine, {}) == FlowPage([], None, None)
 
 
 def test_find_flows__pages_follow_each_other_and_the_last_one_says_so(engine: Engine) -> None:
@@ -186,16 +167,8 @@ def test_find_flows__pages_follow_each_other_and_the_last_one_says_so(engine: En
     assert ids(find_flows(engine, {"src": "h2"})) == []
 
 
-@pytest.mark.parametrize(
-    ("matching", "found"),
-    [
-        ({"host": "h1"}, ["to", "from"]),
-        ({"host": "h1", "label": "shuffle"}, ["from"]),
-        ({"label": "other"}, []),
-        ({"dst": "h1"}, ["to"]),
-    ],
-)
-def test_find_flows__a_host_is_either_end(engine: Engine, matching: dict[str, str], found: list[str]) -> None:
+def test_find_flows__a_host_is_either_end(engine: Engine) -> None:
+    assert find_flows(engine, {}) == FlowPage([], None, None)
     add_flows(
         engine,
         [
@@ -204,7 +177,10 @@ def test_find_flows__a_host_is_either_end(engine: Engine, matching: dict[str, st
             flow("past", src="h3", dst="h2", label="shuffle"),
         ],
     )
-    assert ids(find_flows(engine, matching)) == found
+    assert ids(find_flows(engine, {"host": "h1"})) == ["to", "from"]
+    assert ids(find_flows(engine, {"host": "h1", "label": "shuffle"})) == ["from"]
+    assert ids(find_flows(engine, {"label": "other"})) == []
+    assert ids(find_flows(engine, {"dst": "h1"})) == ["to"]
 
 
 def test_find_flows__a_page_looks_at_so_many_records_only(
@@ -243,17 +219,6 @@ def values(engine: Engine, metric: Metric) -> dict[tuple[str, ...], float]:
     return {total.labels: total.value for total in all_totals(engine).get(metric.name, []) if total.value}
 
 
-def test_totals__grow_by_what_was_counted(engine: Engine) -> None:
-    tally = Tally()
-    for _ in range(3):
-        tally.count(RULES_CHANGED, 5)
-        tally.count(SWITCH_CONNECTS, switch="s1")
-        flush(engine, tally)
-    flush(engine, tally)
-    assert values(engine, RULES_CHANGED) == {(): 15}
-    assert values(engine, SWITCH_CONNECTS) == {("s1",): 3}
-
-
 def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine: Engine) -> None:
     tally = Tally()
     edge = FLOW_SECONDS.buckets[3]
@@ -277,11 +242,6 @@ def test_a_series_begins_with_zero(engine: Engine) -> None:
     assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
         (("scheduled", "pias"), 0)
     ]
-
-
-def test_count__wrong_labels_are_a_bug() -> None:
-    with pytest.raises(ValueError, match="switch"):
-        Tally().count(SWITCH_CONNECTS, port="s1:1")
 
 
 def test_flush__a_store_that_fails_loses_no_count(engine: Engine) -> None:
@@ -365,9 +325,3 @@ def test_all_totals__counts_without_a_source_are_of_scheduled_flows(engine: Engi
 def test_add_flows__schemes_that_nobody_knows_are_one(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}", scheme=f"invented-{i}") for i in range(50)])
     assert values(engine, FLOWS) == {("scheduled", OTHER_SCHEME, "finished"): 50}
-
-
-def test_metrics__names_are_unique_and_buckets_increase() -> None:
-    assert len({metric.name for metric in METRICS}) == len(METRICS)
-    for metric in METRICS:
-        assert list(metric.buckets) == sorted(set(metric.buckets))

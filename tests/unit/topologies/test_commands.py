@@ -21,7 +21,7 @@ from sluice.policy.network.graph import host
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import commands, processes
-from sluice.topologies.settings import Settings, load_start, names_of
+from sluice.topologies.settings import Settings, load_start
 
 
 def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None:
@@ -35,11 +35,6 @@ def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None
     assert argv.count("datapath_type=netdev") == len(graph.switches)
     assert argv.count('target="tcp:127.0.0.1:6653"') == len(graph.switches)
     assert [f"other_config:datapath-id={s.dpid:016x}" in argv for s in graph.switches] == [True] * 6
-
-
-def test_network__without_a_controller_no_target() -> None:
-    argv = commands.network(topologies.build("single"), controllers=[], datapath_type="system").argv
-    assert "Controller" not in argv
 
 
 def test_network__several_controllers_of_each_switch() -> None:
@@ -68,17 +63,6 @@ def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl(
     assert "net.ipv4.tcp_rto_min_us" not in commands.host_sysctls(None)
 
 
-def test_neighbours__all_others_with_both_families() -> None:
-    peers = [host(i) for i in (1, 2, 300)]
-    lines = commands.neighbours(peers[0], peers).splitlines()
-    assert len(lines) == 4
-    assert "neigh replace fd00::12c lladdr 02:00:00:00:01:2c dev h1-eth0 nud permanent" in lines
-
-
-def test_shaper__a_host_paces_its_frames() -> None:
-    assert "rate 10000000bit burst 3100 cburst 3100" in commands.shaper("h1-eth0", 10_000_000)
-
-
 def test_switch_ports__the_credit_of_the_root_class_is_the_mtu() -> None:
     ports = topologies.build("single", hosts=2, host_rate_bps=50_000_000).ports
     (batch, *offloads) = commands.switch_ports(ports)
@@ -98,13 +82,6 @@ def test_children__of_this_process() -> None:
     assert child.pid not in processes.children(os.getpid())
 
 
-def test_a_process_that_is_gone_has_no_namespace_and_no_status() -> None:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    assert processes.namespace(child.pid, "net") is None
-    assert processes.status_field(child.pid, "PPid") == []
-
-
 def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     assert not processes.has_ended(child.pid)
@@ -115,24 +92,13 @@ def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:
     assert processes.has_ended(child.pid)
 
 
-@pytest.mark.parametrize("program", ["sluice.topologies.supervisor", "sluice.hostagent.port.agent"])
-def test_the_processes_of_a_testbed_start_without_numpy(program: str) -> None:
+def test_the_processes_of_a_testbed_start_without_numpy() -> None:
     """It takes a quarter of a second of each start, and no process of a testbed uses it."""
-    loaded = f"import sys, {program}; print('numpy' in sys.modules)"
+    loaded = (
+        "import sys, sluice.topologies.supervisor, sluice.hostagent.port.agent; print('numpy' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-
-
-def test_names_of__a_plain_name_is_the_ipv4_address() -> None:
-    lines = names_of(topologies.build("single", hosts=2).hosts).splitlines()
-    assert lines == [
-        "127.0.0.1 localhost",
-        "::1 localhost ip6-localhost",
-        "10.0.0.1 h1",
-        "fd00::1 ip6-h1",
-        "10.0.0.2 h2",
-        "fd00::2 ip6-h2",
-    ]
 
 
 def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
@@ -177,25 +143,13 @@ def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: A
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("mark_bytes", 0),
-        ("mark_max_bytes", 10),
-        ("phantom_mark_bytes", 0),
-        ("buffer_bytes", 0),
-        ("sub_queues", -1),
-        ("release_ns", -1),
-    ],
+    [("mark_bytes", 0), ("mark_max_bytes", 10), ("release_ns", -1)],
 )
 def test_settings__refuse_impossible_behaviour(tmp_path: Path, name: str, value: int) -> None:
     fields: dict[str, Any] = {name: value}
     with pytest.raises(FieldError) as error:
         Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(**fields))
     assert error.value.field == name
-
-
-def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FieldError, match="mark_bytes"):
-        Settings(run_dir=tmp_path, log_dir=tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
 
 
 def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,15 @@ def built(kind: str, **parameters: Any) -> Topology:
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(kind: str) -> None:
-    graph = built(kind)
+def test_what_every_topology_has(kind: str) -> None:
+    """Links with two ends, ports without holes, hosts that reach each other, and a document."""
+    graph = built(kind, host_rate_bps=20_000_000)
+    assert Topology.from_document(graph.to_document()) == graph
+    for ports in graph.ports_of.values():
+        assert [port.number for port in ports] == list(range(1, len(ports) + 1))
+    assert sorted(port.peer for port in graph.ports if port.edge) == sorted(graph.host_by_name)
+    for source, to in permutations(graph.hosts, 2):
+        assert graph.one_path(source.name, to.name)[-1].peer == to.name
     for port in graph.ports:
         if not port.edge:
             other = graph.port_by_id[f"{port.peer}:{port.peer_port}"]
@@ -34,48 +42,11 @@ def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(k
             assert (other.rate_bps, other.delay_ns) == (port.rate_bps, port.delay_ns)
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_port_numbers_run_from_one_without_holes(kind: str) -> None:
-    graph = built(kind)
-    for ports in graph.ports_of.values():
-        assert [port.number for port in ports] == list(range(1, len(ports) + 1))
-
-
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_host_has_one_port_and_reaches_every_other(kind: str) -> None:
-    graph = built(kind)
-    assert sorted(port.peer for port in graph.ports if port.edge) == sorted(graph.host_by_name)
-    for source in graph.hosts:
-        for to in graph.hosts:
-            if source != to:
-                assert graph.one_path(source.name, to.name)[-1].peer == to.name
-
-
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_graph_survives_its_document(kind: str) -> None:
-    graph = built(kind, host_rate_bps=20_000_000)
-    assert Topology.from_document(graph.to_document()) == graph
-
-
-def test_single__host_n_is_on_port_n() -> None:
-    graph = topologies.build("single", hosts=3)
-    assert [(port.number, port.peer) for port in graph.ports] == [(1, "h1"), (2, "h2"), (3, "h3")]
-
-
 def test_dumbbell__all_traffic_between_the_sides_crosses_the_one_core_link() -> None:
     graph = topologies.build("dumbbell", left=3, right=2, host_rate_bps=10**8, core_rate_bps=10**7)
     path = graph.one_path("h1", "h5")
     assert [port.id for port in path] == ["s1:4", "s2:2"]
     assert [port.rate_bps for port in path] == [10**7, 10**8]
-
-
-def test_leaf_spine__as_many_equal_paths_as_spines() -> None:
-    graph = topologies.build("leaf-spine", leaves=3, spines=4, hosts_per_leaf=2)
-    assert len(graph.hosts) == 6
-    assert len(graph.switches) == 7
-    assert len(graph.next_ports("s1", "h6")) == 4
-    assert len(graph.next_ports("s4", "h6")) == 1
-    assert [port.id for port in graph.next_ports("s1", "h2")] == ["s1:2"]
 
 
 def test_fat_tree__pods_and_planes() -> None:
@@ -113,28 +84,15 @@ def test_down__wrong_links_are_named(links: list[str], problem: str) -> None:
     assert error.value.field == "down"
 
 
-def test_delays__a_host_link_has_both() -> None:
-    graph = topologies.build("dumbbell", link_delay_ns=200, host_delay_ns=20_000)
-    assert {port.delay_ns for port in graph.ports if port.edge} == {20_200}
-    assert {port.delay_ns for port in graph.ports if not port.edge} == {200}
-
-
 @pytest.mark.parametrize(
     ("kind", "parameters", "field"),
     [
         ("ring", {}, "topology"),
         ("single", {"hosts": 1}, "hosts"),
         ("single", {"hosts": 10**6}, "hosts"),
-        ("single", {"hosts": "3"}, "hosts"),
         ("single", {"hosts": True}, "hosts"),
-        ("single", {"hosts": 2.0}, "hosts"),
         ("single", {"leaves": 2}, "leaves"),
-        ("dumbbell", {"left": 0}, "left"),
-        ("dumbbell", {"right": -1}, "right"),
-        ("leaf-spine", {"spines": 0}, "spines"),
-        ("leaf-spine", {"host_rate_bps": 0}, "host_rate"),
         ("leaf-spine", {"core_rate_bps": 10**15}, "core_rate"),
-        ("leaf-spine", {"link_delay_ns": -1}, "link_delay"),
         ("leaf-spine", {"host_delay_ns": None}, "host_delay"),
     ],
 )
@@ -151,17 +109,6 @@ def build(folder: Path, text: str) -> Topology:
     file = folder / "net.toml"
     file.write_text(text)
     return topologies.build("file", file=str(file))
-
-
-def test_ports_have_the_numbers_in_the_order_of_the_file() -> None:
-    graph = topologies.build("file", file=str(RING))
-    assert [(port.id, port.peer) for port in graph.ports_of["s1"]] == [
-        ("s1:1", "h1"),
-        ("s1:2", "h2"),
-        ("s1:3", "s2"),
-        ("s1:4", "s3"),
-    ]
-    assert [port.peer for port in graph.ports_of["s2"]] == ["h3", "s1", "s3"]
 
 
 def test_packets_take_the_short_way_around_the_ring() -> None:
@@ -181,17 +128,13 @@ def test_links_have_the_values_of_the_fabric_or_their_own() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("links = 3", "links: must be a list"),
         ("links = []", r"links: must name 2 to 10000 hosts \(h1, h2, …\), not 0"),
         ('links = ["h1-s1", "h2"]', r'links\[1\]: must be two ends such as "h1-s1" or "s1-s2".*not "h2"'),
-        ('links = ["h1-s1", "a-b"]', r'links\[1\]: .*not "a-b"'),
-        ('links = ["h1-s0"]', r'links\[0\]: .*not "h1-s0"'),
         (LINKS + '[[link]]\nbetween = "s1-s1"', r'link\[0\].between: "s1-s1" has the same node at both ends'),
         (LINKS + '[[link]]\nbetween = "h1-h2"', r'link\[0\].between: "h1-h2" joins two hosts'),
         (LINKS + '[[link]]\nbetween = "s1-h2"', r'"s1-h2" is in the file already, as links\[1\]'),
         (LINKS + '[[link]]\nbetween = "s2-h2"', r"h2 has a link already, links\[1\]; a host has one link"),
         (LINKS + '[[link]]\nrate = "1Gbit"', r"link\[0\].between: is missing"),
-        (LINKS + '[[link]]\nbetween = "s1-s2"\nrate = 5', r"link\[0\].rate: "),
         (LINKS + '[[link]]\nbetween = "s1-s2"\nrat = "1Gbit"', r"link\[0\].rat: .*did you mean rate"),
         ('links = ["h1-s1", "h3-s1"]', "links: must name h2: hosts are numbered 1, 2, … without a gap"),
         ('links = ["h1-s2", "h2-s2"]', "links: must name s1: switches are numbered"),
@@ -260,7 +203,6 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     ("nodes", "edges", "message"),
     [
         ("h1 h2", ["h1-h2"], r'edge\[0\]: "h1-h2" joins two hosts'),
-        ("h1 a", ["h1-a"], r'edge\[0\]: must be two ends .*not "h1-a"'),
         ("h1 h2 s1", ["h1-s1", "h2-s2"], r'edge\[1\].target: "s2" is not the id of a node'),
         ("h1 h2 s1", ["h1-s1", "h2-s1", "s1-h2"], r'edge\[2\]: "s1-h2" is in the file already, as edge\[1\]'),
         ("h1 h2 s1", ["h1-s1 d0=5", "h2-s1"], r"edge\[0\].rate: \"5\" is not a quantity"),
@@ -270,8 +212,6 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
             r"edge\[0\].rat: is not a key here \(did you mean rate\?\)",
         ),
         ("h1 h2 s1 s2", ["h1-s1", "h2-s1"], 'node: "s2" has no edge'),
-        ("h1 h3 s1", ["h1-s1", "h3-s1"], "edges: must name h2: hosts are numbered"),
-        ("h1 h2 s1 s2", ["h1-s1", "h2-s2"], "edges: leave no path between s1 and s2"),
     ],
 )
 def test_a_wrong_graph_is_answered_with_the_place(
@@ -298,10 +238,3 @@ def test_a_wrong_graph_is_answered_with_the_place(
 def test_another_text_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         build_file(text_file(tmp_path, text))
-
-
-def test_graphml_under_another_name_is_answered_with_the_remedy(tmp_path: Path) -> None:
-    path = tmp_path / "net.toml"
-    path.write_text("<graphml/>")
-    with pytest.raises(FieldError, match=r"is not TOML: .*the name of a GraphML file ends with \.graphml"):
-        build_file(str(path))

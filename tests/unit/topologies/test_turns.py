@@ -46,11 +46,6 @@ def run(script: str, pause_ns: int = 0) -> list[str]:
     return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
-def test_environment__the_pause_is_a_tenth_of_a_packet_on_the_fastest_link() -> None:
-    rates = {"host_rate_bps": 5_000_000, "core_rate_bps": 10_000_000}
-    assert supervisor.cheap_turns(topologies.build("leaf-spine", **rates))["SLUICE_PAUSE_NS"] == "121120"
-
-
 def test_a_connection_is_accepted_after_the_poll_that_reports_it() -> None:
     script = """
         look()

@@ -20,7 +20,7 @@ from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schemes.queues import mlfq_map
-from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner, inners
+from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner
 from tests.kit.networks import leaf_spine
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
@@ -52,13 +52,6 @@ def test_change_requests__describe_every_message_by_its_transaction_id() -> None
     assert [fill.subject_of(frame.xid) for frame, _ in added] == list(map(str, changes.modify))
     assert fill.subject_of(fill.first_xid - 1) is fill.subject_of(fill.last_xid + 1) is None
     assert all(found.xid == frame.xid for frame, found in added)
-
-
-def test_change_requests__a_modification_is_strict_and_resets_no_counter() -> None:
-    fill, _ = change_requests(Xids(), diff(wanted(10_000), wanted(20_000)), 9)
-    for message in inners(fill.data):
-        command, flags = message.data[25], struct.unpack_from("!H", message.data, 44)[0]
-        assert (command, flags) == (2, 0)
 
 
 def test_change_requests__without_changes_are_one_barrier() -> None:

@@ -163,10 +163,6 @@ def test_packets_from_before_policing_are_no_offence() -> None:
     assert [type(verdict) for verdict in switch.verdicts] == [Demoted]
 
 
-def test_a_switch_without_hosts_is_not_polled() -> None:
-    assert not HostPolicing([PORTS[1]], PIAS, {}).polices
-
-
 def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
     """Flows that began every 2 ms were honest under the policy before."""
     switch = Switch(Policy.from_document({"scheme": "pias", "idle_gap_ms": 1}))
@@ -179,15 +175,6 @@ def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
         switch.send(3, "TCP a > b", 1, 2)
         switch.until(switch.now_ns + 2 * MS)
     assert len(switch.verdicts) == 1
-
-
-def test_segmentation_offload_is_allowed_for() -> None:
-    """Bursts of 64 KB under the tag of their first byte, one every 11 ms."""
-    switch = Switch(Policy.from_document({"scheme": "pias", "tag_burst": "65536B"}))
-    while switch.now_ns < 5 * S:
-        switch.send(3, "TCP a > b", 1, 45)
-        switch.until(switch.now_ns + 11 * MS)
-    assert not switch.verdicts
 
 
 @pytest.mark.parametrize(

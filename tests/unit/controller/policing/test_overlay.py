@@ -321,18 +321,6 @@ def changes_of(before: PortTreatments, after: PortTreatments) -> Changes:
     return treatment_changes(before, after, EdgePorts())
 
 
-def test_treatment_changes__add_a_handful_of_rules_and_remove_them_again() -> None:
-    watched, demoted = (PortTreatments({2: how}) for how in (Treatment.WATCHED, Treatment.DEMOTED))
-    switch = FakeSwitch(pipeline())
-    switch.apply(changes_of(PortTreatments(), watched))
-    before = dict(switch.flows)
-    sanction = changes_of(watched, demoted)
-    assert (len(sanction.add), len(sanction.modify), len(sanction.delete)) == (2, 4, 0)
-    switch.apply(sanction)
-    switch.apply(changes_of(demoted, watched))
-    assert switch.flows == before
-
-
 def test_treatment_changes__a_limit_is_a_meter_that_every_packet_of_the_port_passes() -> None:
     limited = PortTreatments({2: Treatment.DEMOTED}, {2: 1_000_000})
     switch = FakeSwitch(pipeline())
