@@ -69,22 +69,6 @@ def call(tree: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_plan_comes_first_and_a_dry_run_does_nothing(tree: Path) -> None:
-    done = call(tree, "tools/setup", "--dry-run", "demo", "python-demo", "page", "core", "bpf")
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert said[0].startswith("Setting up, once: about ")
-    assert said[1].startswith("[1/5] Debian packages: bpftool clang ")
-    assert [line.split(",")[0] for line in said[2:]] == [
-        "[2/5] Python packages",
-        "[3/5] the dashboard's library",
-        "[4/5] the simulator's core",
-        "[5/5] the BPF programs",
-    ]
-    assert all(line.endswith(("minute", "minutes")) for line in said[1:])
-    assert not (tree / ".venv").exists()
-
-
 def test_each_step_is_done_once(tree: Path) -> None:
     first = call(tree, "tools/setup", "python-demo", "page")
     assert first.returncode == 0, first.stderr

