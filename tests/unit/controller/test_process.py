@@ -16,9 +16,8 @@ import pytest
 from sluice.controller.openflow import MessageType, message
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.store import desired, observed
+from sluice.store import observed
 from tests.fakes.peer import Peer
-from tests.kit.networks import single
 from tests.unit.controller.processes import (
     Live,
     Process,
@@ -141,16 +140,6 @@ def test_steps_of_the_wall_clock_change_nothing(tmp_path: Path, live: Starter) -
         kinds = controller.events()
         assert kinds.count("leading") == kinds.count("switch-connected") == 1
         assert "switch-disconnected" not in kinds
-
-
-def test_without_a_topology_it_discovers_one_until_it_is_told(tmp_path: Path) -> None:
-    with controller_process(tmp_path, empty=True) as controller:
-        peer = Peer(controller.port, 1)
-        controller.put_policy({"scheme": "pias"})
-        peer.run(controller.applied)
-        desired.put_topology(controller.engine, single())
-        controller.put_policy({"scheme": "pias"})
-        peer.run(controller.applied)
 
 
 def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> None:

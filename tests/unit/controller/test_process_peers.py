@@ -87,8 +87,9 @@ def test_garbage_and_endless_handshakes_are_hung_up_on_and_leave_no_thread_behin
     assert all(map(hung_up, hostile))
     assert "Traceback" not in shared.log
     assert not peer.closed
-    for each in (*hostile, peer):
-        each.close()
+    for sock in hostile:
+        sock.close()
+    peer.close()
     serves(shared)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,19 @@ def delivered() -> list[Desired]:
 
 @pytest.fixture
 def recorder(url: str, engine: Engine, delivered: list[Desired]) -> Iterator[Recorder]:
-    recorder = Recorder(url, delivered.append)
+    with leading(Recorder(url, delivered.append), engine) as recorder:
+        yield recorder
+
+
+@contextmanager
+def leading(recorder: Recorder, engine: Engine) -> Iterator[Recorder]:
+    """Let the recorder lead and run."""
     recorder.lead(take_lease(engine))
     recorder.start()
-    yield recorder
-    recorder.stop(5)
+    try:
+        yield recorder
+    finally:
+        recorder.stop(5)
 
 
 def add_event(engine: Engine, kind: str) -> None:
@@ -75,24 +84,22 @@ def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(
     wait_until(lambda: delivered[-1].topology == single(2), "a new topology arrives, too")
 
 
-def test_thresholds_learned_under_this_version_alone_are_delivered(engine: Engine, url: str) -> None:
+def test_thresholds_learned_under_this_version_alone_are_delivered(
+    engine: Engine, url: str, delivered: list[Desired]
+) -> None:
     desired.put_topology(engine, single())
     put(engine)
     version = put(engine)
     rows = [(f"s1:{i}", v, (1000 * i,)) for i, v in ((1, version), (2, version - 1), (3, version))]
     observed.add_thresholds(engine, [observed.ThresholdChange(1.0, p, v, t, 0) for p, v, t in rows])
-    delivered: list[Desired] = []
-    recorder = Recorder(url, delivered.append)
-    recorder.lead(take_lease(engine))
-    recorder.start()
-    wait_until(lambda: delivered, "the policy arrives")
-    recorder.stop(5)
+    with leading(Recorder(url, delivered.append), engine):
+        wait_until(lambda: delivered, "the policy arrives")
     assert delivered[0].learned == {"s1:1": (1000,), "s1:3": (3000,)}
 
 
 @pytest.mark.parametrize(("scheme", "kept"), [("mlfq-adaptive", True), ("sluice", False)])
 def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_the_same_scheme(
-    engine: Engine, url: str, scheme: str, kept: bool
+    engine: Engine, url: str, delivered: list[Desired], scheme: str, kept: bool
 ) -> None:
     desired.put_topology(engine, single())
     queues = 4
@@ -101,22 +108,16 @@ def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_th
     put(engine, scheme="mlfq-adaptive", queues=queues, overrides=frozen)
     rows = [observed.ThresholdChange(1.0, f"s1:{i}", before, (1000,) * 3, 0) for i in (1, 2)]
     observed.add_thresholds(engine, rows)
-    delivered: list[Desired] = []
-    recorder = Recorder(url, delivered.append)
-    recorder.lead(take_lease(engine))
-    recorder.start()
-    wait_until(lambda: delivered, "the policy arrives")
-    recorder.stop(5)
+    with leading(Recorder(url, delivered.append), engine):
+        wait_until(lambda: delivered, "the policy arrives")
     assert delivered[0].learned == ({"s1:1": (1000,) * 3} if kept else {})
 
 
-def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine: Engine, url: str) -> None:
+def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(
+    recorder: Recorder, delivered: list[Desired], engine: Engine
+) -> None:
     desired.put_topology(engine, single())
     put(engine)
-    delivered: list[Desired] = []
-    recorder = Recorder(url, delivered.append)
-    recorder.lead(take_lease(engine))
-    recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.follow()
     recorder.record(add_event, "late")
@@ -125,7 +126,6 @@ def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine: E
     wait_until(lambda: len(delivered) == 2, "the newest desired state is delivered")
     recorder.record(add_event, "own")
     wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
-    recorder.stop(5)
     assert delivered[-1].version == newest
     assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
 
@@ -219,35 +219,24 @@ def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> 
 
 def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str) -> None:
     named: list[Mapping[str, str]] = []
-    recorder = Recorder(url, lambda desired: None, on_agents=named.append)
-    recorder.start()
-    try:
-        recorder.lead(take_lease(engine))
+    with leading(Recorder(url, lambda desired: None, on_agents=named.append), engine):
         observed.put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
         wait_until(lambda: named, "they are delivered")
         assert named == [{"52:54:00:00:00:11": "web1"}]
-    finally:
-        recorder.stop(1)
 
 
 @pytest.mark.parametrize(("scheme", "reads"), [("aemon", True), ("pias", False)])
 def test_delivers_the_reports_about_urgency_if_hosts_write_it(
-    engine: Engine, url: str, scheme: str, reads: bool
+    engine: Engine, url: str, delivered: list[Desired], scheme: str, reads: bool
 ) -> None:
-    delivered: list[Desired] = []
     reports: list[Mapping[str, UrgencyReport]] = []
-    recorder = Recorder(url, delivered.append, on_urgency=reports.append)
     desired.put_topology(engine, single())
     desired.put_policy(engine, Policy.from_document({"scheme": scheme}), "test")
     observed.put_agent(engine, "h1", host_heartbeat(pid=3, urgent_bytes=5))
-    recorder.start()
-    try:
-        recorder.lead(take_lease(engine))
+    with leading(Recorder(url, delivered.append, on_urgency=reports.append), engine):
         wait_until(lambda: delivered, "the policy is delivered")
         if reads:
             wait_until(lambda: len(reports) > 1, "the reports are delivered again and again")
-    finally:
-        recorder.stop(1)
     assert all(each == {"h1": UrgencyReport(5, 3, is_fresh=True)} for each in reports)
     assert bool(reports) is reads
 

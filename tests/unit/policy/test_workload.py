@@ -29,7 +29,6 @@ from sluice.policy.workload.flows import (
 )
 from sluice.policy.workload.random_flows import (
     check_offered_load,
-    check_random,
     derangement,
     distinct,
     make_pattern,
@@ -380,13 +379,6 @@ def test_trace__times_sizes_and_senders_are_the_files() -> None:
     assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
 
 
-def test_trace__more_senders_than_hosts() -> None:
-    workload = TraceWorkload(parse_trace("t", "1 10 3"), "h1", 1)
-    with pytest.raises(FieldError, match="sender 3") as caught:
-        check_random(workload, star())
-    assert caught.value.field == "workload.trace"
-
-
 def test_flows_of__the_columns_as_objects() -> None:
     workload = replace(ALL_TO_ALL, flows=300, scale=0.1, deadlines=DEADLINES, size_known=0.5)
     drawn = columns(workload)
@@ -402,11 +394,3 @@ def test_flows_of__the_columns_as_objects() -> None:
     assert all(type(flow.bytes) is int and type(flow.start_s) is float for flow in flows), (
         "JSON takes no numpy"
     )
-
-
-def test_batches__every_host_of_a_large_fabric_sends_and_receives() -> None:
-    shape = {"leaves": 9, "spines": 4, "hosts_per_leaf": 16}
-    topology = topologies.build("leaf-spine", host_rate_bps=10**10, core_rate_bps=4 * 10**10, **shape)
-    flows = columns(replace(ALL_TO_ALL, flows=10_000), topology=topology)
-    assert len(set(flows["src"])) == len(set(flows["dst"])) == 144
-    assert (flows["ideal_us"] > 0).all()

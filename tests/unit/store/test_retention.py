@@ -94,6 +94,7 @@ def test_forget__rows_without_a_mark_stay(engine: Engine) -> None:
         assert len(all_flows(engine)) == (3 if later_s < 3600 else 1)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_marks__one_a_minute_and_none_that_no_one_needs(engine: Engine) -> None:
     for second in range(0, 4_000, 20):
         forget_some(engine, HOUR, NOW + second)

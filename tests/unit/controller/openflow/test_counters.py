@@ -106,17 +106,6 @@ def test_carried_counts__by_port_and_tag_without_packets_that_have_none() -> Non
     assert counts.values[:, 1].tolist() == (99 * (expected > 0)).tolist()
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 63), st.integers(0, 99)), max_size=40))
-def test_every_reply_is_counted_as_it_is_decoded(rows: list[tuple[int, int, int]]) -> None:
-    """A decoder reports all entries of the reply, even entries that it does not use."""
-    body = b"".join(
-        flow_entry(cookie(Table.MAP, port, code), n, instructions=GOTO * (n % 2)) for port, code, n in rows
-    )
-    for decode in (completed_counts, carried_counts):
-        assert decode(body, numbers(2, 3, 5)).entries == len(rows)
-    assert learned_flows(body).entries == len(rows)
-
-
 # ── Flows of watched ports ─────────────────────────────────────────────────────────────────────
 
 
