@@ -17,13 +17,17 @@ from sluice.policy.schema.fitting import (
     differences,
     fitted,
     frozen,
+    is_list,
     not_overridden,
     overridden,
+    path_of,
     unfrozen,
 )
 from sluice.policy.schemes import SCHEMES, Marking
 from sluice.policy.thresholds.static import Traffic, optimal_thresholds, pias_thresholds
 from sluice.policy.workload.sizes import SizeCdf
+from sluice.topologies import build
+from tests.kit.known import known
 
 DEMO: dict[str, Any] = {
     "scheme": "mlfq-adaptive",
@@ -41,6 +45,14 @@ TRAFFIC = Traffic(
 def after(document: dict[str, Any], *before: dict[str, Any], **around: Any) -> Policy:
     history = tuple(map(Policy.from_document, before))
     return fitted(document, Surroundings(before=history, **around)).policy
+
+
+def test_path__rate_and_round_trip_of_the_network() -> None:
+    topology = build("leaf-spine", host_rate_bps=5_000_000, core_rate_bps=10_000_000, link_delay_ns=1_000_000)
+    path = known(path_of(topology))
+    frames_us = 8 * (1514 + 67) * (2 / 5 + 2 / 10)
+    assert path.rate_bps == 5_000_000
+    assert path.round_trip_us == pytest.approx(frames_us + 8 * 1000)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +147,12 @@ def test_fitted__thresholds_without_traffic_are_the_schemes_and_the_reason_says_
         fitted({"scheme": "pias", "thresholds": "optimal"}, Surroundings(lacking="200 flows"))
 
 
+def test_fitted__a_reserved_queue_that_the_scheme_lacks_is_not_kept() -> None:
+    before = {**DEMO, "reserved_dscp": [60], "reserved_queue": 3}
+    policy = after({"scheme": "dctcp"}, before)
+    assert (policy.reserved_dscp, policy.reserved_queue) == ((60,), 0)
+
+
 def test_differences__each_with_its_reason() -> None:
     before = Policy.from_document(DEMO)
     around = Surroundings(NetworkPath(5 * 10**6, 1e4), (before,), TRAFFIC, fits_thresholds=True)
@@ -177,6 +195,16 @@ def test_changed__what_follows_from_a_key_follows_the_new_value() -> None:
     assert after_changes(fixed, {"mark_at": "20KB"}).buffer == 500_000
 
 
+def test_changed__default_gives_a_key_its_default_again() -> None:
+    before = made({"scheme": "dctcp", "mark_at": "18KB", "buffer": "60KB"})
+    assert after_changes(before, {"mark_at": "default"}) == made({"scheme": "dctcp", "buffer": "60KB"})
+
+
+def test_changed__another_scheme_leaves_the_rest_to_the_network() -> None:
+    before = made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "18KB"})
+    assert changed(before, {"scheme": "sluice", "growth": 4}) == {"scheme": "sluice", "growth": 4}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -189,6 +217,14 @@ def test_changed__what_follows_from_a_key_follows_the_new_value() -> None:
 def test_changed__an_error_names_the_key(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FieldError, match=message):
         changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
+
+
+def test_is_list__says_which_values_are_lists() -> None:
+    policy = made({"scheme": "pias"})
+    assert [key for key in ("thresholds", "acts_at", "mark_at", "x") if is_list(key, policy)] == [
+        "thresholds",
+        "acts_at",
+    ]
 
 
 def test_frozen_and_unfrozen_are_opposites() -> None:

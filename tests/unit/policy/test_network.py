@@ -384,6 +384,10 @@ def two_leaves() -> Topology:
     return Topology("leaf-spine", (host(1), host(2)), tuple(switch(i) for i in range(1, 5)), tuple(ports))
 
 
+def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
+    assert [p.id for p in two_leaves.one_path("h1", "h2")] == ["s1:2", "s3:2", "s2:1"]
+
+
 def test_spanning_tree__connects_all_without_a_loop(two_leaves: Topology) -> None:
     tree = two_leaves.spanning_tree_ports()
     between_switches = [

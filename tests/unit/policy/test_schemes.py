@@ -29,7 +29,7 @@ from sluice.policy.policing.urgency import (
 )
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import SCHEMES, Marking, QueueRule, ThresholdRule
-from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, class_plan, coarse_map, lost
+from sluice.policy.schemes.classes import MOST_CLASSES, ClassPlan, best_of_plan, class_plan, coarse_map, lost
 from sluice.policy.thresholds.online import DelayModel, delay_terms
 from sluice.policy.thresholds.port_traffic import BUCKETS
 from sluice.policy.thresholds.static import known_delays
@@ -270,6 +270,15 @@ def test_lost__eight_classes_cost_both_workloads_less_than_three_percent() -> No
 def test_lost__fewer_classes_cost_more() -> None:
     losses = [max(lost(*plan_of("mlfq-adaptive", most, queues=4))) for most in (8, 4, 2)]
     assert losses[0] < 0.01 < losses[1] < losses[2]
+
+
+def test_class_plan__one_kind_of_traffic_loses_nothing() -> None:
+    policy = policy_of("mlfq-adaptive", queues=4)
+    (model,) = models_of(policy, PAPERS[:1])
+    plan = class_plan(policy, [model])
+    assert lost(plan, [model]) == pytest.approx([0], abs=1e-9)
+    best, _ = delay_terms(model, 4).best()
+    assert best_of_plan(plan, model) == tuple(tags.EDGES_BYTES[edge] for edge in best[0])
 
 
 def test_class_plan__finds_the_best_pair_of_edges() -> None:
