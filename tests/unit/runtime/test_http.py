@@ -24,6 +24,11 @@ def test_targets_that_are_none(target: str) -> None:
         HttpClient(target)
 
 
+def test_answer__is_not_json() -> None:
+    with pytest.raises(ServerAway, match="not JSON"):
+        Answer(200, b"<html>").json()
+
+
 class Handler(BaseHTTPRequestHandler):
     status = 200
     answer = b'{"policy_version": 7}'

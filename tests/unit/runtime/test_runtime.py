@@ -26,6 +26,10 @@ def test_run__raises_with_the_commands_output() -> None:
     assert "$ cat /no-such-file" in str(caught.value)
 
 
+def test_run__passes_input() -> None:
+    assert run(["cat"], stdin="text") == "text"
+
+
 def test_stop__kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     script = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sluice.runtime.settings import Service
 from sluice.runtime.settings.kinds import (
     Address,
     Age,
+    CountOrForEver,
     EnrolmentToken,
     FileToRead,
     FileToWrite,
@@ -156,6 +158,10 @@ def test_address__anything_else_is_refused(text: object) -> None:
         Address().read("x", text)
 
 
+def test_address__a_unix_socket_if_allowed() -> None:
+    assert Address(unix=True).read("x", "unix:/run/x.sock") == "unix:/run/x.sock"
+
+
 @pytest.mark.parametrize("text", ["unix:/run/web.sock", "http://web:8080", "http://[::1]:80"])
 def test_web_address(text: str) -> None:
     assert WebAddress().read("x", text) == text
@@ -218,6 +224,19 @@ def test_age(text: str, seconds: int) -> None:
 def test_age__anything_else_is_refused(text: object) -> None:
     with pytest.raises(FieldError, match="must be a time such as"):
         Age().read("x", text)
+
+
+def test_age__is_shown_as_a_user_writes_it() -> None:
+    for shown in ('"90s"', '"12h"', '"7d"', '"forever"'):
+        assert Age().show(Age().read("x", shown.strip('"'))) == shown
+
+
+def test_count_or_for_ever() -> None:
+    assert CountOrForEver().read("x", 5) == 5
+    assert CountOrForEver().read("x", "forever") == math.inf
+    for wrong in (0, "5", 1.5, True):
+        with pytest.raises(FieldError):
+            CountOrForEver().read("x", wrong)
 
 
 def test_files__what_check_says(tmp_path: Path) -> None:

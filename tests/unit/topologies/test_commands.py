@@ -63,6 +63,13 @@ def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl(
     assert "net.ipv4.tcp_rto_min_us" not in commands.host_sysctls(None)
 
 
+def test_neighbours__all_others_with_both_families() -> None:
+    peers = [host(i) for i in (1, 2, 300)]
+    lines = commands.neighbours(peers[0], peers).splitlines()
+    assert len(lines) == 4
+    assert "neigh replace fd00::12c lladdr 02:00:00:00:01:2c dev h1-eth0 nud permanent" in lines
+
+
 def test_switch_ports__the_credit_of_the_root_class_is_the_mtu() -> None:
     ports = topologies.build("single", hosts=2, host_rate_bps=50_000_000).ports
     (batch, *offloads) = commands.switch_ports(ports)
@@ -80,6 +87,13 @@ def test_children__of_this_process() -> None:
     finally:
         child.communicate()
     assert child.pid not in processes.children(os.getpid())
+
+
+def test_a_process_that_is_gone_has_no_namespace_and_no_status() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert processes.namespace(child.pid, "net") is None
+    assert processes.status_field(child.pid, "PPid") == []
 
 
 def test_a_process_has_ended_even_if_its_parent_has_not_collected_it() -> None:

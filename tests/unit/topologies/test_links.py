@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import socket
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from sluice import topologies
 from sluice.hostagent.port import machine_watch
 from sluice.policy.network.graph import Port
 from sluice.policy.tags import TAG_COUNT
-from sluice.topologies import commands, ovs, testbed
+from sluice.topologies import commands, ovs, probe, testbed
+from sluice.topologies.probe import Received
 from sluice.topologies.qdiscs import HOP_NS, delay_warnings, needs_delays
 
 LONG = topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS)
@@ -75,6 +78,13 @@ def test_lost_upcalls__summed_over_datapaths() -> None:
     assert testbed.lost_upcalls(text) == 3
 
 
+def test_host_counters__missing_ones_are_zero() -> None:
+    found = testbed.host_counters("h1", '{"kernel":{"TcpExtTCPBacklogDrop":4,"IpInReceives":9}}')
+    assert found["TcpExtTCPBacklogDrop at h1"] == 4
+    assert found["TcpInCsumErrors at h1"] == 0
+    assert "IpInReceives at h1" not in found
+
+
 def test_interface_drops__packets_that_the_other_end_dropped() -> None:
     text = """[{"ifname":"lo","stats64":{"tx":{"dropped":9}}},{"ifname":"s1-eth1","stats64":{"tx":{"dropped":5}}}]"""
     assert machine_watch.interface_drops("switch side", text) == {"switch side of the link at s1-eth1": 5}
@@ -94,6 +104,31 @@ FOLDER = Path("/run/x")
 def test_tool_argv__appctl_gets_the_socket() -> None:
     expected = ["ovs-appctl", "-t", "/run/x/ovs-vswitchd.ctl", "dpif/show"]
     assert ovs.tool_argv(["ovs-appctl", "dpif/show"], FOLDER) == expected
+
+
+def test_tool_argv__other_tools_are_unchanged() -> None:
+    assert ovs.tool_argv(["ovs-vsctl", "show"], FOLDER) == ["ovs-vsctl", "show"]
+
+
+def test_received__survives_its_json() -> None:
+    seen = Received(3, 2000, 10, 20, {40: 2, 41: 1})
+    assert Received.from_json(json.dumps(asdict(seen))) == seen
+
+
+def test_rate__of_the_bytes_after_the_first_packet() -> None:
+    assert Received(packets=2, frame_bytes=1250, first_ns=0, last_ns=1_000_000).rate_bps == pytest.approx(
+        10_000_000
+    )
+
+
+def test_set_tos__both_families() -> None:
+    for family, level, option in (
+        (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TOS),
+        (socket.AF_INET6, socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
+    ):
+        with socket.socket(family, socket.SOCK_DGRAM) as out:
+            probe.set_tos(out, 61 << 2 | 2)
+            assert out.getsockopt(level, option) == 61 << 2 | 2
 
 
 def test_flows__a_rule_writes_the_queue_twice_and_keeps_the_tag() -> None:
