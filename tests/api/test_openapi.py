@@ -23,9 +23,9 @@ from tests.kit.known import known
 from tests.web.synthetic import Network, fill
 
 TOKEN = "the-token"
-EXAMPLES = 20
 LARGE = ("policy", "policy/preview", "network", "network/check")
 RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
+EXAMPLES = 40 if RANDOM else 10
 
 
 def configuration() -> schemathesis.Config:
