@@ -80,7 +80,7 @@ def scripts(draw: st.DrawFn, near: int) -> list[int]:
     return script + [~(10**16)] * (len(script) + 1)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.data())
 def test_events_come_as_from_a_sorted_list(run_script: RunScript, data: st.DataObject) -> None:
     near = data.draw(nears)
@@ -95,7 +95,7 @@ def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_s
     assert run_script(SLOTS, script) == by_sorted_list(script)
 
 
-@pytest.mark.parametrize("events", [10, 1000, 20_000])
+@pytest.mark.parametrize("events", [10, 20_000])
 def test_many_events_as_a_fabric_has_them(run_script: RunScript, events: int) -> None:
     """Each event that is taken adds another one. So their number is constant; some coincide, and some are far."""
     rng = np.random.default_rng(events)

@@ -33,14 +33,19 @@ from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, digest, simulation
 ONLY_TIMEOUTS = {"scheme": {"name": "tcp"}, "simulator": {"duplicate_threshold": 0}}
 
 
-@pytest.mark.parametrize("scheme", ["dctcp", "pias", "pfabric", "mlfq-adaptive", "sluice", "tcp"])
-@pytest.mark.parametrize("fabric", FABRICS)
-def test_the_number_of_threads_changes_nothing(scheme: str, fabric: str) -> None:
+@pytest.mark.parametrize(
+    ("fabric", "scheme"),
+    [
+        *[("leaf-spine", scheme) for scheme in ("pias", "pfabric", "sluice", "tcp")],
+        ("fat-tree", "mlfq-adaptive"),
+        ("long links", "dctcp"),
+    ],
+)
+def test_the_number_of_threads_changes_nothing(fabric: str, scheme: str) -> None:
     changes = {"scheme": {"name": scheme}, "fabric": FABRICS[fabric]}
     assert digest(2, **changes) == digest(1, **changes)
 
 
-@pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -50,12 +55,10 @@ def test_the_number_of_threads_changes_nothing(scheme: str, fabric: str) -> None
         {"simulator": {"uplink": "kernel", "tick": "1ms"}},
     ],
 )
-def test_the_number_of_threads_changes_nothing_with_other_settings(
-    seed: int, changes: dict[str, Any]
-) -> None:
-    one = digest(1, seed=seed, **changes)
-    assert [digest(threads, seed=seed, **changes) for threads in (2, 3, 4)] == [one] * 3
-    assert digest(1, seed=seed + 2, **changes) != one
+def test_the_number_of_threads_changes_nothing_with_other_settings(changes: dict[str, Any]) -> None:
+    one = digest(1, seed=2, **changes)
+    assert [digest(threads, seed=2, **changes) for threads in (2, 4)] == [one] * 2
+    assert digest(1, seed=4, **changes) != one
 
 
 def test_packets_are_lost_and_timeouts_expire_in_these_runs() -> None:
@@ -132,9 +135,9 @@ def racks(threads: int, cut: Cut, vary: Callable[[int], int] = lambda most: 0) -
     return net
 
 
-@pytest.mark.parametrize("seed", [3, 7, 9])
-def test_without_ties_the_result_is_that_of_the_whole_network(seed: int) -> None:
+def test_without_ties_the_result_is_that_of_the_whole_network() -> None:
     """Each link has a rate and a delay of its own, so that hardly two events have the same time."""
+    seed = 3
     rng = np.random.default_rng(seed)
     count = 300
     source = rng.integers(0, 12, count)
@@ -196,12 +199,12 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("threads", [1, 3, 8])
 def test_windows__a_stage_begins_when_the_earlier_ones_have_ended(windows: ctypes.CDLL, threads: int) -> None:
     assert windows.run_windows(threads, 3000, 10**6) == 0
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, 3])
 def test_windows__an_error_after_the_last_part_of_a_window_ends_the_run(
     windows: ctypes.CDLL, threads: int
 ) -> None:
