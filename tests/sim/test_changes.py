@@ -57,8 +57,10 @@ def test_change_port__to_what_it_is_changes_no_result() -> None:
     }
 
 
-@pytest.mark.parametrize("after", DISCIPLINES)
-@pytest.mark.parametrize("before", DISCIPLINES)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(a, b) for a in DISCIPLINES for b in DISCIPLINES if a == "strict" or b == "strict"],
+)
 def test_change_port__packets_that_wait_stay(before: str, after: str) -> None:
     net = incast(discipline=DISCIPLINES[before])
     net.run(300 * US)
@@ -198,7 +200,7 @@ def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them() -> None:
 # ── When the tags of a deadline flow begin to carry its urgency, by a port's counters ──────────
 
 
-@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000, 10**6])
+@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
 def test_a_deadline_flow_says_its_urgency_from_where_it_is_asked_to(urgent_after_bytes: int) -> None:
     settings = kit.transport(
         control=core.Control.ucp, tags_deadlines=True, urgent_after_bytes=urgent_after_bytes

@@ -119,7 +119,7 @@ def test_cubic_fills_the_buffer_and_recovers_without_timeouts() -> None:
     forever(net, 0, 1)
     net.run(200 * MS)
     before = int(net.fabric.unfinished()["timeouts"][0])
-    trace = net.trace(2000 * MS, TRIP // 2)[0]
+    trace = net.trace(1200 * MS, TRIP // 2)[0]
     falls = [w.cut_to / w.cut_from for a, w in pairwise(trace) if w.cuts > a.cuts]
     assert len(falls) >= 3
     assert falls == pytest.approx([0.7] * len(falls), abs=0.01)
@@ -270,7 +270,7 @@ def test_m_d_1(load: float, count: int) -> None:
 def test_two_priorities_without_preemption() -> None:
     """Cobham, 1954: W_1 = R / (1 - rho_1), W_2 = R / ((1 - rho_1) (1 - rho_1 - rho_2)), R = sum(lambda_i
     E[S_i^2]) / 2."""
-    count, load, of_first = 400_000, 0.75, 0.4
+    count, load, of_first = 150_000, 0.6, 0.4
     rng = np.random.default_rng(5)
     first = rng.random(count) < of_first
     frames = np.where(first, 766, FRAME)
@@ -283,11 +283,10 @@ def test_two_priorities_without_preemption() -> None:
     assert_mean(samples[~first], residual / ((1 - rho_1) * (1 - load)))
 
 
-@pytest.mark.parametrize("load", [0.4, 0.7])
-def test_long_flows_under_dctcp_share_the_processor(load: float) -> None:
+def test_long_flows_under_dctcp_share_the_processor() -> None:
     """M/G/1 with processor sharing: the mean slowdown is 1 / (1 - rho) for any sizes. DCTCP is
     within a fifth of it, for flows of many round trips."""
-    count, hosts = 1500, 100
+    count, hosts, load = 1000, 100, 0.7
     rng = np.random.default_rng(11)
     size = rng.choice([1_000_000, 3_000_000], count, p=[0.8, 0.2])
     packets = size / PAYLOAD

@@ -186,40 +186,24 @@ def assert_alternate(sequence: list[int]) -> None:
     assert all(a != b for a, b in pairwise(both))
 
 
-def test_with_one_sub_queue_flows_are_not_told_apart() -> None:
-    """The result of the test above without flow queues."""
-    left = burst(kit.discipline(flow_queues=True, sub_queues=1, release_ns=1000), [(20, 0, 0), (20, 0, US)])
-    assert left == [0] * 20 + [1] * 20
-
-
 def served_share(left: list[int], packets: int, flows: int) -> list[float]:
     """Return each flow's share of the first packets that leave."""
     return [left[:packets].count(flow) / packets for flow in range(flows)]
 
 
-def test_shares_in_the_long_run() -> None:
-    """If every class has enough to send and the shares fill the link, each class gets its share."""
-    of_each = [0.4, 0.3, 0.2, 0.1]
-    left = burst(kit.shares(of_each), [(900, priority, 0) for priority in range(4)])
-    assert served_share(left, 1800, 4) == pytest.approx(of_each, abs=0.005)
-
-
-def test_what_is_left_of_the_shares_goes_to_the_highest() -> None:
-    """With shares of 0.1, 0.2 and 0.3 the first class gets 0.1 + 0.4."""
-    left = burst(kit.shares([0.1, 0.2, 0.3]), [(900, priority, 0) for priority in range(3)])
-    assert served_share(left, 1600, 3) == pytest.approx([0.5, 0.2, 0.3], abs=0.005)
-
-
-def test_what_a_silent_class_does_not_use_goes_to_the_highest() -> None:
-    """With shares of 0.5, 0.3 and 0.2 and a silent second class, the others get 0.8 and 0.2."""
-    left = burst(kit.shares([0.5, 0.3, 0.2]), [(900, 0, 0), (1, 1, 0), (900, 2, 0)])
-    assert served_share(left, 1000, 3) == pytest.approx([0.8, 0.001, 0.2], abs=0.005)
-
-
-def test_strict_priority_starves() -> None:
-    """The result of the three tests above without shares."""
-    left = burst(kit.discipline(), [(900, priority, 0) for priority in range(2)])
-    assert served_share(left, 800, 2) == pytest.approx([1, 0], abs=0.005)
+@pytest.mark.parametrize(
+    ("of_each", "packets", "served"),
+    [
+        ([0.4, 0.3, 0.2, 0.1], [900] * 4, [0.4, 0.3, 0.2, 0.1]),
+        ([0.1, 0.2, 0.3], [900] * 3, [0.5, 0.2, 0.3]),
+        ([0.5, 0.3, 0.2], [900, 1, 900], [0.8, 0.001, 0.2]),
+    ],
+    ids=["the shares fill the link", "some of the link is left", "a class is silent"],
+)
+def test_shares_in_the_long_run(of_each: list[float], packets: list[int], served: list[float]) -> None:
+    """Each class that has enough to send gets its share, and the highest one also what others leave."""
+    left = burst(kit.shares(of_each), [(count, priority, 0) for priority, count in enumerate(packets)])
+    assert served_share(left, 1000, len(of_each)) == pytest.approx(served, abs=0.005)
 
 
 def test_a_queue_map_acts_on_what_arrives_from_then_on() -> None:
@@ -390,7 +374,7 @@ def test_packets_that_take_no_marks_get_none() -> None:
     assert not marked.any()
 
 
-@pytest.mark.parametrize(("load", "share"), [(0.90, 0.0), (0.94, 0.0), (0.97, 1.0), (0.999, 1.0)])
+@pytest.mark.parametrize(("load", "share"), [(0.94, 0.0), (0.97, 1.0)])
 def test_a_phantom_queue_marks_before_any_queue_stands(load: float, share: float) -> None:
     """HULL: a queue drained at 0.95 of the link's rate grows if the link carries more, although no packet waits."""
     hosts, count = 16, 3000

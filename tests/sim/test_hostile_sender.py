@@ -106,7 +106,7 @@ def test_a_flood_below_them_leaves_others_what_they_had(order: core.DropOrder) -
     assert during.large_bps > 0.9 * before.large_bps
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_flood_costs_others_nothing_if_each_queue_marks_by_itself(seed: int) -> None:
     """The smaller room of the last queue leaves to the others what they need, for it does not mark them."""
     before, during = (

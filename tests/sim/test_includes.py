@@ -4,13 +4,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sysconfig
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import nanobind
-import pytest
 
 from tests.sim.bottleneck import CORE
 

@@ -76,13 +76,6 @@ def test_one_packet(links: Sequence[Link], size_bytes: int) -> None:
 
 
 @anywhere
-@pytest.mark.parametrize("packets", [2, 7, 10])
-def test_packets_within_the_initial_window(links: Sequence[Link], packets: int) -> None:
-    """FCT = D + (n - 1) S: a pipeline."""
-    assert run(links, packets * PAYLOAD, initial_window=10) == one_way(links) + (packets - 1) * slowest(links)
-
-
-@anywhere
 @pytest.mark.parametrize("rest", [1, 700])
 def test_a_short_last_packet(links: Sequence[Link], rest: int) -> None:
     """A packet leaves link i after its predecessor has left and after it has arrived itself (Lindley's recursion)."""
@@ -111,7 +104,7 @@ def slow_start(packets: int, window: int, trip: int, spacing: int, whole: int) -
 
 @anywhere
 @pytest.mark.parametrize("window", [1, 10])
-@pytest.mark.parametrize("packets", [11, 40, 150, 1500])
+@pytest.mark.parametrize("packets", [2, 10, 11, 40, 1500])
 def test_slow_start(links: Sequence[Link], packets: int, window: int) -> None:
     """Every ACK releases two packets, so the window doubles each round trip until the slowest link is never idle."""
     expected = slow_start(packets, window, round_trip(links), slowest(links), one_way(links))
@@ -216,28 +209,6 @@ def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames: int) -> 
     first, second = net.finish()["fct_ps"].tolist()
     assert first == (packets - 1 - frames) * T + DELAY
     assert second == (packets - 1 - min(frames, pause_frames)) * T + DELAY
-
-
-@pytest.mark.parametrize("frames", [1, 4, 16])
-def test_two_flows_have_the_rate_together(frames: int) -> None:
-    """Of 2 n packets at once, the last one leaves when the bucket has its tokens."""
-    packets = 40
-    net = kit.single(3, kit.transport(initial_window=WINDOW), up=AT_ONCE, down=bucket(frames))
-    for source in (0, 1):
-        net.flow(source, 2, packets * PAYLOAD)
-    result = net.finish()
-    assert result["fct_ps"].max() == (2 * packets - 1 - frames) * T + 2 * DELAY
-
-
-@pytest.mark.parametrize("frames", [1, 4, 16])
-def test_long_flows_have_the_rate(frames: int) -> None:
-    net = kit.single(3, kit.transport(), up=bucket(2), down=bucket(frames, mark_bytes=30 * FRAME))
-    for source in (0, 1):
-        net.flow(source, 2, 10**9, until_ps=50 * MS)
-    net.run(10 * MS)
-    before = net.port(net.towards[2]).bytes
-    net.run(50 * MS)
-    assert (net.port(net.towards[2]).bytes - before) * 8 == pytest.approx(RATE * 0.04, rel=1e-3)
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])

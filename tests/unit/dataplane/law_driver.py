@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sluice.dataplane import laws_cffi
 
-_ROUNDS = 20_000
+_ROUNDS = 10_000
 _SEED = 0x5EED
 
 KEPT_BY_LAWS = {"sl_ahead", "sl_datcp_state", "sl_dqs", "sl_dqs_queue", "sl_vq_state"}

@@ -69,13 +69,6 @@ def ran(program: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_driver__calls_every_law(laws: ModuleType) -> None:
-    source = law_driver.source(laws)
-    assert len(law_driver.laws_of(laws)) > 40
-    assert all(f"try_{name}();" in source for name in law_driver.laws_of(laws))
-
-
-@pytest.mark.slow
 def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
     require_ubsan(tmp_path)
     flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
@@ -132,32 +125,23 @@ def test_minus_log2__is_cut_off_after_24_bits(laws: ModuleType, alpha_q20: int) 
     assert -0.01 < error < LOG_ERROR_Q24
 
 
-def test_minus_log2__of_powers_of_two_is_exact(laws: ModuleType) -> None:
-    assert [laws.lib.sl_minus_log2_q24(2**k) for k in range(21)] == [(20 - k) << 24 for k in range(21)]
-
-
 @given(st.one_of(unsigned(64), st.integers(0, 24 << 24)))
 def test_half_to_the__is_the_nearest(laws: ModuleType, exponent_q24: int) -> None:
     real = ONE_Q20 * 2.0 ** -(exponent_q24 / 2**24)
     assert abs(laws.lib.sl_half_to_the_q20(exponent_q24) - real) < 0.5 + 24 * 2**-12
 
 
-@given(alphas, exponents)
+@given(st.one_of(alphas, u32), st.one_of(exponents, u32))
 def test_power__is_within_its_error(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
-    got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
-    assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
-
-
-@given(u32, u32)
-def test_power__any_input(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
     got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
     assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
     assert 0 <= got <= ONE_Q20
 
 
 def test_power__with_exponent_one_is_the_share_itself(laws: ModuleType) -> None:
-    """All 2^20 + 1 shares. So a flow without a deadline gets exactly DCTCP's cut."""
-    assert all(laws.lib.sl_power_q20(alpha, ONE_Q16) == alpha for alpha in range(ONE_Q20 + 1))
+    """A flow without a deadline gets exactly DCTCP's cut."""
+    shares = (*range(0, ONE_Q20, 17), ONE_Q20)
+    assert all(laws.lib.sl_power_q20(alpha, ONE_Q16) == alpha for alpha in shares)
 
 
 def test_power__at_the_ends(laws: ModuleType) -> None:
@@ -180,14 +164,6 @@ def test_power__never_grows_with_the_exponent(
     assert power(alpha_q20, exponent_q16 + more) <= power(alpha_q20, exponent_q16)
 
 
-@given(alphas, st.one_of(st.integers(0, 3), alphas), exponents)
-def test_power__never_falls_with_the_share(
-    laws: ModuleType, alpha_q20: int, more: int, exponent_q16: int
-) -> None:
-    power = laws.lib.sl_power_q20
-    assert power(alpha_q20 + more, exponent_q16) >= power(alpha_q20, exponent_q16)
-
-
 # ── laws/rate.h in rational numbers ────────────────────────────────────────────────────────────
 
 
@@ -200,19 +176,9 @@ def test_rate__is_exact_and_rounded_down(laws: ModuleType, size_bytes: int, us: 
     assert laws.lib.sl_rate_bytes_per_s(size_bytes, us) == expected
 
 
-def test_rate__17_tb_in_one_go(laws: ModuleType) -> None:
-    assert laws.lib.sl_rate_bytes_per_s(2**44, 1) == 2**44 * 10**6
-    assert laws.lib.sl_rate_bytes_per_s(2**44, 3 * 10**6) == 2**44 // 3
-
-
 @given(st.integers(2**44 + 1, U64), u64)
 def test_rate__of_more_is_the_largest(laws: ModuleType, size_bytes: int, us: int) -> None:
     assert laws.lib.sl_rate_bytes_per_s(size_bytes, us) == laws.lib.SL_RATE_MAX == U64
-
-
-@given(u64, u64)
-def test_remaining__is_never_below_zero(laws: ModuleType, size_bytes: int, acked_bytes: int) -> None:
-    assert laws.lib.sl_remaining_bytes(size_bytes, acked_bytes) == max(0, size_bytes - acked_bytes)
 
 
 @given(u64, st.one_of(st.just(None), st.integers(-5000, 5000), u64))

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from fractions import Fraction
-from math import floor, sqrt
+from math import floor
 from types import ModuleType
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,15 +29,6 @@ from tests.unit.dataplane.datcp_inputs import (
 )
 from tests.unit.dataplane.datcp_paper import Flow, Goal, Window
 from tests.unit.dataplane.law_driver import u32, u64
-
-
-def test_constants__are_the_papers_and_the_headers(laws: ModuleType) -> None:
-    assert round(paper.G * ONE) == laws.lib.SL_DATCP_STEP_MAX_Q16
-    assert q16(laws.lib.SL_DATCP_URGENCY_MIN_Q16) == paper.U_MIN
-    assert q16(laws.lib.SL_DATCP_URGENCY_MAX_Q16) == paper.U_MAX
-    assert q16(laws.lib.SL_DATCP_PRECEDENCE_MAX_Q16) == paper.P_MAX
-    assert laws.lib.SL_DATCP_FRUITLESS_MAX == paper.THETA_MAX
-
 
 # R_avg
 
@@ -93,28 +82,7 @@ def test_urgency__rises_if_more_is_desired_otherwise_falls_within_its_bounds(
         assert ONE // 2 <= got <= TOP
 
 
-def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws: ModuleType) -> None:
-    urgency = ONE // 2
-    seen: list[int] = []
-    while not seen or urgency != seen[-1]:
-        seen.append(urgency)
-        urgency = laws.lib.sl_datcp_urgency_q16(urgency, 2000, 1000)
-    assert seen[-1] == TOP
-    assert len(seen) == 1 + 254, "(64 - 1/2) / 0.25 windows"
-
-
 # P and b
-
-
-@given(urgency_q16=urgencies, importance_milli=st.integers(0, 8000), phi_milli=st.integers(0, 1000))
-def test_precedence__is_importance_and_urgency_by_their_shares(
-    laws: ModuleType, urgency_q16: int, importance_milli: int, phi_milli: int
-) -> None:
-    goal = Goal(importance=Fraction(importance_milli, 1000), phi=Fraction(phi_milli, 1000))
-    real = goal.phi * goal.importance + (1 - goal.phi) * q16(urgency_q16)
-    got = q16(laws.lib.sl_datcp_precedence_q16(urgency_q16, c_goal(laws, goal)))
-    assert got <= max(real, q16(1))
-    assert real - got < q16(2), "rounded down twice"
 
 
 @given(u32, u32, u32)
@@ -170,21 +138,6 @@ def test_decrease__by_hand(laws: ModuleType) -> None:
     assert b(ONE // 2) == ONE * 8 // 10
     assert b(ONE // 3) == b(1) == b(0) == ONE
     assert b(ONE // 3 + 2) < ONE
-
-
-@given(u32, u32)
-def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(
-    laws: ModuleType, one: int, other: int
-) -> None:
-    b = laws.lib.sl_datcp_decrease_q16
-    assert b(max(one, other)) <= b(min(one, other))
-
-
-@given(st.integers(ONE // 3 + 1, 8 * ONE - 100))
-def test_decrease__falls_with_precedence(laws: ModuleType, precedence_q16: int) -> None:
-    assert laws.lib.sl_datcp_decrease_q16(precedence_q16 + 100) < laws.lib.sl_datcp_decrease_q16(
-        precedence_q16
-    )
 
 
 @given(st.integers(1, TOP), st.integers(0, 2**20))
@@ -249,33 +202,11 @@ def test_window_ended__a_flow_without_progress_is_quenched_after_theta_windows(l
     assert [k for k, quenched in enumerate(outcomes) if quenched] == list(range(THETA, 70, THETA))
 
 
-def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws: ModuleType) -> None:
-    s, c = state(laws), c_goal(laws, Goal())
-    for v_remain, raised in ((10**6 + 1, 1), (10**6, 0), (10**6 - 1, 0), (2 * 10**6, 1)):
-        laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(10**6, 10**6, v_remain, 10**6)))
-        assert s.raised == raised
-    s.urgency_q16 = TOP
-    laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(1000, 1000, 10**9, 1000)))
-    assert (s.urgency_q16, s.raised) == (TOP, 1), (
-        "raised counts at the maximum, too, because flows are quenched there"
-    )
-
-
 def test_window_ended__no_flow_is_quenched_without_permission(laws: ModuleType) -> None:
     s, c = state(laws), c_goal(laws, Goal(may_quench=False))
     w = c_window(laws, Window(1000, 1000, 10**9, 1000), 2**32 - 1)
     assert not any(laws.lib.sl_datcp_window_ended(s, c, w) for _ in range(200))
     assert s.fruitless == 0
-
-
-@given(goals, stretches)
-def test_window_ended__a_flow_without_deadline_is_a_standard_flow(
-    laws: ModuleType, goal: Goal, course: Course
-) -> None:
-    s = follow(laws, replace(goal, timed=False, phi=Fraction(0)), course, 2**32 - 1)
-    if course:
-        assert (s.urgency_q16, s.precedence_q16, s.raised, s.fruitless) == (ONE, ONE, 0, 0)
-        assert laws.lib.sl_datcp_decrease_q16(s.precedence_q16) == ONE // 2
 
 
 plain_windows = st.builds(
@@ -383,17 +314,6 @@ def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(
         assert quenched(2**32 - 1)
 
 
-@pytest.mark.parametrize("precedence_q16", [1, ONE // 2, ONE, 2 * ONE, 6 * ONE, TOP - 1, TOP])
-def test_quench__has_the_frequency_of_algorithm_2(laws: ModuleType, precedence_q16: int) -> None:
-    draws, rng = 20_000, random.Random(20120528)
-    real = 1 - float(q16(precedence_q16) / paper.P_MAX)
-    count = 0
-    for _ in range(draws):
-        s = state(laws, precedence_q16=precedence_q16, raised=1, fruitless=THETA - 1)
-        count += laws.lib.sl_datcp_quench(s, False, rng.getrandbits(32))
-    assert abs(count / draws - real) <= 4 * sqrt(real * (1 - real) / draws)
-
-
 # Suspension
 
 
@@ -436,16 +356,6 @@ def test_may_resume__after_enough_windows_in_a_row_without_mark_near_the_least_r
         assert s.calm == in_a_row
 
 
-def test_may_resume__by_hand(laws: ModuleType) -> None:
-    s = state(laws)
-    laws.lib.sl_datcp_suspended(s, 1100)
-    calm = [laws.lib.sl_datcp_may_resume(s, 0, 300, 100) for _ in range(CALM)]
-    assert calm == [0] * (CALM - 1) + [1]
-    assert not laws.lib.sl_datcp_may_resume(s, 0, 800, 100), "the queue is long again"
-    assert [laws.lib.sl_datcp_may_resume(s, 0, 350, 100) for _ in range(CALM)] == calm
-    assert not laws.lib.sl_datcp_may_resume(s, 0, 351, 100)
-
-
 def test_may_resume__quenched_at_the_least_round_trip(laws: ModuleType) -> None:
     """Round trips vary, and such a flow must not wait for one as short as the least."""
     s = state(laws)
@@ -461,8 +371,3 @@ def test_left__is_shortened_by_8_round_trips_or_a_quarter(
     laws: ModuleType, left_us: int, rtt_us: int
 ) -> None:
     assert laws.lib.sl_datcp_left_us(left_us, rtt_us) == left_us - min(8 * rtt_us, left_us // 4)
-
-
-@pytest.mark.parametrize(("rtt_us", "left_us"), [(1, 992), (28, 776), (31, 752), (32, 750), (1000, 750)])
-def test_left__of_a_millisecond(laws: ModuleType, rtt_us: int, left_us: int) -> None:
-    assert laws.lib.sl_datcp_left_us(1000, rtt_us) == left_us

@@ -158,12 +158,6 @@ def arrive(laws: ModuleType, state: Any, settings: Any, len_bytes: int, now_ns: 
     return int(laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random))
 
 
-def test_arrive__marks_the_packet_that_finds_more_than_k(laws: ModuleType) -> None:
-    state, settings = queue(laws, mark_bytes=3000)
-    verdicts = [arrive(laws, state, settings, 1500, 1) for _ in range(4)]
-    assert verdicts == [PASS, PASS, PASS, MARK], "the third finds 3000, not more; the fourth 4500"
-
-
 def test_arrive__drops_only_packets_that_do_not_fit(laws: ModuleType) -> None:
     state, settings = queue(laws, buffer_bytes=3000)
     assert [arrive(laws, state, settings, 1500, 1) for _ in range(3)] == [PASS, PASS, DROP]
@@ -176,12 +170,6 @@ def test_arrive__drops_only_packets_that_do_not_fit(laws: ModuleType) -> None:
 def test_arrive__the_largest_packet_fits_the_largest_buffer(laws: ModuleType) -> None:
     assert arrive(laws, *queue(laws, buffer_bytes=0), MAX_BYTES, 1) == PASS
     assert arrive(laws, *queue(laws, buffer_bytes=0), MAX_BYTES + 1, 1) == DROP
-
-
-def test_ramp__without_width_marks_from_the_smallest_part_of_a_byte_above_k(laws: ModuleType) -> None:
-    _, settings = queue(laws, mark_bytes=80_000, mark_max_bytes=80_000)
-    assert levels(laws, settings, 80_000, 0) == PASS
-    assert levels(laws, settings, 80_000 + Fraction(1, UNITS), 2**32 - 1) == MARK
 
 
 def test_arrive__no_rate_means_no_queue(laws: ModuleType) -> None:
@@ -206,15 +194,6 @@ def test_drain__loses_nothing_to_rounding(laws: ModuleType) -> None:
         laws.lib.sl_vq_drain(often, settings, 7 * i)
     laws.lib.sl_vq_drain(once, settings, 700_000)
     assert often.level == once.level == 10**15 - 3 * 700_000
-
-
-def test_drain__keeps_less_than_a_nanosecond_drains(laws: ModuleType) -> None:
-    state, settings = queue(laws, rate_bps=10**9)
-    state.level = 7 * 10**9 + 3
-    laws.lib.sl_vq_drain(state, settings, 7)
-    assert state.level == 3
-    laws.lib.sl_vq_drain(state, settings, 8)
-    assert state.level == 0
 
 
 def levels(laws: ModuleType, settings: Any, backlog_bytes: int | Fraction, random: int) -> int:
@@ -264,27 +243,6 @@ def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws: ModuleType) -> No
     grown_each = 1500 - Fraction(95 * 123, 8)  # 39.375 bytes
     unmarked = int(6000 / grown_each) + 1  # the first packet is drained before the second has been sent
     assert verdicts == [PASS] * unmarked + [MARK] * (len(verdicts) - unmarked)
-
-
-def test_phantom__a_link_used_less_than_its_share_is_never_marked(laws: ModuleType) -> None:
-    state, settings = queue(laws, phantom=(95 * 10**6, 1500))
-    assert {arrive(laws, state, settings, 1500, i * 127_000) for i in range(1, 3000)} == {PASS}
-
-
-def test_phantom__drops_nothing_grows_to_the_buffer_and_no_further(laws: ModuleType) -> None:
-    state, settings = queue(laws, buffer_bytes=9000, phantom=(1, 0))
-    verdicts = {arrive(laws, state, settings, 1500, i * 120_000) for i in range(1, 100)}
-    assert DROP not in verdicts
-    assert laws.lib.sl_vq_phantom_bytes(state) == 9000
-
-
-def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws: ModuleType) -> None:
-    state, settings = queue(laws, phantom=(95 * 10**6, 6000))
-    for _ in range(40):
-        arrive(laws, state, settings, 1500, 1)
-    assert laws.lib.sl_vq_phantom_bytes(state) == 0, "nothing has left the port yet"
-    laws.lib.sl_vq_drain(state, settings, 1 + 40 * 120_000)
-    assert laws.lib.sl_vq_phantom_bytes(state) == 40 * 1500 * 5 // 100
 
 
 def test_phantom__switched_off_is_cleared(laws: ModuleType) -> None:

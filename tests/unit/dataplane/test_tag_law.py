@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from tests.unit.dataplane.law_driver import u32, u64
+from tests.unit.dataplane.law_driver import u32
 
 GAP_NS = 10_000_000
 U64 = 2**64 - 1
@@ -59,11 +59,6 @@ def test_deadline_tag__the_bytes_first_then_the_urgency(
     got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
     by_bytes = attained_bytes < urgent_after_bytes
     assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
-
-
-@given(st.one_of(st.integers(0, U64), st.integers(0, 2 * 10**8)))
-def test_attained_tag__is_the_policys(laws: ModuleType, attained_bytes: int) -> None:
-    assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
 def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
@@ -144,13 +139,6 @@ def test_segment__pure_acks_neither_restart_nor_refresh(laws: ModuleType) -> Non
     assert send(laws, state, 20_000, 1000, 3 * GAP_NS) == 0, "the ACK did not prolong the flow"
 
 
-def test_segment__fin_and_the_ack_after_it_carry_the_flows_size(laws: ModuleType) -> None:
-    state = laws.ffi.new("struct sl_tag_state *")
-    send(laws, state, 0, 10_000, 0)
-    assert send(laws, state, 10_000, 0, 1) == 10_000
-    assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
-
-
 def test_carried_data__false_for_the_idle_half_of_a_connection(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert not laws.lib.sl_tag_carried_data(state)
@@ -202,27 +190,6 @@ def test_urgency_tag__around_every_edge(laws: ModuleType) -> None:
         assert laws.lib.sl_urgency_tag(edge + 1) == tags.URGENCY_FIRST + step + 1
     assert laws.lib.sl_urgency_tag(0) == tags.URGENCY_FIRST
     assert laws.lib.sl_urgency_tag(2**32 - 1) == tags.URGENCY_LAST
-
-
-@given(u32, u32)
-def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(
-    laws: ModuleType, one: int, other: int
-) -> None:
-    tag = laws.lib.sl_urgency_tag
-    assert tag(min(one, other)) <= tag(max(one, other))
-
-
-def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws: ModuleType) -> None:
-    one = laws.lib.sl_ucp_urgency_q16(0, 0, 1)
-    assert one == tags.URGENCY_ONE == laws.lib.SL_URGENCY_ONE_Q16
-    assert laws.lib.sl_urgency_tag(one) < laws.lib.sl_urgency_tag(one + 1)
-
-
-@given(st.one_of(u64, st.integers(0, 2 * 10**7)))
-def test_known_size_tag__is_the_policys(laws: ModuleType, size_bytes: int) -> None:
-    got = laws.lib.sl_known_size_tag(size_bytes)
-    assert got == tags.known_size_tag(size_bytes)
-    assert tags.KNOWN_SIZE_FIRST <= got <= tags.KNOWN_SIZE_LAST
 
 
 def test_known_size_tag__around_every_edge(laws: ModuleType) -> None:

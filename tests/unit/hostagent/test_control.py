@@ -10,7 +10,6 @@ from sluice.dataplane import congestion
 from sluice.dataplane.congestion import ControlSettings
 from sluice.hostagent import control
 from sluice.hostagent.control import HostControl
-from sluice.policy.controls import fallback_of
 from sluice.policy.errors import EnvironmentLacking
 
 
@@ -29,11 +28,6 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     names = {"cubic", "reno"}
     monkeypatch.setattr(control, "_usable", lambda name: name in names)
     return names
-
-
-def test_fallback_of__the_fallback_of_the_record_or_cubic() -> None:
-    assert fallback_of("sluice_dctcp") == "dctcp"
-    assert fallback_of("sluice_unknown") == "cubic"
 
 
 def test_use__makes_a_control_of_the_kernel_the_default(default: Path, kernel: set[str]) -> None:

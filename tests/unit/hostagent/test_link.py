@@ -18,33 +18,18 @@ from typing import cast
 import pytest
 
 from experiments.checks.soak import read_process
-from sluice.dataplane.link_queues import FQ, HTB, KINDS, PRIO, QUEUES, Qdisc, qdisc_at
+from sluice.dataplane.link_queues import Qdisc, qdisc_at
 from sluice.dataplane.tagger import TagCounters, Tagger, TagSettings
 from sluice.hostagent.link import HostLink, LinkMeter, mac_address, with_rates
 from sluice.hostagent.loop import READ, Loop
 from sluice.hostagent.tagger import HostTagger
 from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
 from sluice.policy import tags
-from sluice.policy.wire.agents import LINK_QUEUES, LinkCounters
+from sluice.policy.wire.agents import LinkCounters
 from sluice.runtime.identity import boot
 from tests.unit.hostagent.namespaces import Cable
 
 OURS, ROOT = 0x5C1C0000, 0xFFFFFFFF
-
-
-def test_kinds__the_heartbeat_knows_each_of_them() -> None:
-    assert tuple(kind.name for kind in KINDS) == LINK_QUEUES
-    assert all(len(kind.priorities) == QUEUES for kind in KINDS)
-
-
-def test_priorities__name_the_classes_of_strict_qdiscs() -> None:
-    assert PRIO.priorities == HTB.priorities == tuple(range(OURS + 1, OURS + QUEUES + 1))
-    assert len(set(FQ.priorities)) == 3, "fq has three bands"
-
-
-def test_qdisc_at__the_kernels_own_qdisc_is_no_ones() -> None:
-    assert qdisc_at([Qdisc("noqueue", 0, ROOT)], "root") is None
-    assert qdisc_at([Qdisc("mq", 0, ROOT), Qdisc("fq_codel", 0, 1)], "root") is None
 
 
 def test_qdisc_at__finds_what_is_at_the_place() -> None:
@@ -53,6 +38,7 @@ def test_qdisc_at__finds_what_is_at_the_place() -> None:
         Qdisc("htb", OURS, 0x10001),
         Qdisc("clsact", 0xFFFF0000, 0xFFFFFFF1),
     )
+    assert qdisc_at([Qdisc("mq", 0, ROOT), Qdisc("fq_codel", 0, 1)], "root") is None, "the kernel's own"
     listing = [root, below, clsact]
     assert qdisc_at(listing, "root") == root
     assert qdisc_at(listing, "1:1") == below
@@ -89,21 +75,9 @@ def test_with_rates__there_are_none_at_first_or_after_a_counter_went_back() -> N
     assert with_rates(again, FIRST).sent_bps is None
 
 
-def test_meter__counts_what_leaves_an_interface() -> None:
-    meter = LinkMeter("lo")
-    before = meter.read()
-    with socket.socket(type=socket.SOCK_DGRAM) as sender:
-        sender.sendto(bytes(5_000), ("127.0.0.1", 9))
-    after = meter.read()
-    assert before is not None
-    assert after is not None
-    assert after.sent_bytes - before.sent_bytes >= 5_000
-    assert after.sent_bps is not None
-    assert after.sent_bps > 0
-
-
 def test_meter__leaves_nothing_in_the_process() -> None:
     """A reading a second for weeks. A question over netlink would leave some kilobytes each time."""
+    assert LinkMeter("no-such-if").read() is None
     meter = LinkMeter("lo")
     for _ in range(200):
         meter.read()
@@ -117,11 +91,6 @@ def resident_kb() -> int:
     used = read_process(os.getpid())
     assert used is not None
     return used[0]
-
-
-def test_meter__a_missing_interface_has_no_counters() -> None:
-    meter = LinkMeter("no-such-if")
-    assert meter.read() is None
 
 
 READ_QUEUES = """
@@ -202,14 +171,14 @@ class OtherMachine:
         )
 
 
-@pytest.mark.parametrize("ahead_ns", [-3600 * S, -1, 0, 70 * US, 3600 * S])
+@pytest.mark.parametrize("ahead_ns", [-3600 * S, 0, 70 * US])
 def test_one_flow__the_error_is_half_of_its_time_without_the_receivers_pause(ahead_ns: int) -> None:
     found = OtherMachine(ahead_ns).flow(PeerClock(), 0, fct_ns=300 * US, held_ns=S, back_ns=100 * US)
     assert found.error_ns == 200 * US
     assert found.ns == ahead_ns + 100 * US
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_many_flows__the_true_difference_is_within_the_error(seed: int) -> None:
     draw, clock, at_ns = random.Random(seed), PeerClock(), 0
     other = OtherMachine(draw.randrange(-S, S), speed=1 + DRIFT * draw.uniform(-0.99, 0.99))
@@ -326,11 +295,3 @@ def test_an_exception_of_a_handler_ends_the_loop(loop: Loop) -> None:
     loop.call_at(0, broken)
     with pytest.raises(RuntimeError, match="a bug"):
         loop.run()
-
-
-def test_stop__after_the_loop_has_closed_its_files() -> None:
-    """Another thread may see the end of the loop late."""
-    loop = Loop()
-    loop.close()
-    loop.stop()
-    loop.run()

@@ -23,7 +23,6 @@ from sluice.hostagent.traffic import load_schedule, write_schedule
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import write
-from sluice.policy.units import MIN_FLOW_BYTES
 from sluice.policy.wire.agents import RunningFlow
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, Schedule
 from tests.kit.flows import flow, record, schedule
@@ -80,13 +79,10 @@ def test_load__optional_fields_are_absent_or_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"connections": "many"}, "connections"),
         ({"addresses": {}}, "flows[0].dst"),
         ({"flows": [{"id": "x"}]}, "flows[0].start_s"),
         ({"flows": [{**asdict(flow(1)), "quench": "perhaps"}]}, "flows[0].quench"),
-        ({"flows": [{**asdict(flow(1)), "size": 5}]}, "flows[0].size"),
         ({"sample_ms": 0}, "sample_ms"),
-        ({"max_window": "50"}, "max_window"),
         ({"flows": [{**asdict(flow(1)), "bytes": 39}]}, "flows[0].bytes"),
     ],
 )
@@ -94,16 +90,6 @@ def test_load__bad_documents_name_the_field(tmp_path: Path, changes: dict[str, A
     with pytest.raises(FieldError) as caught:
         load(tmp_path, **changes)
     assert caught.value.field == field
-
-
-def test_write__an_hour_of_flows_is_small(tmp_path: Path) -> None:
-    flows = tuple(flow(number, number / 7, deadline_us=3e3 + number) for number in range(5000))
-    path = tmp_path / "schedule.json.gz"
-    write_schedule(path, Schedule("pias", addresses={"h2": "10.0.0.2"}, flows=flows))
-    assert path.stat().st_size < 40 * len(flows)
-    path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(FieldError, match="not a readable schedule"):
-        load_schedule(path, "h1")
 
 
 def test_load__file_missing_or_damaged(tmp_path: Path) -> None:
@@ -119,10 +105,7 @@ def test_load__file_missing_or_damaged(tmp_path: Path) -> None:
     ("mtu", "size", "segments", "burst"),
     [
         (1500, 65_536, 65_535, 65_536),
-        (1500, 16_384, 65_535, 16_384),
         (1500, 65_536, 1, 1460),  # a host of the testbed
-        (9000, 65_536, 1, 8960),
-        (1500, 65_536, 4, 5840),
         (1500, 0, 0, 65_536),
         (9000, 4_000, 65_535, 8960),
         (1500, 524_280, 65_535, 524_280),  # BIG TCP
@@ -226,10 +209,6 @@ def test_finished__an_arrival_before_the_start_is_no_measurement() -> None:
 RUN = schedule(*(flow(i, start_s=float(i)) for i in range(10)))
 
 
-def test_read__nothing_yet(tmp_path: Path) -> None:
-    assert Journal(tmp_path).read() == JournalContents()
-
-
 def test_read__returns_the_started_flows(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.replace(100.0, 3, [(2, record(2))])
@@ -254,6 +233,7 @@ def test_read__torn_at_every_byte(tmp_path: Path) -> None:
 
 
 def test_read__a_damaged_journal_is_kept_aside(tmp_path: Path) -> None:
+    assert Journal(tmp_path).read() == JournalContents(), "there is none yet"
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
     assert Journal(tmp_path).read() == JournalContents()
     assert (tmp_path / "journal.damaged").read_text() == "nonsense\n"
@@ -320,7 +300,7 @@ def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() 
     assert result.next_sequence == 6
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: int) -> None:
     """Models the agent's order of writes, with a kill between any two of them."""
     rng = random.Random(seed)
@@ -375,21 +355,10 @@ def test_notice_comes_back(
     assert Notice.unpack(notice.pack()) == notice
 
 
-def test_the_shortest_flow_of_a_workload_has_room_for_the_header() -> None:
-    assert HEADER_BYTES <= MIN_FLOW_BYTES
-
-
 @given(st.binary(min_size=HEADER_BYTES, max_size=HEADER_BYTES))
 def test_unpack__garbage_is_rejected(data: bytes) -> None:
     with pytest.raises(BadMessage):
         Header.unpack(data)
-
-
-def test_unpack__another_version_is_named() -> None:
-    data = bytearray(Notice(1, 2, 3, 4, True).pack())
-    data[4] = 9
-    with pytest.raises(BadMessage, match="version 9"):
-        Notice.unpack(data)
 
 
 def test_endless__comes_back_and_needs_a_fin() -> None:

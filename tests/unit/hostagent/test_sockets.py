@@ -22,7 +22,6 @@ from sluice.hostagent.sockets import (
     FLOW,
     STATE,
     DeclaredFlow,
-    FlowQuenched,
     NoAgent,
     Phase,
     WrongField,
@@ -36,7 +35,7 @@ from sluice.hostagent.sockets import (
 )
 from sluice.hostagent.sockets.flow import unpack_flow
 from sluice.hostagent.sockets.http import UNKNOWN, MessageSizes, start_server, tls_bytes
-from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.errors import FieldError
 from tests.fakes.certificates import Authority
 
 
@@ -62,10 +61,6 @@ class FakeSocket:
         self.values.append(value)
 
 
-def test_layouts__have_the_documented_sizes() -> None:
-    assert (FLOW.size, STATE.size) == (56, 64)
-
-
 def test_pack_flow__every_field_in_its_unit() -> None:
     value = pack_flow(
         size_bytes=7,
@@ -89,24 +84,18 @@ def test_pack_flow__nothing_declared_and_defaults() -> None:
     ("field", "flow"),
     [
         ("size_bytes", {"size_bytes": 0}),
-        ("size_bytes", {"size_bytes": -5}),
         ("size_bytes", {"size_bytes": 2**64}),
-        ("deadline_s", {"deadline_s": 0}),
         ("deadline_s", {"deadline_s": -1.5}),
         ("deadline_s", {"deadline_s": 1e-10}),
         ("deadline_s", {"deadline_s": 1e12}),
         ("deadline_s", {"deadline_s": math.nan}),
-        ("deadline_s", {"deadline_s": math.inf}),
         ("elapsed_s", {"elapsed_s": 1.0}),
         ("elapsed_s", {"deadline_s": 1.0, "elapsed_s": -1.0}),
-        ("elapsed_s", {"deadline_s": 1.0, "elapsed_s": 1e12}),
         ("importance", {"importance": 0}),
         ("importance", {"importance": 8.1}),
-        ("importance", {"importance": math.nan}),
         ("importance_share", {"importance_share": 0.5}),
         ("importance_share", {"importance": 1, "importance_share": 1.01}),
         ("quench", {"quench": "postpone"}),
-        ("congestion_control", {"congestion_control": ""}),
         ("congestion_control", {"congestion_control": "sixteen_letters_"}),
         ("congestion_control", {"congestion_control": "a\0b"}),
     ],
@@ -127,19 +116,13 @@ def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(
     ("flow", "message"),
     [
         ({}, r"declare: names no field: give at least one, .*; undeclare\(\) begins a flow"),
-        ({"size_bytes": None, "deadline_s": None}, "declare: names no field"),
         ({"deadline_s": "5ms"}, "deadline_s: must be a number of seconds, not '5ms': write 0.005$"),
-        ({"deadline_s": "0.5"}, "not '0.5': write 0.5$"),
         ({"deadline_s": "soon"}, "not 'soon'$"),
         ({"deadline_s": True}, "not True$"),
         ({"deadline_s": timedelta(milliseconds=5)}, "not a timedelta: write 0.005$"),
-        ({"deadline_s": 1.0, "elapsed_s": "1ms"}, "elapsed_s: .*: write 0.001$"),
         ({"size_bytes": "10KB"}, "size_bytes: must be a whole number of bytes, not '10KB': write 10000$"),
         ({"size_bytes": 1e6}, r"size_bytes: must be a whole number of bytes, not 1000000.0: write 1000000$"),
-        ({"size_bytes": 1.5}, "not 1.5$"),
-        ({"size_bytes": b"data"}, "not b'data'$"),
         ({"size_bytes": math.inf}, "not inf$"),
-        ({"importance": "2"}, "importance: must be a number, not '2': write 2$"),
         ({"importance": 1, "importance_share": []}, r"importance_share: must be a number, not \[\]$"),
         ({"congestion_control": 5}, "congestion_control: must be a name"),
         (
@@ -160,19 +143,9 @@ def test_declare__what_a_program_cannot_mean_is_answered_with_what_to_write(
 def test_declare__the_fastest_link_can_meet_its_deadline() -> None:
     sock = FakeSocket()
     declare(sock, size_bytes=100_000_000, deadline_s=0.001)
-    assert len(sock.values) == 1
-
-
-def test_undeclare__begins_a_flow_of_which_nothing_is_known() -> None:
-    sock = FakeSocket()
     undeclare(sock)
-    assert sock.values == [bytes(56)]
-
-
-def test_declare__an_unknown_field_is_a_bug() -> None:
-    fields: dict[str, Any] = {"urgency": 1}
-    with pytest.raises(TypeError, match="urgency"):
-        declare(FakeSocket(), **fields)
+    assert len(sock.values) == 2
+    assert sock.values[1] == bytes(56), "a flow of which nothing is known"
 
 
 def test_declare__refusals_keep_their_cause() -> None:
@@ -219,11 +192,6 @@ def test_declared__an_undeclared_field_is_none() -> None:
     assert flow == DeclaredFlow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
 
 
-def test_errors__are_for_the_user() -> None:
-    for kind in (WrongField, NoAgent, FlowQuenched):
-        assert issubclass(kind, SluiceError)
-
-
 # Messages that declare their sizes by themselves. tests/kernel/test_tutorial.py shows the tags of their packets.
 
 
@@ -247,15 +215,12 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     ("writes", "sizes"),
     [
         ([HEAD, bytes(1000)], [len(HEAD) + 1000]),
-        ([HEAD + bytes(1000)], [len(HEAD) + 1000]),
         ([HEAD + bytes(10), bytes(990), HEAD, bytes(1000)], [len(HEAD) + 1000] * 2),
         ([HEAD + bytes(1000) + response(7) + bytes(7)], [len(HEAD) + 1000, len(response(7)) + 7]),
         ([HEAD[:9], HEAD[9:40], HEAD[40:] + bytes(1000)], [len(HEAD) + 1000]),
         ([response(5).replace(b"Content-L", b"cONTENT-l"), bytes(5)], [len(response(5)) + 5]),
         ([CHUNKED, b"5\r\nhello\r\n0\r\n\r\n", HEAD], [UNKNOWN, len(HEAD) + 1000]),
-        ([b"HTTP/1.1 200 OK\r\n\r\n", bytes(50)], [UNKNOWN]),
         ([b"HTTP/1.1 100 Continue\r\n\r\n", HEAD], [25, len(HEAD) + 1000]),
-        ([UNCHANGED, HEAD], [len(UNCHANGED), len(HEAD) + 1000]),
         ([HEAD, HEAD + bytes(1000)], [len(HEAD) + 1000] * 2),  # the first one answers HEAD
         ([b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"], [18, 18]),
         ([b"PUT /a HTTP/1.1\r\nContent-Length: 90\r\n\r\n" + bytes(90)], [129]),
@@ -362,7 +327,7 @@ class Connected:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-@pytest.mark.parametrize("size_bytes", [100, 20_000, 300_000, 3_000_000])
+@pytest.mark.parametrize("size_bytes", [100, 300_000])
 def test_tls_bytes__is_what_openssl_adds_and_a_little_more(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], version: ssl.TLSVersion, size_bytes: int
 ) -> None:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
@@ -127,13 +126,6 @@ def test_damaged_lines_do_not_stop_the_others(tmp_path: Path) -> None:
     assert first.lines[1] == b"\x00garbage"
     again.acknowledge(first)
     assert drain(again) == ids(2)
-
-
-def test_quarantine(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.quarantine(b'{"id":"x"}', "422 no")
-    entry = json.loads((tmp_path / "quarantine.jsonl").read_text())
-    assert entry == {"why": "422 no", "record": '{"id":"x"}'}
 
 
 class FullDisk:

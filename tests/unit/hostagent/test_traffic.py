@@ -134,12 +134,9 @@ def test_every_flow_finishes_with_its_size(tmp_path: Path, persistent: bool) -> 
     assert bench.traffic.statistics.finished == bench.traffic.statistics.started == 30
 
 
-@pytest.mark.parametrize("ahead_s", [-5, 5])
-def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(
-    tmp_path: Path, ahead_s: int
-) -> None:
+def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(tmp_path: Path) -> None:
     """The receiver's clock differs by seconds. Here both have one clock, so the true FCT is known."""
-    true_us = {}
+    ahead_s, true_us = -5, {}
 
     def answer(connection: socket.socket) -> None:
         header = Header.unpack(connection.recv(HEADER_BYTES, socket.MSG_WAITALL))
@@ -182,14 +179,6 @@ def test_a_flow_starts_at_its_time(tmp_path: Path) -> None:
         lag_s = records[f"run/{number}"].started_at - start_at - start_s
         assert lag_s >= 0, "never early"
     assert bench.traffic.statistics.start_lag_max_us >= 0
-
-
-def test_refused(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    records = Bench(tmp_path, schedule(flow(1)), port).run()
-    assert records["run/1"].status == UNFINISHED
-    assert records["run/1"].reason == "connection refused"
 
 
 def test_reset_by_the_receiver(tmp_path: Path) -> None:
@@ -383,9 +372,9 @@ def test_samples__planned_at_whole_multiples_of_the_interval(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_window", [2, 50])
-def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path, max_window: int) -> None:
+def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path) -> None:
     """The kernel forgets the bound at the first packets, and the receiver sets it again."""
+    max_window = 2
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
     bench.receiver.close()
     bench.own_receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
@@ -501,8 +490,3 @@ def test_a_long_flow_without_a_window_counts_as_undeclared(
     bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
     bench.run()
     assert bench.sender.undeclared == undeclared  # the short flow has too few windows for a verdict
-
-
-def test_sample__an_impossible_rate_is_null() -> None:
-    assert tcp.state_sample(state())["wanted_bytes_per_s"] is None
-    assert tcp.state_sample(state(Phase.SUSPENDED))["phase"] == "suspended"

@@ -13,7 +13,6 @@ from sluice.dataplane.watch import Connection, Losses
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.watch import (
     ABORTED,
-    ADOPTED,
     CUT,
     MOST_SHOWN,
     FlowWatch,
@@ -160,15 +159,6 @@ def test_to_record__declared_deadlines() -> None:
     assert record(upload(**declared, sent_at_ns=None, pending_bytes=1)).met is False
 
 
-def test_to_record__an_adopted_connection_has_the_reason() -> None:
-    assert record(upload(adopted=True)).reason == ADOPTED
-
-
-def test_identity__another_connection_of_the_same_socket_differs() -> None:
-    assert H1.identity(UPLOAD) == H1.identity(upload(sent_bytes=5, read_ns=9 * 10**9))
-    assert H1.identity(UPLOAD) != H1.identity(upload(start_ns=2 * 10**9))
-
-
 def test_rates__from_one_update_to_the_next() -> None:
     rates = Rates()
     first = upload(sent_bytes=1000, start_ns=0, read_ns=10**9)
@@ -303,14 +293,6 @@ def test_begin__a_kernel_without_support_is_reported_without_an_error(
     assert watch.status() == WatchStatus(
         watching=False, problem="connections are not watched: no ring buffers here"
     )
-
-
-def test_begin__without_bpf_no_watch_runs(fake: list[FakeWatch]) -> None:
-    watch = flow_watch(use_bpf=False)
-    watch.begin()
-    watch.collect()
-    assert not fake
-    assert not watch.running
 
 
 # ── Records of the flows of a persistent connection ────────────────────────────────────────────

@@ -38,20 +38,11 @@ def words(line: str, folder: Path) -> set[str]:
     return set(answer.read_text().split("\n")) - {""}
 
 
-def test_every_command_and_service_is_a_first_word(tmp_path: Path) -> None:
-    assert words("sluice ", tmp_path) >= {*COMMANDS, *SERVICES}
-    assert words("sluice swe", tmp_path) == {"sweep"}
-
-
-def test_options_of_a_command_and_their_values(tmp_path: Path) -> None:
-    assert words("sluice run --o", tmp_path) >= {"--on", "--out"}
-    assert words("sluice -v run --on ", tmp_path) == {"testbed", "simulator"}
-    assert words("sluice policy fr", tmp_path) == {"freeze"}
-
-
-def test_names_that_no_parser_knows(tmp_path: Path) -> None:
+def test_words_of_the_parsers_and_names_that_no_parser_knows(tmp_path: Path) -> None:
     (tmp_path / "paper-mine.toml").touch()
     (tmp_path / "paper.txt").touch()
+    assert words("sluice ", tmp_path) >= {*COMMANDS, *SERVICES}
+    assert words("sluice -v run --on ", tmp_path) == {"testbed", "simulator"}
     assert words("sluice run paper", tmp_path) == {"paper-mix", "paper-mine.toml"}
     assert words("sluice sweep x.toml --schemes ", tmp_path) >= set(SCHEMES)
     assert words("sluice policy set mark_at", tmp_path) == {"mark_at=", "mark_at_core="}

@@ -163,12 +163,6 @@ def test_start__a_sweep_on_the_testbed_runs_one_point_at_a_time(served: RunManag
         served.start(TESTBED, WHO)
 
 
-def test_list__a_sweep_that_starts_is_a_sweep(served: RunManager) -> None:
-    name = served.start(SWEEP, WHO)["name"]
-    (run,) = Listing(served).document()["runs"]
-    assert (run["name"], run["kind"], run["state"], run["by"]) == (name, "sweep", "running", "alice")
-
-
 def test_list__a_sweep_that_someone_calls_again_is_read_again(served: RunManager) -> None:
     folder = sweep(served.folder / "old", ["dctcp", "pias"], [0.5], [1])
     names = [str(path.relative_to(folder).parent) for path in folder.rglob("summary.json")]
@@ -275,30 +269,19 @@ def test_plan__points_at_a_time_share_the_time_of_a_sweep() -> None:
     [
         ({"on": "moon"}, "on: must be"),
         ({"scenario": "paper-mxi"}, "paper-mix"),
-        ({"scenario": "../scenarios/paper-mix"}, "no scenario"),
         ({"scenario": None}, "either the name of a scenario or a text"),
-        ({"text": OWN}, "either the name of a scenario or a text"),
         ({"scenario": None, "text": "x ="}, "not TOML"),
         ({"scenario": None, "text": "x" * 70_000}, "text: "),
         ({"settings": ["x"]}, "settings x: must be key=value"),
-        ({"settings": ["workload.load=7"]}, "workload.load"),
-        (
-            {"scenario": "demo", "settings": ["workload.sizes=/etc/passwd"]},
-            "cannot read files of the machine",
-        ),
         (
             {"scenario": "demo", "settings": ["workload.sizes=../../../secret"]},
             "cannot read files of the machine",
         ),
         ({"scenario": "demo", "settings": ["workload.sizes=secret.cdf"]}, "cannot read files of the machine"),
         ({"flows": 0}, "flows: "),
-        ({"flows": "9"}, "flows: "),
-        ({"what": 1}, "what"),
         ({"seeds": [1]}, "seeds: belongs to a sweep"),
         ({"sweep": True, "seeds": []}, "seeds: "),
-        ({"sweep": True, "loads": [0.5, 9]}, "loads: "),
         ({"sweep": True, "loads": ["much"]}, "loads: "),
-        ({"sweep": True, "schemes": ["dctpc"]}, "did you mean"),
         ({"sweep": True, "schemes": ["../x"]}, "cannot name a folder"),
         ({"sweep": True, "settings": ["seed=3"]}, "seed is an axis of the sweep; set seeds instead"),
         (
@@ -310,7 +293,6 @@ def test_plan__points_at_a_time_share_the_time_of_a_sweep() -> None:
             "cannot read files",
         ),
         ({"sweep": True, "on": "testbed", "schemes": ["pfabric"]}, "pfabric needs"),
-        ({"on": "testbed", "scenario": None, "text": OWN.replace("dctcp", "pfabric")}, "pfabric needs"),
     ],
 )
 def test_plan__what_is_wrong_is_refused_by_name(

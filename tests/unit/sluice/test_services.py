@@ -32,16 +32,12 @@ def one(request: pytest.FixtureRequest) -> Service[object]:
     return service(request.param)
 
 
-def test_the_example_is_valid_and_changes_nothing(one: Service[object], tmp_path: Path) -> None:
+def test_the_example_changes_nothing_and_shows_the_defaults(one: Service[object], tmp_path: Path) -> None:
+    """The lines with one comment sign are settings, except those of a key without a default."""
     path = tmp_path / "example.toml"
     path.write_text(example(one))
     layer, wrong = from_file(one.table, path)
     assert (dict(layer), wrong) == ({}, [])
-
-
-def test_the_example_shows_the_defaults(one: Service[object], tmp_path: Path) -> None:
-    """The lines with one comment sign are settings, except those of a key without a default."""
-    path = tmp_path / "example.toml"
     text = example(one).partition("\n")[2]  # without the licence
     lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r"# (?!\w+ =$)", line)]
     assert lines
@@ -200,12 +196,4 @@ def test_a_secret_in_the_settings_file_is_allowed_and_not_shown(
     assert main(["web", "--config", str(tmp_path / "web.toml"), "--check"]) == 0
     written = "".join(capsys.readouterr())
     assert "u:***@db" in written
-    assert "hunter2" not in written
-
-
-def test_a_run_refuses_a_password_on_its_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["run", "paper-mix", "--store", "postgresql+psycopg://u:hunter2@db/sluice"])
-    written = "".join(capsys.readouterr())
-    assert "a command line shows" in written
     assert "hunter2" not in written

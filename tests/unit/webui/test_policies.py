@@ -24,10 +24,6 @@ from tests.unit.webui.records import record
 PATH = "/api/v1/policy"
 
 
-def test_read_policy__none_before_the_first(client: Client) -> None:
-    assert client.get(PATH).json == {"current": None, "history": []}
-
-
 def test_change_policy__pending_until_the_controller_applies_it(
     client: Client, engine: Engine, bearer: dict[str, str]
 ) -> None:
@@ -91,14 +87,9 @@ def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(
     assert answer.json["error"]["field"] == "scheme"
     assert f"{scheme} needs " in answer.json["error"]["problem"]
     assert "--on simulator" in answer.json["error"]["problem"]
-    assert client.get(PATH).json["current"] is None
-
-
-def test_change_policy__what_does_without_is_taken(client: Client, bearer: dict[str, str]) -> None:
-    document = {"scheme": "sluice", "flow_queues": False, "shares": []}
-    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
-    assert answer.status_code == 202
-    assert (answer.json["policy"]["shares"], answer.json["policy"]["flow_queues"]) == (None, False)
+    assert client.get(PATH).json == {"current": None, "history": []}
+    preview = client.post(f"{PATH}/preview", json={"scheme": scheme})
+    assert (preview.status_code, preview.json["error"]["field"]) == (422, "scheme")
 
 
 def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_are_named(
@@ -132,24 +123,13 @@ def test_change_policy__leaves_an_event(client: Client, engine: Engine, bearer: 
     [
         ({}, "scheme"),
         ({"scheme": "magic"}, "scheme"),
-        ({"scheme": None}, "scheme"),
-        ({"scheme": ["tcp"]}, "scheme"),
         ([], "policy"),
-        ("tcp", "policy"),
-        (None, "policy"),
         ({"scheme": "tcp", "speed": 1}, "speed"),
         ({"scheme": "tcp", "queues": 2}, "queues"),
-        ({"scheme": "pias", "queues": 9}, "queues"),
-        ({"scheme": "pias", "queues": True}, "queues"),
-        ({"scheme": "pias", "queues": 3}, "thresholds"),
-        ({"scheme": "pias", "queues": 3, "thresholds": [5000, 5000]}, "thresholds"),
         ({"scheme": "pias", "queues": 3, "thresholds": ["20KB", "10KB"]}, "thresholds"),
         ({"scheme": "pias", "queues": 2, "thresholds": ["1" + "0" * 5000 + "KB"]}, "thresholds"),
-        ({"scheme": "mlfq-adaptive", "window_ms": -1}, "window_ms"),
         ({"scheme": "mlfq-adaptive", "percentiles": [101]}, "percentiles"),
-        ({"scheme": "pias", "percentiles": False}, "percentiles"),
         ({"scheme": "tcp", "mark_at": 1000}, "mark_at"),
-        ({"scheme": "dctcp", "mark_min": 1000}, "mark_min"),
         ({"scheme": "datcp", "mark_at": 1000}, "mark_at"),
         ({"scheme": "datcp", "mark_max": "360KB"}, "mark_max"),
     ],
@@ -164,7 +144,7 @@ def test_change_policy__a_bad_document_is_a_422_that_names_the_field(
     assert client.get(PATH).json["current"] is None
 
 
-@pytest.mark.parametrize("query", ["wait_s=-1", "wait_s=31", "wait_s=nan", "wait_s=x", "wait_s="])
+@pytest.mark.parametrize("query", ["wait_s=-1", "wait_s=31", "wait_s=nan", "wait_s="])
 def test_change_policy__a_bad_wait_is_a_422(client: Client, bearer: dict[str, str], query: str) -> None:
     answer = client.put(f"{PATH}?{query}", json={"scheme": "tcp"}, headers=bearer)
     assert answer.status_code == 422
@@ -318,10 +298,3 @@ def test_preview_policy__before_the_first_policy_everything_is_fitted_to_the_lin
     assert answer["policy"]["mark_at"] == 18_000
     because = {one["field"]: one["because"] for one in answer["changes"]}
     assert because["mark_at"] == because["buffer"] == "fitted to 5 Mb/s and a round trip of 10.1 ms"
-
-
-def test_preview_policy__refuses_what_a_put_refuses(client: Client) -> None:
-    answer = client.post(f"{PATH}/preview", json={"scheme": "pfabric"})
-    assert answer.status_code == 422
-    assert answer.json["error"]["field"] == "scheme"
-    assert client.post(f"{PATH}/preview", json=["pias"]).status_code == 422

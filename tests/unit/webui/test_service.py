@@ -17,7 +17,7 @@ from sluice.webui.options import WebOptions, add_retention, problems, retention,
 from sluice.webui.service import SERVICE, _server_settings
 
 
-@pytest.mark.parametrize("key", ["alerts", "webhook", "webhook_token_file"])
+@pytest.mark.parametrize("key", ["alerts", "webhook"])
 def test_a_removed_setting_is_refused_with_what_replaces_it(tmp_path: Path, key: str) -> None:
     file = tmp_path / "web.toml"
     file.write_text(f'{key} = "x"\n')
@@ -51,13 +51,7 @@ def test_retention__another_process_is_told_the_same(kept: Retention) -> None:
     assert parsed(*retention_argv(kept)) == kept
 
 
-def test_retention__another_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parsed("--keep-flows", "1w")
-    assert 'must be a time such as 90s, 10min, 12h or 7d, or "forever", not "1w"' in capsys.readouterr().err
-
-
-BEYOND = ["0.0.0.0:8080", "192.0.2.1:8080", "[::]:8080", "[2001:db8::1]:8080", "hub:8080", "localhost.evil:1"]
+BEYOND = ["0.0.0.0:8080", "[2001:db8::1]:8080", "hub:8080", "localhost.evil:1"]
 
 
 @pytest.mark.parametrize("address", BEYOND)
@@ -68,11 +62,11 @@ def test_an_address_beyond_the_loopback_needs_the_word(address: str) -> None:
     assert "--plaintext-beyond-loopback" in problem.problem
     assert "TLS" in problem.problem
     assert not list(problems(WebOptions(listen=(address,), plaintext_beyond_loopback=True)))
+    with pytest.raises(FieldError, match="--plaintext-beyond-loopback"):
+        check_plaintext(address, allowed=False)
 
 
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:8080", "127.9.9.9:1", "[::1]:8080", "localhost:8080", "LOCALHOST:1"]
-)
+@pytest.mark.parametrize("address", ["127.9.9.9:1", "[::1]:8080", "LOCALHOST:1"])
 def test_the_loopback_needs_none(address: str) -> None:
     assert is_loopback(address)
     assert not list(problems(WebOptions(listen=(address,))))
@@ -82,9 +76,3 @@ def test_the_loopback_needs_none(address: str) -> None:
 def test_the_process_refuses_with_the_flag_as_the_user_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["web", "--listen", "0.0.0.0:0", "--store", "sqlite://", "--check"]) == 2
     assert "--listen: 0.0.0.0:0 is reachable from other machines" in capsys.readouterr().err
-
-
-def test_the_demonstration_refuses_it_too() -> None:
-    with pytest.raises(FieldError, match="--plaintext-beyond-loopback"):
-        check_plaintext("0.0.0.0:8080", allowed=False)
-    check_plaintext("0.0.0.0:8080", allowed=True)

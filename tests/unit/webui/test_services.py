@@ -17,7 +17,7 @@ from sluice.store.observed import add_event, newest_events
 from sluice.webui import services
 from sluice.webui.figures import RecentFlows
 from sluice.webui.live import snapshot
-from sluice.webui.services import GREETING_EVENTS, Live, sse_frame
+from sluice.webui.services import GREETING_EVENTS, Live
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import Network
@@ -42,28 +42,6 @@ def stopping() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-
-
-def test_sse_frame__one_message() -> None:
-    assert sse_frame("event", {"a": "x\ny"}, 7) == b'id: 7\nevent: event\ndata: {"a":"x\\ny"}\n\n'
-
-
-def test_events__a_snapshot_has_every_part(client: Client) -> None:
-    answer = client.get("/api/v1/events?count=1")
-    assert answer.mimetype == "text/event-stream"
-    [(name, _, picture)] = messages(answer.data)
-    assert name == "snapshot"
-    assert set(picture) == {
-        "at",
-        "health",
-        "policy",
-        "thresholds",
-        "ports",
-        "connections",
-        "sanctions",
-        "traffic",
-        "validity",
-    }
 
 
 def test_events__a_snapshot_has_of_ports_and_agents_what_a_picture_needs(
@@ -100,7 +78,7 @@ def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(
     ]
 
 
-@pytest.mark.parametrize("header", ["x", "-1", "1e3", "9" * 400, "²"])
+@pytest.mark.parametrize("header", ["-1", "9" * 400, "²"])
 def test_events__a_strange_last_event_id_counts_as_absent(
     client: Client, engine: Engine, header: str
 ) -> None:

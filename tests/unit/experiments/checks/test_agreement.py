@@ -20,14 +20,8 @@ from experiments.checks.agreement import (
     same_flows,
     settling_claim,
 )
-from experiments.checks.scheme_tour import order
 from experiments.kit.main import main
 from experiments.kit.runners import NamedPoint
-from experiments.kit.runs import Runs
-from sluice.policy.units import MSS_BYTES
-from sluice.policy.workload.flows import Workload
-from sluice.runs.files import scenario_with
-from tests.kit.bundles import run_of
 
 
 def side(small_ms: Sequence[float], medium_ms: Sequence[float], *, valid: bool = True) -> Side:
@@ -58,13 +52,6 @@ def test_claims__the_order_of_the_variants() -> None:
     assert not claims_of({"fast": [pair(1.0)], "slow": [swapped]})[-1].holds
 
 
-def test_idle_document__one_packet_at_a_time() -> None:
-    scenario, *_ = scenario_with(idle_document())
-    assert isinstance(scenario.workload, Workload)
-    assert scenario.workload.sizes.at(np.asarray([0.5]))[0] < MSS_BYTES
-    assert scenario.workload.load is None
-
-
 def test_same_flows__by_size_and_start(tmp_path: Path) -> None:
     document = {**idle_document(), "workload": {**idle_document()["workload"], "flows": 20}}
 
@@ -84,11 +71,6 @@ def test_settling_claim__two_adjustments_apart_at_most() -> None:
 
 
 OURS = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]}
-
-
-def test_order__best_first_by_the_mean() -> None:
-    runs = Runs([run_of(s, seed=i, x=v) for s in ("c", "a", "b") for i, v in enumerate(OURS[s])])
-    assert order(runs, "x") == ["a", "b", "c"]
 
 
 def test_claim__the_same_order_on_another_scale_agrees() -> None:
@@ -148,7 +130,3 @@ def test_scheme_order__reads_two_verdicts(tmp_path: Path) -> None:
 
 def test_scheme_order__a_figure_that_a_run_does_not_have_is_left_out(tmp_path: Path) -> None:
     assert len(compared(tmp_path, [None, None])) == len(scheme_tour.ORDER_FIGURES) - 1
-
-
-def test_scheme_order__says_where_no_verdict_is(tmp_path: Path) -> None:
-    assert main(scheme_tour.ORDER, [str(tmp_path), str(tmp_path), "--out", str(tmp_path / "both")]) == 2

@@ -13,7 +13,6 @@ import pytest
 
 from experiments.checks import live_switch as live
 from experiments.checks import live_switch as live_scenario
-from experiments.checks import random_faults as fault_traffic
 from experiments.checks import random_faults as faulty
 from experiments.checks.random_faults import KINDS, SECONDS, Fault
 from experiments.checks.soak import (
@@ -30,7 +29,6 @@ from experiments.kit.live import Gap
 from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FINISHED, FlowRecord
-from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -45,12 +43,6 @@ def test_document__as_many_flows_at_any_time() -> None:
     flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
     for now_s in (20.0, 40.0):
         assert sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows) == 20
-
-
-def test_document__of_six_hours_is_a_scenario() -> None:
-    scenario, *_ = scenario_with(document_of(1, 6 * 3600.0, 2, np.random.default_rng(1)))
-    flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
-    assert max(flow.start_s for flow in flows) > 5.9 * 3600
 
 
 def readings(memory_step_kb: int, count: int = 30) -> list[Reading]:
@@ -124,14 +116,6 @@ def test_change_scheme__waits_for_a_web_process_that_was_killed() -> None:
 
 
 RULES = {"s1": {"priority=1 actions=drop"}}
-
-
-def test_document__is_a_scenario_of_as_many_seconds() -> None:
-    scenario, *_ = scenario_with(fault_traffic.document_of(1, 20.0, np.random.default_rng(1)))
-    assert isinstance(scenario.workload, ExplicitWorkload)
-    starts_s = [flow.start_s for flow in scenario.workload.flows]
-    assert 80 < len(starts_s) < 160
-    assert max(starts_s) < 20.0
 
 
 @pytest.mark.parametrize(

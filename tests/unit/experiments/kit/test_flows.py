@@ -12,11 +12,11 @@ import pytest
 
 from experiments.kit import live
 from experiments.kit.experiment import Given
-from experiments.kit.flows import jain_index, means, percentile, read_flow_columns, says_source
+from experiments.kit.flows import jain_index, read_flow_columns, says_source
 from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
-from tests.kit.bundles import finished_flow, flows, sampled, written
+from tests.kit.bundles import flows, sampled, written
 
 
 def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
@@ -28,14 +28,6 @@ def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
 def test_by_number__ids_are_numbers_not_texts() -> None:
     found = flows([1.0, 2.0, 3.0], id=["r/10", "r/9", "r/0"]).by_number
     assert list(found.fct_us) == [3.0, 2.0, 1.0]
-
-
-def test_means_and_percentile__where_there_is_nothing_there_is_no_value() -> None:
-    found = means({"small": np.asarray([1.0, 3.0]), "large": np.asarray([])})
-    assert found["small_mean"] == 2
-    assert np.isnan(found["large_mean"])
-    assert np.isnan(percentile(np.asarray([]), 99))
-    assert percentile(np.asarray([50.0, 150.0]), 99) == pytest.approx(149)
 
 
 def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
@@ -63,27 +55,10 @@ def test_rates__between_samples_and_from_the_start() -> None:
     assert list(values) == pytest.approx([8.0, 16.0])
 
 
-def test_rates__samples_that_lie_too_close_together_tell_none() -> None:
-    times, _ = sampled((1.1, 100_000), (1.101, 200_000)).rates(0)
-    assert list(times) == pytest.approx([1.05])
-
-
 def test_mean_rate__between_any_two_times() -> None:
     run = sampled((1.1, 100_000), (1.2, 300_000))
     assert run.mean_rate_mbps(0, 1.0, 1.2) == pytest.approx(12.0)
     assert run.mean_rate_mbps(0, 1.05, 1.15) == pytest.approx(12.0)
-
-
-def test_column__only_where_it_is_known() -> None:
-    times, values = sampled((1.1, 1)).column(0, "precedence")
-    assert len(times) == len(values) == 0
-
-
-def test_flow__as_text() -> None:
-    assert str(finished_flow("x", bytes=10_000_000, fct_s=3.456)) == "10 MB in 3.46 s"
-    assert str(finished_flow("x", bytes=10_000_000, fct_s=None, reason="quenched")) == "10 MB quenched"
-    assert finished_flow("x", fct_s=None).end_s is None
-    assert finished_flow("x").end_s == 1.5
 
 
 DEV = """Inter-|   Receive                                         |  Transmit
@@ -152,14 +127,6 @@ def test_axes__what_the_command_line_does_not_say_the_scenario_says() -> None:
     [point] = axes(Given(OUT), DOCUMENT)
     assert (point.scheme, point.load, point.seed) == ("dctcp", 0.5, 9)
     assert point.document["workload"]["flows"] == 3
-
-
-def test_axes__every_combination_of_what_is_given() -> None:
-    given = Given(OUT, seeds=(1, 2), loads=(0.3, 0.4), flows=7)
-    found = axes(given, DOCUMENT, variants={"a": {"name": "pias"}, "b": {"name": "tcp"}})
-    assert len(found) == 8
-    assert {point.document["workload"]["flows"] for point in found} == {7}
-    assert {point.scheme: point.document["scheme"]["name"] for point in found} == {"a": "pias", "b": "tcp"}
 
 
 def test_axes__settings_of_the_command_line_have_the_last_word() -> None:

@@ -13,7 +13,7 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, load, load_all
 from experiments.__main__ import main as experiments_main
 from experiments.kit.experiment import Given, Script
-from experiments.kit.main import README, listing, main, page, place_of, read_command, with_table
+from experiments.kit.main import README, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
 from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.errors import EnvironmentLacking, SluiceError
@@ -21,12 +21,6 @@ from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import scenario_with
 from tests.unit.experiments.kit.figure import EXPERIMENT
-
-LINES = Path(__file__).with_name("figure.py").read_text().splitlines()
-
-
-def test_a_new_figure_is_short() -> None:
-    assert len(LINES) < 60
 
 
 def test_main__a_quick_run_ends_with_plot_numbers_and_verdict(tmp_path: Path) -> None:
@@ -76,25 +70,6 @@ def test_read_command__the_fabric_where_there_is_a_choice(capsys: pytest.Capture
     assert "unrecognized arguments" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--flows", "0"], ["--jobs", "0"], ["--seeds", "x"]])
-def test_read_command__what_no_run_can_have(words: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        read_command(EXPERIMENT, words)
-
-
-def test_help__teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        read_command(EXPERIMENT, ["--help"])
-    text = capsys.readouterr().out
-    for expected in (
-        EXPERIMENT.claim,
-        "nobody, Fig. 1. About 1 min on two cores",
-        "--quick",
-        "[1, 2, 3]",
-    ):
-        assert expected in text
-
-
 def test_main__a_user_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(given: Given) -> None:
         raise SluiceError("no such thing")
@@ -130,18 +105,13 @@ def test_with_table__says_where_the_table_goes() -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name__is_an_experiment_of_that_name(name: str) -> None:
+def test_every_name__has_an_experiment_a_page_and_a_quick_mode(name: str) -> None:
     experiment = load(name)
     assert experiment.name == name
-    assert experiment.minutes > 0
     assert experiment.claim.endswith(".")
     assert len(experiment.claim) <= 100
-    assert experiment.default_out == Path("results") / name
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name__has_a_quick_mode(name: str) -> None:
-    experiment = load(name)
+    text = (README.parent / page(place_of(EXPERIMENTS[name]))).read_text()
+    assert name in text or re.sub(r"\d+$", "", name) in text
     words = WORDS.get(name, [])
     quick, whole = (read_command(experiment, [*flags, *words]) for flags in (["--quick"], []))
     options = {**vars(quick), **quick.options}
@@ -149,12 +119,6 @@ def test_every_name__has_a_quick_mode(name: str) -> None:
     assert experiment.quick or experiment.minutes <= 2
     assert quick.quick
     assert not whole.quick
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_name__has_a_page_which_names_it(name: str) -> None:
-    text = (README.parent / page(place_of(EXPERIMENTS[name]))).read_text()
-    assert name in text or re.sub(r"\d+$", "", name) in text
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -179,29 +143,12 @@ def test_docs__name_experiments_that_there_are() -> None:
     assert named <= set(EXPERIMENTS)
 
 
-def test_listing__has_every_name() -> None:
-    text = "\n".join(listing(load_all()))
-    assert all(f"  {name} " in text for name in EXPERIMENTS)
-
-
-def test_main__without_a_name_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert experiments_main([]) == 0
-    assert "python -m experiments NAME --quick" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("library", ["matplotlib", "scipy"])
 def test_main__without_a_library_names_the_extra(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluice.runtime.extras.find_spec", lambda name: name != library or None)
     message = rf"^python -m experiments needs {library}, .*\[experiments\]'$"
     with pytest.raises(EnvironmentLacking, match=message):
         experiments_main([])
-
-
-def test_main__an_unknown_name_is_told_the_known_ones() -> None:
-    with pytest.raises(
-        SluiceError, match="there is no experiment fig99; the names are threshold_convergence, "
-    ):
-        experiments_main(["fig99"])
 
 
 def test_main__claims_of_finished_experiments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

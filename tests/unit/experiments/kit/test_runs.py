@@ -23,12 +23,6 @@ from sluice.sweep.points import Point, points
 from tests.kit.bundles import RUNS, record, run_of
 
 
-def test_axes__in_order() -> None:
-    assert (RUNS.variants, RUNS.loads) == (["a", "b"], [0.5, 0.8])
-    assert [run.seed for run in RUNS.at("a", 0.5)] == [1, 2]
-    assert len(RUNS.at("a")) == 4
-
-
 def test_ratios__of_the_same_seed() -> None:
     assert RUNS.ratios("x", "a", "b", 0.5) == [0.5, 0.25]
     assert RUNS.ratio_by_load("x", "a", "b") == {0.5: 0.375, 0.8: 2.0}
@@ -53,10 +47,6 @@ def test_valid__of_the_variants_that_are_named() -> None:
     assert runs.valid("a")
     assert not runs.valid("a", "b")
     assert not runs.valid()
-
-
-def test_by_load__one_value_a_seed() -> None:
-    assert RUNS.by_load({"what": "x"})["a"] == {"0.5": {"what": [10.0, 30.0]}, "0.8": {"what": [1.0, 3.0]}}
 
 
 POINT = NamedPoint("a variant", None, 1, {}, "x")
@@ -86,10 +76,6 @@ def test_read_run__the_figures_of_its_bundle(tmp_path: Path) -> None:
     assert run.row["fct_us_small_mean"] == distribution(np.asarray([2000.0, 2000.0]))["mean"]
 
 
-def test_read_run__what_only_the_simulator_counts(tmp_path: Path) -> None:
-    assert bundle_of(tmp_path, packets_sent=200, packets_dropped=3).row["dropped"] == 0.015
-
-
 def test_flows__the_scheduled_ones_from_the_begin_of_the_run(tmp_path: Path) -> None:
     flows = bundle_of(tmp_path).flows()
     assert list(flows.started_s) == [2.0, 1.0]
@@ -100,12 +86,6 @@ def test_thresholds__of_the_port_in_the_order_of_time(tmp_path: Path) -> None:
     run = bundle_of(tmp_path)
     assert run.thresholds("s1:1") == [(1.0, 5), (2.0, 20_000)]
     assert run.thresholds("s1:2") == []
-
-
-def test_read_run__reads_what_attempts_were_made(tmp_path: Path) -> None:
-    bundle_of(tmp_path)
-    (tmp_path / "x" / "attempts").write_text("2")
-    assert read_run(POINT, tmp_path).row["attempts"] == 2
 
 
 # Runs one after the other: a run that is not valid is made again, and an existing one is not.

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.kit.draw import Line, Panel, against_load, distribution, grid, intervals, line_of, save
-from experiments.kit.experiment import Claim, Given, conclude, markdown, over_loads, read_verdict, spread
+from experiments.kit.draw import Line, Panel, against_load, distribution, grid, line_of, save
+from experiments.kit.experiment import Claim, Given, conclude, markdown, read_verdict
 from experiments.kit.runs import (
     Changes,
     Difference,
@@ -19,11 +19,8 @@ from experiments.kit.runs import (
     all_finished,
     all_valid,
     at_most,
-    below_one,
     difference,
     lower,
-    noted,
-    within,
 )
 from sluice.policy.errors import SluiceError
 from tests.kit.bundles import RUNS, run_of
@@ -49,15 +46,6 @@ def test_conclude__a_quick_verdict_says_so(tmp_path: Path, capsys: pytest.Captur
     assert list(markdown([read_verdict(tmp_path)]))[2:] == ["| x (quick) | a | b | c | yes |"]
 
 
-def test_markdown__a_row_a_claim_of_every_verdict(tmp_path: Path) -> None:
-    for name in ("x", "y"):
-        (tmp_path / name).mkdir()
-        conclude(tmp_path / name, name, [GOOD, BAD], {})
-    rows = list(markdown([read_verdict(tmp_path / name) for name in ("x", "y")]))[2:]
-    assert rows[:2] == ["| x | a | b | c | yes |", "| x | d | e | f | **no** |"]
-    assert rows[2] == "| y | a | b | c | yes |"
-
-
 def test_read_verdict__of_a_version_that_knew_no_quick_runs(tmp_path: Path) -> None:
     claim = {"what": "a", "paper": "b", "measured": "c", "holds": True, "explanation": ""}
     (tmp_path / "verdict.json").write_text(json.dumps({"experiment": "x", "claims": [claim], "numbers": {}}))
@@ -67,16 +55,6 @@ def test_read_verdict__of_a_version_that_knew_no_quick_runs(tmp_path: Path) -> N
 def test_read_verdict__where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(SluiceError, match=r"no verdict\.json; give the --out folder"):
         read_verdict(tmp_path)
-
-
-def test_spread__median_and_range() -> None:
-    assert spread([0.9, 0.5, 0.7]) == "0.70 (0.50 … 0.90)"
-
-
-def test_over_loads__says_which() -> None:
-    assert over_loads({0.5: 0.375, 0.8: 2.0}) == "0.38, 2.00 at loads 0.5, 0.8"
-    assert over_loads({0.8: 2.0}) == "2.00 at load 0.8"
-    assert over_loads({0.8: -0.02}, "+.2f", factor=100, unit=" %") == "−2.00 % at load 0.8"
 
 
 def change(mean: float) -> Difference:
@@ -89,24 +67,10 @@ def test_at_most__nowhere_above_the_limit_and_once_down_to_it() -> None:
     assert not at_most("x", "p", {0.5: 1.1, 0.8: 0.5}, 1.0, once=0.6).holds
 
 
-def test_below_one__equal_is_not_lower() -> None:
-    assert below_one("x", {0.5: 0.99}).holds
-    assert not below_one("x", {0.5: 0.9, 0.8: 1.0}).holds
-
-
 def test_lower__not_by_chance_and_at_every_load() -> None:
     assert lower("x", "p", change(-0.02)).holds
     assert not lower("x", "p", change(-0.005)).holds
     assert not lower("x", "p", Changes({0.5: change(-0.02), 0.8: change(-0.005)})).holds
-
-
-def test_within__either_way() -> None:
-    assert within("x", "p", change(-0.03), 0.03).holds
-    assert not within("x", "p", change(0.031), 0.03).holds
-
-
-def test_noted__holds_whatever_it_is() -> None:
-    assert noted("x", "7").holds
 
 
 def test_all_valid__an_invalid_run_and_an_unfinished_flow_are_told_apart() -> None:
@@ -160,10 +124,6 @@ def test_changes__at_every_load_and_growing_with_it() -> None:
     assert not Changes({0.5: change(-0.5), 0.9: change(-0.5)}).grows
 
 
-def test_changes__at_one_load() -> None:
-    assert str(Changes({0.5: change(-0.2)})) == "−20.0 % at 50 %"
-
-
 def values(data: object) -> list[float]:
     found: list[float] = np.asarray(data, float).tolist()
     return found
@@ -177,20 +137,6 @@ def test_against_load__a_row_for_each_group(tmp_path: Path) -> None:
     assert [values(line.get_ydata()) for line in figure.axes[0].lines] == [[20.0, 2.0], [70.0, 1.0]]
     save(figure, tmp_path / "x.png")
     assert (tmp_path / "x.png").stat().st_size > 10_000
-
-
-def test_against_load__only_the_groups_that_are_asked_for(tmp_path: Path) -> None:
-    results = Results(Given(tmp_path), {"main": RUNS, "varied": RUNS})
-    figure = against_load([Panel("x", "x", "ms", 1e-3)], {"a": line_of("pias")}, ["main"])(results)
-    assert [axes.get_title() for axes in figure.axes] == ["x"]
-    assert values(figure.axes[0].lines[0].get_ydata()) == [0.02, 0.002]
-
-
-def test_intervals__in_per_cent() -> None:
-    _, [[axes]] = grid(1, 1)
-    intervals(axes, [0], [Difference(-0.1, -0.3, 0.1, 5, 0.0)], Line("x", "black"))
-    [container] = axes.containers
-    assert values(container[0].get_ydata()) == [-10.0]
 
 
 def test_distribution__flows_that_never_end_keep_it_below_one() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from experiments.papers.aemon import ucp_share
 from experiments.papers.datcp import deadlines, services, shares
 from experiments.papers.datcp.common import SMALL, plan
 from experiments.papers.fish.common import GAPS, Setup
-from experiments.papers.fish.common import columns as fish_columns
 from experiments.papers.fish.common import points as fish_points
 from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
@@ -41,7 +40,6 @@ from sluice.policy.workload.scenario import Scenario, scenario_from_document, sc
 from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
 from sluice.sweep.points import Point
-from sluice.topologies import build_topology
 from tests.kit.bundles import NOWHERE, flows, given, run_of, written
 
 # The experiments on Aemon: scenarios, and figures of a run.
@@ -56,13 +54,13 @@ def test_scenarios__every_scheme_marks_at_the_slides_thresholds(name: str) -> No
             assert (policy.mark_at, policy.mark_at_core) == (97_500, 375_000)
 
 
-@pytest.mark.parametrize("settings", aemon.VARIED.values(), ids=list(aemon.VARIED))
-def test_varied__is_a_scenario_and_another_one(settings: Mapping[str, Any]) -> None:
+def test_varied__is_a_scenario_and_another_one() -> None:
     document = read_document(SCENARIOS / "aemon.toml")
-    (plain,), (varied,) = (
-        points(document, schemes=["aemon"], loads=[0.8], settings=s) for s in ({}, settings)
-    )
-    assert plain.document != varied.document
+    documents = [
+        points(document, schemes=["aemon"], loads=[0.8], settings=settings)[0].document
+        for settings in ({}, *aemon.VARIED.values())
+    ]
+    assert all(one != documents[0] for one in documents[1:])
 
 
 def test_columns__tell_flows_with_a_deadline_from_those_without(tmp_path: Path) -> None:
@@ -149,12 +147,6 @@ def test_plan__on_the_simulator_the_papers_own_rate_and_sizes(name: str) -> None
         assert max(flow.bytes for flow in flows) >= 50_000_000
 
 
-def test_fig08__three_with_the_deadline_three_endless() -> None:
-    _, _, flows = flows_of(points_of("fig08")["10-MB-in-3-s-seed1"])
-    assert sorted(flow.deadline_us or 0 for flow in flows) == [0, 0, 0, 3e6, 3e6, 3e6]
-    assert len({flow.src for flow in flows}) == 6
-
-
 def test_fig11__more_than_the_link_carries_in_time_three_of_them_not() -> None:
     _, _, flows = flows_of(points_of("fig11")["kill-seed1"])
     alone_s = max(flow.ideal_us for flow in flows) / 1e6
@@ -223,27 +215,13 @@ def test_variants__differ_by_one_half_each() -> None:
     assert len(policies) == len(shares) == 1
 
 
-@pytest.mark.parametrize("setup", [*SETUPS.values(), Setup(480, 16)])
+@pytest.mark.parametrize("setup", [next(iter(SETUPS.values())), Setup(480, 16)])
 def test_setups__are_in_the_scenario(setup: Setup) -> None:
     for scenario in scenarios(FABRIC, [setup]).values():
         assert scenario.policy.buffer == setup.capacity * 1500
         assert scenario.transport.initial_window == setup.window
         assert scenario.simulator.duplicate_threshold == (0 if setup.recovery == "timeouts" else 3)
         assert scenario.simulator.recovery == ("linux" if setup.recovery == "linux" else "plain")
-
-
-def test_fabric__is_the_papers() -> None:
-    scenario = next(iter(scenarios(FABRIC, [Setup()]).values()))
-    topology = build_topology(scenario)
-    assert (len(topology.hosts), len(topology.switches), count_of_flows(scenario)) == (16, 8, 800)
-    assert {port.rate_bps for port in topology.ports if port.edge} == {10**10}
-    assert {port.rate_bps for port in topology.ports if not port.edge} == {2 * 10**10}
-
-
-def test_columns__no_large_flow_is_no_value(tmp_path: Path) -> None:
-    found = fish_columns(written(tmp_path, size_class=["small", "medium"], fct_us=[1000.0, 3000.0]))
-    assert (found["small_mean"], found["medium_mean"]) == (1, 3)
-    assert np.isnan(found["large_mean"])
 
 
 # ── pias_144: its scenarios agree with the authors' scripts ──────────────────────────────────────
@@ -263,15 +241,6 @@ def test_every_point_is_the_authors_set_up(name: str) -> None:
         assert (scenario.transport.initial_window, scenario.simulator.duplicate_threshold) == (70, 0)
         if point.scheme == "pias":
             assert all(threshold % 1460 == 0 for threshold in scenario.policy.thresholds)
-
-
-def test_thresholds_are_those_of_the_load() -> None:
-    document = read_document(SCENARIOS / "pias-144.toml")
-    first = []
-    for load in LOADS:
-        [point] = points(document, schemes=["pias"], loads=[load])
-        first.append(scenario_from_document(point.document, load_cdf).policy.thresholds[0] // 1460)
-    assert first == [1059, 956, 999, 909, 759]
 
 
 # ── The experiments on adaptive thresholds: the paper's runs, and when a threshold has settled ────

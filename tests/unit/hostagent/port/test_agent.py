@@ -184,18 +184,6 @@ def test_set_behaviour__impossible_values_change_nothing(agent: PortAgent, progr
     assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
-def test_apply__before_the_first_policy_there_is_nothing_to_do(agent: PortAgent) -> None:
-    agent.apply(NO_SETTINGS)
-    assert agent.behaviour == PortBehaviour(None, 100_000)
-
-
-def test_apply__a_policy_without_marking_ends_marking(agent: PortAgent) -> None:
-    agent.apply(AgentSettings(3, ports=PortBehaviour(97_500)))
-    assert (agent.behaviour.mark_bytes, agent.policy_version) == (97_500, 3)
-    agent.apply(AgentSettings(4, ports=PortBehaviour()))
-    assert (agent.behaviour.mark_bytes, agent.policy_version) == (None, 4)
-
-
 def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program: FakeProgram) -> None:
     """Each way of marking in turn, from the web process's answer to the settings of a port."""
     agent.reconcile()
@@ -214,12 +202,14 @@ def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program
         assert port.buffer_bytes == 360_000
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_apply__every_scheme_is_possible_on_a_port(agent: PortAgent, name: str) -> None:
+def test_apply__every_scheme_is_possible_on_a_port(agent: PortAgent) -> None:
     agent.reconcile()
-    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": name})))
-    marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
-    assert marks == (SCHEMES[name].marking != "none")
+    agent.apply(NO_SETTINGS)
+    assert agent.behaviour == PortBehaviour(None, 100_000), "there is no policy yet"
+    for name, scheme in SCHEMES.items():
+        agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": name})))
+        marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
+        assert marks == (scheme.marking != "none")
 
 
 def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent) -> None:
@@ -246,13 +236,6 @@ def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
     assert report.ports["s1:1"][7] == QueueCounters(1, 2, 3, 4, 5)
     assert report.late_ns == dict.fromkeys(report.ports, 6)
     assert heartbeat_from(json.loads(json.dumps(heartbeat_document(report)))) == report
-
-
-def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(
-    agent: PortAgent, program: FakeProgram
-) -> None:
-    agent.reconcile()
-    assert program.flow_queues == {port.interface for port in agent.graph.ports}
 
 
 def test_apply__a_core_port_has_a_threshold_of_its_own(agent: PortAgent, program: FakeProgram) -> None:

@@ -97,23 +97,6 @@ def test_check__without_a_web_process_reads_the_file_alone(
     assert "was not compared" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("switch = 3", "switch: must be a list"),
-        ("[[switch]]\nname = 'x'", "switch[0].datapath_id: is missing"),
-        ("nonsense", "is not TOML"),
-    ],
-)
-def test_a_wrong_file_is_refused_before_anything_is_asked(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "wrong.toml"
-    path.write_text(text)
-    assert cli.main(["network", "--url", "http://127.0.0.1:9", "apply", str(path)]) == 2
-    assert message in capsys.readouterr().err
-
-
 NOW = 1_000_000.0
 
 
@@ -160,13 +143,6 @@ def test_created_once_listed_and_revoked(
     assert "no token named wall is in force" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("expires", ["forever", "400d", "0s", "soon", "1.5.2d"])
-def test_a_token_must_end(command: Command, expires: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command("create", "--role", "read", "--expires", expires, "--name", "wall")
-    assert "--expires" in capsys.readouterr().err
-
-
 def test_a_token_of_another_role_is_told_what_it_needs(
     command: Command, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,12 +168,6 @@ def test_capture__without_tcpdump_names_the_package(monkeypatch: pytest.MonkeyPa
         capture_module.capture("s1:1", 1, tmp_path / "x.pcap")
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "x", "1e9", "nan"])
-def test_command__an_impossible_time_is_a_usage_error(seconds: str) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["capture", "s1:1", f"--seconds={seconds}", "--out", "x"])
-
-
 def test_parser__all_words_after_the_dashes_are_the_programs() -> None:
     given = exec_module.parser().parse_args(
         ["h1", "--testbed", "7", "--", "sh", "-c", "x", "--", "--testbed"]
@@ -206,7 +176,7 @@ def test_parser__all_words_after_the_dashes_are_the_programs() -> None:
     assert given.program == ["sh", "-c", "x", "--", "--testbed"]
 
 
-@pytest.mark.parametrize("words", [["h1"], ["h1", "--"], ["h1", "ls"], ["h1", "iperf", "-c", "h3"]])
+@pytest.mark.parametrize("words", [["h1", "--"], ["h1", "iperf", "-c", "h3"]])
 def test_parser__without_a_program_the_message_shows_one(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -364,11 +334,8 @@ def test_set__a_wrong_key_is_named_as_written(
     sluice_policy("set", str(tmp_path / "policy.toml"))
     for words, message in (
         (["mark_att=1KB"], "mark_att: is not a key here (did you mean mark_at?)"),
-        (["mark_at=18K"], 'mark_at: "18K" is not a quantity'),
-        (["thresholds=10KB"], "thresholds: must be a list of 7 values"),
         (["scheme=tcp", "thresholds=10KB"], "thresholds: scheme tcp has no thresholds"),
         (["mark_at=1KB", "other.toml"], 'give one file, or only KEY=VALUE; "other.toml" has no ='),
-        (["a b=1"], "policy set a b=1: must be key=value, for example policy set mark_at=18KB"),
     ):
         assert sluice_policy("set", *words) == 2
         assert message in capsys.readouterr().err
@@ -380,9 +347,7 @@ def test_set__a_wrong_key_is_named_as_written(
     [
         (["act", "--nowhere"], "there is no policy yet: put one in force with `sluice policy set FILE`"),
         (["rollback"], "there is no policy yet: put one in force"),
-        (["set", "no-such-file.toml"], "cannot read no-such-file.toml: No such file or directory"),
         (["set", "mark_at=18KB"], "there is no policy yet"),
-        (["freeze", "s1:1"], "there is no policy yet"),
     ],
 )
 def test_errors_name_the_remedy(

@@ -31,32 +31,14 @@ EXPORT = "export sonic FILE.toml --interfaces Ethernet0"
 AWAY = "http://127.0.0.1:1"
 HERE = "WEB"
 """A word of a command line that becomes the address of a web process, which knows the token."""
-FILES = (
-    "nothing.toml",
-    "FOLDER",
-    "BINARY",
-    "TEXT",
-    "",
-    "FOLDER/x.toml",
-    "TEXT/x.toml",
-    "LIST.json",
-    "TEXT.json",
-)
-NUMBERS = ("", "x", "-1", "1.5", "0", "nan", "1e3", "²")
-TIMES = ("", "x", "-5", "0", "nan", "inf", "1e400", "5s")
+FILES = ("nothing.toml", "FOLDER", "BINARY", "TEXT", "", "TEXT/x.toml", "LIST.json", "TEXT.json")
+NUMBERS = ("", "-1", "1.5", "0", "1e3", "²")
+TIMES = ("", "-5", "0", "nan", "1e400", "5s")
 FOLDERS = ("", " ", "TEXT", "TEXT/x", "/proc/x")
 OUT_FILES = ("", " ", "FOLDER", "TEXT/x")
 URLS = ("", "x", "ftp://x", "http://", "http://[", "http://127.0.0.1:99999", AWAY, "unix:/nothing")
 PLUGINS = ("", "nothing.py", "FOLDER", "TEXT", "BINARY", "FILE.toml", "PLUGIN.py")
-STORES = (
-    "",
-    "x",
-    "sqlite://",
-    "sqlite:///FOLDER",
-    "sqlite:////nothing/x.db",
-    "mysql://x",
-    "sqlite:///../FOLDER/x/y",
-)
+STORES = ("", "x", "sqlite://", "sqlite:///FOLDER", "sqlite:////nothing/x.db", "mysql://x")
 TOKENS = ("nothing", "FOLDER", "EMPTY")
 
 WRONG: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -27,15 +27,12 @@ from sluice.report.tables import (
     Estimate,
     Scale,
     estimate,
-    factor_text,
     of_class,
     percent,
     pooled,
     ratio,
-    size_text,
     slowdown_by_size,
     time_scale,
-    time_text,
 )
 from sluice.runs.bundle import BundleWriter
 from tests.kit.bundles import bundle, document, flow, random_flows
@@ -108,11 +105,8 @@ def test_slowdown_by_size__few_flows_say_nothing() -> None:
     ("values_us", "unit"),
     [
         ([123.4], "µs"),
-        ([1234.0], "ms"),
         ([300.0, 2e6], "ms"),
-        ([3e4, 2e6, 3e6], "ms"),
         ([3.2e6, 4e5], "s"),
-        ([0.01], "µs"),
         ([], "µs"),
     ],
 )
@@ -124,9 +118,7 @@ def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us: list[
     ("value", "shown"),
     [
         (0.0123, "0.012"),
-        (1.234, "1.23"),
         (45.67, "45.7"),
-        (100.0, "100"),
         (1234567.0, "1 234 567"),
         (0, "0.00"),
     ],
@@ -140,14 +132,6 @@ def test_scale__the_deviation_to_the_decimal_of_the_mean() -> None:
     assert Scale("ms", 1e-3).show(Estimate(1234.0, 567.0, 3)) == "1.23 ± 0.57"
     assert PLAIN.show(None) == percent(None) == "–"
     assert percent(Estimate(0.123, 0.01, 2)) == "12.3 ± 1.0 %"
-
-
-def test_texts_on_axes() -> None:
-    assert [size_text(size) for size in (300, 100_000, 2.5e6, 1e9)] == thin(
-        "300 B", "100 KB", "2.5 MB", "1 GB"
-    )
-    assert [time_text(time) for time in (0.5, 20, 1500, 2e6)] == thin("0.5 µs", "20 µs", "1.5 ms", "2 s")
-    assert [factor_text(factor) for factor in (0.5, 2, 10_000)] == thin("0.5", "2", "10 000")
 
 
 def thin(*texts: str) -> list[str] | str:
@@ -240,11 +224,6 @@ def test_threshold_moves__each_port_holds_its_thresholds_until_the_next_change(t
     assert (found.ports, found.low[2, 0], found.high[2, 0]) == (2, 320, 480)
 
 
-def test_threshold_moves__a_port_counts_from_its_first_thresholds_on(tmp_path: Path) -> None:
-    found = known(moves_of(tmp_path, (0.0, "s1:1", [100]), (1.0, "s1:2", [300]), (2.0, "s1:1", [500])))
-    assert found.median[:, 0].tolist() == [100, 200, 400]
-
-
 def test_threshold_moves__none_if_no_port_moves_any(tmp_path: Path) -> None:
     assert moves_of(tmp_path, (0.0, "s1:1", [100]), (1.0, "s1:1", [100]), (1.0, "s1:2", [7])) is None
     assert moves_of(tmp_path / "empty") is None
@@ -294,12 +273,6 @@ def test_a_damaged_document_is_named(folder: Path, name: str) -> None:
         path.write_text(text)
         with pytest.raises(SluiceError, match=rf"{name}\.json: cannot be used: .*; run the scenario again"):
             find_runs([folder])
-
-
-def test_a_document_that_is_no_text_is_named(folder: Path) -> None:
-    (folder / "meta.json").write_bytes(bytes(range(256)))
-    with pytest.raises(SluiceError, match=r"meta\.json: cannot be used"):
-        find_runs([folder])
 
 
 @pytest.mark.parametrize("name", ["flows.parquet", "ports.parquet"])

@@ -24,21 +24,10 @@ from sluice.runs.files import (
 )
 
 
-@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)
-def test_scenario_from_file__scenarios_that_come_along_are_valid(path: Path) -> None:
-    scenario, *_ = scenario_from_file(path)
-    assert scenario.name == path.stem
-
-
-def test_scenario_from_file__finds_a_scenario_by_name() -> None:
-    assert scenario_from_file(Path("paper-mix"))[0].name == "paper-mix"
-
-
-def test_scenario_from_file__names_file_and_key(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text((SCENARIOS / "paper-mix.toml").read_text().replace("load = 0.8", "laod = 0.8"))
-    with pytest.raises(SluiceError, match=r"mine\.toml: workload\.(load|laod)"):
-        scenario_from_file(path)
+@pytest.mark.parametrize("name", sorted(path.stem for path in SCENARIOS.glob("*.toml")))
+def test_scenario_from_file__scenarios_that_come_along_are_valid_and_have_a_name(name: str) -> None:
+    scenario, *_ = scenario_from_file(Path(name))
+    assert scenario.name == name
 
 
 GOOD = """
@@ -65,10 +54,7 @@ BAD = {
         "workload.laod",
         "did you mean load?",
     ),
-    "load too high": ("load = 0.8", "load = 1.2", "workload.load", "at most 0.99"),
-    "no load": ("load = 0.8", "", "workload.load", "interarrival"),
     "unit missing": ('"100Mbit"', '"100"', "fabric.host_rate", 'for example "10Gbit"'),
-    "time without unit": ("load = 0.8", "interarrival = 1", "workload.interarrival", 'for example "20us"'),
     "CDF not monotone": (
         '"web-search"',
         '"{folder}/bad.cdf"',
@@ -79,19 +65,6 @@ BAD = {
     "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
     "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\nto = "h1"\n', "workload.trace", "give the path"),
     "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),
-    "no such pattern": ('"many-to-one"', '"gossip"', "workload.pattern", 'must be one of "all-to-all"'),
-    "one for all": (
-        'sizes = "web-search"\npattern = "many-to-one"\nto = "h1"',
-        'mix = [{ bytes = "1KB", share = 1.0, from = ["h2"] }]',
-        "workload.load",
-        "give at most 0.24",
-    ),
-    "too many answers": (
-        'sizes = "web-search"\npattern = "many-to-one"',
-        'pattern = "incast"\nfanin = 4\nbytes = "2KB"',
-        "workload.fanin",
-        "at most",
-    ),
 }
 """Name → (text to replace in a good scenario, its replacement, the key and the remedy in the message)."""
 
@@ -138,11 +111,6 @@ def test_scenario_with__other_tables_merge() -> None:
     assert (scenario.workload.flows, scenario.workload.load) == (7, 0.8)
 
 
-def test_load_cdf__lists_what_there_is() -> None:
-    with pytest.raises(SluiceError, match="web-search"):
-        load_cdf("websearch")
-
-
 @pytest.mark.parametrize("read", [load_cdf, load_trace])
 def test_a_name_that_is_too_long_is_no_file(read: Callable[[str], object]) -> None:
     with pytest.raises(FieldError, match="there is no file"):
@@ -161,12 +129,6 @@ def test_cli__user_errors_are_one_line_and_exit_code_2(
     error = capsys.readouterr().err
     assert error.startswith("sluice: ")
     assert error.count("\n") == 1
-
-
-def test_cli__help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "sluice demo --duration 60" in capsys.readouterr().out
 
 
 SCENARIO = """
@@ -217,7 +179,6 @@ def test_csv_and_parquet_hold_the_same_flows(tmp_path: Path) -> None:
         ),
         (b"time,src,dst,bytes\n0s,h1,\xff,1KB\n", "", r"workload.trace: .*flows.csv"),
         (b"time,src,dst,bytes\n0s,h1,\0,1KB\n", "", r"workload.trace: .*flows.csv: line 2: "),
-        ("", "", r"workload.trace: .*flows.csv: time: is missing"),
         ("time,src,dst,bytes\n", "", "has no flow"),
         ("time,src,dst,bytes\n0s,h1,h3,1KB\n", 'to = "h1"', r"workload.to: is not a key here"),
         ("time,src,dst,bytes\n0s,h1,h3,1KB\n", "flows = 2", r"workload.flows: must be at most 1"),

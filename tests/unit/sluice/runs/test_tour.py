@@ -27,7 +27,6 @@ from sluice.runs.tour import (
     print_scoreboard,
     scheme_table,
     tour_policies,
-    write_picture,
 )
 from sluice.store.desired import PolicyVersion
 from sluice.terminal import console
@@ -94,7 +93,7 @@ def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
     )
     finish_tour(tmp_path)
     assert len(json.loads((tmp_path / "scoreboard.json").read_text())["versions"]) == versions
-    assert (tmp_path / "scoreboard.png").stat().st_size > 1000
+    assert (tmp_path / "scoreboard.png").read_bytes().startswith(b"\x89PNG")
     assert all(scheme in (tmp_path / "report.html").read_text() for scheme in schemes)
 
 
@@ -142,12 +141,4 @@ def test_cdf_plot__the_faster_scheme_is_left_of_the_slower(board: dict[str, Any]
     drawn = [place for place, sign in enumerate(middle) if sign != "\u2800"]
     assert len(middle) == tour.WIDTH
     assert drawn[0] < tour.WIDTH / 2 < drawn[-1]
-
-
-def test_cdf_plot__no_lines_without_small_flows() -> None:
     assert cdf_plot([]) == []
-
-
-def test_write_picture__is_a_png(board: dict[str, Any], tmp_path: Path) -> None:
-    write_picture(board, tmp_path / "x.png")
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

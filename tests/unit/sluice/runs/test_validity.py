@@ -3,28 +3,23 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sluice.commands.demo import demo_rate
 from sluice.policy.figures.validity import NO_DELAYS, delay_class
 from sluice.policy.wire.records import UNFINISHED, ScheduledFlow
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_from_file, scenario_with
-from sluice.runs.testbed_run import complete, difference
+from sluice.runs.testbed_run import complete
 from sluice.runs.validity import (
-    CPU_GOAL,
     RATES_BPS,
     Forwarding,
     HostDelays,
     Reading,
     at_rate,
-    cores,
-    free_cores,
     lateness,
     loss_reasons,
     reasons_between,
@@ -128,10 +123,6 @@ def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_
     assert complete([record], [FLOW], scenario, start_at=1e9) == [record]
 
 
-def test_difference__by_counter() -> None:
-    assert difference({"a": 1}, {"a": 4}) == {"a": 3}
-
-
 def rate_bps(free_cores: float, packet_us: float) -> int:
     return Forwarding(2, free_cores, packet_us, "in real time").rate_bps()
 
@@ -140,12 +131,7 @@ def test_rate__falls_with_busy_cores_and_with_the_cost_of_a_packet() -> None:
     rates = [rate_bps(free, us) for free, us in ((2, 30), (2, 67), (2, 90), (0.5, 110))]
     assert rates == sorted(set(rates), reverse=True)
     assert set(rates) <= set(RATES_BPS)
-
-
-def test_rate__stays_within_its_limits() -> None:
-    assert rate_bps(64, 1) == RATES_BPS[-1]
-    assert rate_bps(0.5, 10_000) == RATES_BPS[0]
-    assert 0 < CPU_GOAL < 1
+    assert (rate_bps(64, 1), rate_bps(0.5, 10_000)) == (RATES_BPS[-1], RATES_BPS[0])
 
 
 def test_at_rate__the_same_packets_in_other_time() -> None:
@@ -165,14 +151,3 @@ def test_at_rate__the_same_packets_in_other_time() -> None:
         if slow.deadline_us is not None:
             assert slow.deadline_us == pytest.approx(2 * (fast.deadline_us or 0), rel=0.01)
     assert slower.transport.rto_min_ms == 2 * scenario.transport.rto_min_ms
-
-
-def test_cores__what_this_process_may_use() -> None:
-    assert 0 < free_cores(0.01) <= cores() or cores() < 0.5
-
-
-def test_demo_rate__names_the_range() -> None:
-    assert demo_rate("2.5Mbit") == 2_500_000
-    for wrong in ("5", "20Mbit", "fast"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            demo_rate(wrong)

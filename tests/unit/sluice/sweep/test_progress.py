@@ -110,12 +110,6 @@ def test_status_file__what_is_written_is_read(tmp_path: Path) -> None:
     assert read_status(tmp_path, "pias/load-0.5/seed-02") is None
 
 
-def test_status_remaining__as_the_flows_went_so_far() -> None:
-    assert running(10, 25).remaining_s == pytest.approx(30)
-    assert running(10, 100).remaining_s == 0
-    assert running(10, 1).remaining_s is None
-
-
 def works(*amounts: float | None, scheme: str = "pias") -> dict[str, Work]:
     """Points a, b, c, …"""
     return {name: Work(scheme, amount) for name, amount in zip("abcdefgh", amounts, strict=False)}
@@ -124,10 +118,7 @@ def works(*amounts: float | None, scheme: str = "pias") -> dict[str, Work]:
 def test_remaining__nobody_knows_before_anything_has_moved() -> None:
     assert remaining_s({"a": running(5, 0)}, works(1, 1, 1, 1), jobs=1) is None
     assert remaining_s({}, works(1, 1, 1), jobs=1) is None
-
-
-def test_remaining__nothing_left_is_no_time() -> None:
-    assert remaining_s({"a": Status(DONE, 10)}, works(1), jobs=2) == 0
+    assert remaining_s({"a": Status(DONE, 10)}, works(1), jobs=2) == 0, "nothing is left"
 
 
 def test_remaining__waiting_points_share_the_places() -> None:
@@ -135,10 +126,6 @@ def test_remaining__waiting_points_share_the_places() -> None:
     assert remaining_s(done, works(1, 1, 1, 1, 1), jobs=2) == pytest.approx(20)
     assert remaining_s(done, works(1, 1, 1, 1, 1, 1), jobs=2) == pytest.approx(30)
     assert remaining_s({**done, "b": running(5, 50)}, works(1, 1, 1), jobs=1) == pytest.approx(5 + 10)
-
-
-def test_remaining__a_point_that_runs_tells_of_those_that_wait() -> None:
-    assert remaining_s({"a": running(5, 50)}, works(1, 1, 1), jobs=1) == pytest.approx(5 + 2 * 10)
 
 
 def test_remaining__a_point_with_nine_times_the_work_takes_nine_times_as_long() -> None:

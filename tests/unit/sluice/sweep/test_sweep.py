@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +19,9 @@ from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.runs.files import read_document, scenario_from_file, setting
 from sluice.sweep import points, run_points
-from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, limit_minutes, predicted_s
+from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, predicted_s
 from sluice.sweep.points import POINT_LOG, Point, is_finished
-from sluice.sweep.table import figures, rows, terminal_table, write
+from sluice.sweep.table import figures, rows, terminal_table
 from tests.kit.bundles import bundle, document, flow
 
 SCENARIO = """
@@ -93,10 +92,6 @@ def test_points__without_axes_it_is_the_scenario_itself() -> None:
     assert point.document == document
 
 
-def test_points__an_axis_given_twice_is_run_once() -> None:
-    assert len(points(tomllib.loads(SCENARIO), loads=[0.5, 0.5], seeds=[1, 1])) == 1
-
-
 def test_points__the_scenario_says_axes_that_the_caller_does_not() -> None:
     found = points(tomllib.loads(SCENARIO + PLAN), loads=[0.3])
     assert names(found) == [f"{name}/load-0.3/seed-05" for name in ("dctcp", "pias", "pias-10KB")]
@@ -119,26 +114,12 @@ def test_points__a_quoted_load_is_the_same_load() -> None:
     assert points(tomllib.loads(SCENARIO + plan)) == points(tomllib.loads(SCENARIO + PLAN))
 
 
-def test_points__one_schemes_settings_are_not_anothers() -> None:
-    found = points(tomllib.loads(SCENARIO), schemes=["dctcp", "tcp"])
-    assert [point.document["scheme"] for point in found] == [
-        {"name": "dctcp", "mark_at": "20pkt"},
-        {"name": "tcp"},
-    ]
-
-
 def test_points__settings_are_over_everything() -> None:
     found = points(
         tomllib.loads(SCENARIO + PLAN), settings={"transport.rto_min": "7ms", "fabric.buffer": "90KB"}
     )
     assert {point.document["transport"]["rto_min"] for point in found} == {"7ms"}
     assert {point.document["fabric"]["buffer"] for point in found} == {"90KB"}
-
-
-def test_points__the_document_is_left_as_it_was() -> None:
-    document = tomllib.loads(SCENARIO + PLAN)
-    points(document, settings={"fabric.buffer": "90KB"})
-    assert document == tomllib.loads(SCENARIO + PLAN)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +156,8 @@ def test_points__a_plan_with_an_error_is_refused(plan: str, message: str) -> Non
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("workload.flows=10", ("workload.flows", 10)),
         ("transport.rto_min=2ms", ("transport.rto_min", "2ms")),
         ('scheme.thresholds=["1KB", "2KB"]', ("scheme.thresholds", ["1KB", "2KB"])),
-        ("workload.scale=0.5", ("workload.scale", 0.5)),
     ],
 )
 def test_setting__toml_or_text(text: str, expected: tuple[str, Any]) -> None:
@@ -224,11 +203,6 @@ def test_rows__one_a_point_with_the_figures_of_its_summary(tmp_path: Path) -> No
     summary = json.loads((tmp_path / found[1]["bundle"] / "summary.json").read_text())
     assert found[1]["fct_us_small_p99"] == summary["fct_us"]["small"]["p99"] == 50.0
     assert figures(summary).items() <= found[1].items()
-
-
-def test_write__the_file_holds_the_rows(tmp_path: Path) -> None:
-    found = rows(tmp_path, [point(tmp_path, "dctcp", 1, 100.0)])
-    assert pq.read_table(write(tmp_path, found)).to_pylist() == found
 
 
 def test_terminal_table__mean_and_deviation_over_the_seeds(tmp_path: Path) -> None:
@@ -328,15 +302,6 @@ def test_predicted_s__grows_with_flows_and_links() -> None:
     assert min(predicted_s(points(farther, seeds=[1])).values()) > 1.5 * point_s
     mean_bytes = point_s * HOPS_PER_S * 1448 / 1000  # one switch port, 1000 flows
     assert 1.5e6 < mean_bytes < 1.8e6  # web search: 1.6 MB
-
-
-def test_limit_minutes__leaves_room_for_a_slow_node() -> None:
-    assert limit_minutes(["a", "b"], {"a": 60.0, "b": 60.0}) >= 8
-
-
-def test_options__a_profile_replaces_slurm() -> None:
-    assert "slurm" not in Cluster("profile").options(7)
-    assert Cluster("profile").options(7)[:2] == ["--jobs", "7"]
 
 
 def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,23 +44,16 @@ test("what an address may not say counts as not given", () => {
   const wrong = [
     "host=<b>",
     "window=7",
-    "traffic=none",
-    "thresholds=s1",
     "queues=:",
     "from=1",
     "from=9&to=3",
-    "from=x&to=y",
-    "from=-5&to=5",
     "from=0&to=99999999999",
-    "from=5&to=1e300",
     "times=never",
     "flow-host=a%20b",
     "flow-size-class=tiny",
-    "flow-status=lost",
     "flow-label=%00",
     "sort=-colour",
     "before=-1",
-    "before=0",
     "before=9e99",
   ];
   for (const query of wrong) assert.deepEqual(readState(`?${query}`), START, query);

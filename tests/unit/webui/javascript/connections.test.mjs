@@ -62,17 +62,6 @@ const living = (different) =>
 const ended = (different) =>
   connectionRows({ living: [], ended: [{ ...ENDED, ...different }], lost: 0 }, 1_002)[0];
 
-test("connectionRows: open ones above ended ones", () => {
-  const rows = connectionRows({ living: [LIVING], ended: [ENDED], lost: 0 }, 1_002);
-  assert.deepEqual(
-    rows.map(({ id, state }) => [id, state]),
-    [
-      ["watched/1", "living"],
-      ["watched/2", "ended"],
-    ],
-  );
-});
-
 test("connectionRows: an open connection, with its age and the address of IPv6 in brackets", () => {
   const cells = ["h3:40000", "[fd00::7]:443", "Open", "5 MB", "80 Mb/s", "2 s", "3", "250 µs", "cubic", ""];
   assert.deepEqual(living({}).cells, cells);
@@ -95,11 +84,6 @@ test("connectionRows: an unfinished connection has its lifetime and the reason",
   const row = ended({ status: "unfinished", fct_us: null, met: null, reason: "reset" });
   assert.deepEqual(row.cells.slice(2, 6), ["Unfinished", "10 MB", "40 Mb/s", "2 s"]);
   assert.deepEqual([row.state, row.late, row.reason, row.cells.at(-1)], ["unfinished", false, "reset", ""]);
-});
-
-test("connectionRows: figures that nobody knows are left blank", () => {
-  const row = ended({ status: "unfinished", fct_us: null, lasted_us: null });
-  assert.deepEqual(row.cells.slice(4, 6), ["", ""]);
 });
 
 test("connectionSummary: missed connections only if there are any", () => {

@@ -6,7 +6,6 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {
   canEnter,
-  explanation,
   label,
   parse,
   placeholder,
@@ -51,15 +50,6 @@ test("label: with the unit of a plain number", () => {
   assert.equal(label(WINDOW), "Window, ms");
   assert.equal(label(MARK), "Mark at");
   assert.equal(label({ ...WINDOW, title: "Queues", unit: "" }), "Queues");
-  assert.equal(label({ ...WINDOW, title: "Least flows", unit: "flows" }), "Least flows");
-  assert.equal(
-    label({ ...WINDOW, title: "Percentiles", kind: "list of number", unit: "%" }),
-    "Percentiles, %",
-  );
-});
-
-test("explanation: the help and what is allowed", () => {
-  assert.equal(explanation(WINDOW), "Sliding window. Allowed: a whole number from 10 to 3600000.");
 });
 
 test("placeholder: the value in force before the default", () => {
@@ -71,7 +61,6 @@ test("placeholder: the value in force before the default", () => {
 
 /** @type {[FieldModel["kind"], PolicyChange["before"] | null, string][]} */
 const TEXTS = [
-  ["integer", 500, "500"],
   ["number", 0.25, "0.25"],
   ["size", 97_500, "97.5 KB"],
   ["duration", 1_500_000, "1.5 ms"],

@@ -119,12 +119,6 @@ test("what an agent cannot do stands out", () => {
   assert.equal(facts.find(({ name }) => name === "Declarations")?.note, "no cgroup");
 });
 
-test("a host without an agent has its place and its flows", () => {
-  const found = group(host({}, { agent: null, active: [] }), "Agent");
-  assert.equal(found.State, "No agent reports");
-  assert.deepEqual(group(host({}, { agent: null }), "Mechanisms"), {});
-});
-
 test("deadlines: met, missed, under way and passed; flows of others to the host do not count", () => {
   const active = [
     ACTIVE,

@@ -30,21 +30,6 @@ const withBins = (at) => {
   return snapshot({ at: NOW, traffic: { scheduled: traffic(), watched: traffic(), all: bins } });
 };
 
-test("binS: wider for a longer window, but never finer than the snapshots' bins", () => {
-  const model = new Model();
-  assert.equal(model.binS, 2);
-  model.windowS = 3_600;
-  assert.equal(model.binS, 15);
-});
-
-test("scheme: title and colour also of a scheme that is not known", () => {
-  const model = new Model();
-  model.schemes = SCHEMES;
-  assert.equal(model.titleOf("adaptive"), "Adaptive");
-  assert.equal(model.titleOf("other"), "other");
-  assert.match(model.colourOf("other"), /^#/);
-});
-
 test("take: bins of snapshots overlap; the later one counts", () => {
   const model = new Model();
   model.take(withBins([NOW - 4, NOW - 2]));
@@ -122,14 +107,6 @@ function watch(model, seconds) {
 const rowsKept = (model) =>
   model.fct.size + model.misses.size + model.rates.length + [...model.thresholds.values()].flat().length;
 
-test("take: the rates of the shown port alone are kept, for a window", () => {
-  const model = new Model();
-  model.snapshot = snapshot();
-  model.showPort("s1:1");
-  watch(model, 400);
-  assert.deepEqual([model.rates[0].at, model.rates.length], [NOW + 96, 305]);
-});
-
 test("take: however long the page watches, it keeps no more than a window holds", () => {
   const model = new Model();
   model.snapshot = snapshot();
@@ -137,7 +114,7 @@ test("take: however long the page watches, it keeps no more than a window holds"
   model.showPort("s1:1");
   watch(model, 4_000);
   const before = rowsKept(model);
-  watch(model, 50_000);
+  watch(model, 8_000);
   assert.ok(rowsKept(model) <= before + 3, `${before} rows, then ${rowsKept(model)}`);
   assert.ok((model.thresholds.get("s1:2")?.length ?? 0) <= 406);
   assert.equal(model.thresholds.get("s1:2")?.at(-1)?.at, model.now, "the newest change is kept");
@@ -150,7 +127,7 @@ test("take: while a range is held, nothing is added", () => {
   watch(model, 100);
   model.held = { from: NOW, to: NOW + 100 };
   const before = rowsKept(model);
-  watch(model, 50_000);
+  watch(model, 1_000);
   assert.equal(rowsKept(model), before);
   assert.equal(model.rates[0].at, NOW + 1, "the range's rates are not forgotten");
 });

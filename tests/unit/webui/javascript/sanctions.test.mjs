@@ -42,7 +42,3 @@ test("sanctionText: urgency that no deadline explains names no flow", () => {
     /It sent 1\.2 MB under tag 56 in 950 ms\. The deadlines of its flows explain at most 475 KB/,
   );
 });
-
-test("sanctionText: an offence is counted from the second one on", () => {
-  assert.match(sanctionText({ ...SANCTION, offences: 2 }).text, / This is offence 2\.$/);
-});

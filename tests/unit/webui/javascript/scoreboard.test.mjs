@@ -64,13 +64,6 @@ test("scoreRows: a cell for each heading, the ratio with its sign", () => {
   assert.equal(other.cells.at(-1)?.text, "7");
 });
 
-test("scoreRows: no sign where it is not sure", () => {
-  /** @type {ComparedModel} */
-  const unsure = { ratio: 1.1, low: 0.8, high: 1.4, verdict: "not sure" };
-  const rows = scoreRows({ ...BOARD, versions: [score(2, "pias", 2000, unsure)] });
-  assert.equal(rows[0].cells[0].ratio, "×1.10");
-});
-
 test("scoreCurves: from the fastest flow to the share that is shown", () => {
   const { curves, low, high } = scoreCurves(BOARD, "small", 200, 100);
   assert.deepEqual([low, high], [100, 10_000]);
@@ -83,11 +76,4 @@ test("scoreCurves: of the class that is asked for", () => {
   large.versions[1].classes.large.cdf = { us: [1e6, 1e8], share: [0.5, 1] };
   const { curves, low, high } = scoreCurves(large, "large", 200, 100);
   assert.deepEqual([curves.length, curves[0].version, low, high], [1, 2, 1e6, 1e8]);
-});
-
-test("scoreCurves: a version without small flows has none", () => {
-  const without = structuredClone(BOARD);
-  without.versions[1].classes.small.cdf = empty;
-  assert.equal(scoreCurves(without, "small", 200, 100).curves.length, 1);
-  assert.deepEqual(scoreCurves({ ...BOARD, versions: [] }, "small", 200, 100).curves, []);
 });

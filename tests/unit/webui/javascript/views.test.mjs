@@ -139,21 +139,6 @@ test("thresholdsView: says why a scheme has none", () => {
   assert.deepEqual(thresholdsView(model("pias"), "", colour).series, []);
 });
 
-test("queuesView: the policy's queues, in the window", () => {
-  const shown = model();
-  shown.rates = [NOW - 400, NOW - 2, NOW - 1].map((at) => portRate(at, [5, 6, 0]));
-  const { x, series } = queuesView(shown, colour);
-  assert.deepEqual(x, [NOW - 2, NOW - 1]);
-  assert.deepEqual(
-    series.map(({ values }) => values),
-    [
-      [5, 5],
-      [6, 6],
-      [0, 0],
-    ],
-  );
-});
-
 test("queuesView: also queues that carried traffic under an earlier policy", () => {
   const shown = model("tcp");
   shown.rates = [portRate(NOW - 1, [5, 0, 7, 0])];
