@@ -202,13 +202,6 @@ def test_window_ended__a_flow_without_progress_is_quenched_after_theta_windows(l
     assert [k for k, quenched in enumerate(outcomes) if quenched] == list(range(THETA, 70, THETA))
 
 
-def test_window_ended__no_flow_is_quenched_without_permission(laws: ModuleType) -> None:
-    s, c = state(laws), c_goal(laws, Goal(may_quench=False))
-    w = c_window(laws, Window(1000, 1000, 10**9, 1000), 2**32 - 1)
-    assert not any(laws.lib.sl_datcp_window_ended(s, c, w) for _ in range(200))
-    assert s.fruitless == 0
-
-
 plain_windows = st.builds(
     Window,
     v_rtt=st.integers(3000, 10**7),
@@ -290,12 +283,6 @@ def test_quench__theta_restarts_if_urgency_was_not_raised(laws: ModuleType) -> N
     assert s.fruitless == 1
 
 
-def test_quench__theta_restarts_even_if_the_draw_spares_the_flow(laws: ModuleType) -> None:
-    s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
-    assert not laws.lib.sl_datcp_quench(s, False, 0)
-    assert s.fruitless == 0
-
-
 @given(st.integers(1, TOP))
 def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(
     laws: ModuleType, precedence_q16: int
@@ -354,13 +341,6 @@ def test_may_resume__after_enough_windows_in_a_row_without_mark_near_the_least_r
         in_a_row = in_a_row + 1 if rtt_us <= bound_us and not marked else 0
         assert laws.lib.sl_datcp_may_resume(s, marked, rtt_us, least_us) == (in_a_row >= CALM)
         assert s.calm == in_a_row
-
-
-def test_may_resume__quenched_at_the_least_round_trip(laws: ModuleType) -> None:
-    """Round trips vary, and such a flow must not wait for one as short as the least."""
-    s = state(laws)
-    laws.lib.sl_datcp_suspended(s, 100)
-    assert [laws.lib.sl_datcp_may_resume(s, 0, 125, 100) for _ in range(CALM)][-1]
 
 
 # The time left

@@ -154,14 +154,6 @@ def test_imminence__by_hand(laws: ModuleType) -> None:
     assert d(0, 1, 4000, 1000) == ONE_Q16 // 2
 
 
-def test_imminence__of_windows_beyond_a_third_of_the_largest(laws: ModuleType) -> None:
-    """2^44 / 3 bytes a second at the peak are 2^42 on average: 2^44 bytes in 4 seconds."""
-    d = laws.lib.sl_d2tcp_imminence_q16
-    for window_bytes in (LARGEST // 3, LARGEST // 3 + 1, LARGEST * 2 // 5, LARGEST, 2**64 - 1):
-        assert d(LARGEST, 4_000_000, window_bytes, 1_000_000) == ONE_Q16
-    assert abs(d(LARGEST, 4_000_000, LARGEST * 3 // 10, 1_000_000) - ONE_Q16 * 10 / 9) <= 1
-
-
 @given(flows, u64)
 def test_imminence__grows_with_the_bytes_left_and_with_time(laws: ModuleType, flow: Flow, less: int) -> None:
     remaining_bytes, left_us, window_bytes, rtt_us = flow

@@ -141,17 +141,6 @@ def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(
         assert numbers == sorted(numbers)
 
 
-@given(count=st.integers(1, MAX_QUEUES), each=st.integers(1, 20))
-def test_dequeue__flows_with_their_own_sub_queues_take_turns(laws: ModuleType, count: int, each: int) -> None:
-    law = Law(laws, MAX_QUEUES, 10**9)
-    for flow in range(count):
-        for number in range(each):
-            law.enqueue((number, flow), flow, 1)
-    assert [law.dequeue(2) for _ in range(count * each)] == [
-        (number, flow) for number in range(each) for flow in range(count)
-    ]
-
-
 def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(
     laws: ModuleType,
 ) -> None:
@@ -210,15 +199,3 @@ def test_left__in_any_order_and_with_late_reports(
     for flow in {flow for flow, _ in left}:
         arrivals = [at_ns for f, at_ns in left if f == flow]
         assert arrivals == sorted(arrivals)
-
-
-def test_left__too_many_departures_empty_the_queue_and_none_change_nothing(laws: ModuleType) -> None:
-    law = Law(laws, 2, 10)
-    law.enqueue("a", 1, 0)
-    laws.lib.sl_dqs_left(law.state, 0, 0, 5)
-    assert law.state.queue[0].waiting == 1
-    laws.lib.sl_dqs_left(law.state, 0, 2**32 - 1, 5)
-    assert (law.state.queue[0].waiting, law.state.queue[0].emptied_ns) == (0, 5)
-    laws.lib.sl_dqs_left(law.state, 0, 1, 9)
-    assert law.state.queue[0].emptied_ns == 5, "no packet was waiting"
-    laws.lib.sl_dqs_left(law.state, MAX_QUEUES, 1, 9)

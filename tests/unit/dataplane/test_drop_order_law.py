@@ -151,17 +151,6 @@ def test_arrive__the_largest_packet_fits_the_largest_buffer(laws: ModuleType) ->
     assert arrive(laws, virtual_queue(laws), settings_of_it, by_rank(laws), 0, (largest + 1, 1)) == DROP
 
 
-@pytest.mark.parametrize(
-    ("urgent_first", "mark_by", "last_mark_bytes", "matter"),
-    [(0, BY_PORT, 0, 0), (1, BY_PORT, 0, 1), (0, BY_QUEUE, 0, 1), (0, BY_PORT, 9000, 1)],
-)
-def test_ranks_matter__by_any_of_three_settings(
-    laws: ModuleType, urgent_first: int, mark_by: int, last_mark_bytes: int, matter: int
-) -> None:
-    by = by_rank(laws, mark_by, urgent_first=bool(urgent_first), last=(7, last_mark_bytes))
-    assert bool(laws.lib.sl_ranks_matter(by)) == bool(matter)
-
-
 def marking_backlog(waiting: Sequence[int], rank: int, mark_by: int, urgent_first: bool) -> int:
     """The description's backlog for these waiting bytes by rank."""
     if mark_by == BY_QUEUE:

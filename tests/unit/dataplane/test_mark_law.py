@@ -117,30 +117,6 @@ def test_arrive__near_the_thresholds_of_a_busy_port(
     same_as_the_real_queue(laws, settings, packets)
 
 
-@given(
-    settings=st.tuples(rates_bps, sizes_bytes, sizes_bytes),
-    not_above=st.integers(0, 2**64 - 1),
-    phantom_mark_bytes=sizes_bytes,
-    packets=arrivals,
-)
-def test_arrive__one_threshold_is_the_ramp_without_width(
-    laws: ModuleType, settings: tuple[int, ...], not_above: int, phantom_mark_bytes: int, packets: Packets
-) -> None:
-    """For all random numbers, and for any value in settings that are switched off."""
-    plain, degenerate = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
-    k = laws.ffi.new("struct sl_vq_settings *", settings)
-    also_k = laws.ffi.new(
-        "struct sl_vq_settings *", (*settings, min(not_above, settings[1]), 0, phantom_mark_bytes)
-    )
-    now_ns = 0
-    for len_bytes, later_ns, random in packets:
-        now_ns += later_ns
-        assert laws.lib.sl_vq_arrive(plain, k, len_bytes, now_ns, 0) == laws.lib.sl_vq_arrive(
-            degenerate, also_k, len_bytes, now_ns, random
-        )
-        assert (plain.level, plain.phantom) == (degenerate.level, degenerate.phantom)
-
-
 def queue(
     laws: ModuleType,
     *,

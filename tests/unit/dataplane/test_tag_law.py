@@ -89,14 +89,6 @@ def send(laws: ModuleType, state: Any, seq: int, data_bytes: int, now_ns: int, o
     return int(laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS))
 
 
-def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws: ModuleType) -> None:
-    state = laws.ffi.new("struct sl_tag_state *")
-    chunk = 2**29
-    attained = [send(laws, state, i * chunk, chunk, i) for i in range(40)]
-    assert attained == [i * chunk for i in range(40)]
-    assert all(laws.lib.sl_attained_tag(a) == tags.ATTAINED_LAST for a in attained[1:])
-
-
 def test_segment__restarts_after_more_than_the_gap(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert send(laws, state, 0, 5000, 0) == 0

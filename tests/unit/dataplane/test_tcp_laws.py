@@ -149,13 +149,6 @@ def test_idle_ssthresh__is_three_quarters_of_the_window_or_as_before(
     assert laws.lib.sl_idle_ssthresh(ssthresh, cwnd) == max(ssthresh, cwnd // 2 + cwnd // 4)
 
 
-def test_phases__have_the_numbers_of_the_programs(laws: ModuleType) -> None:
-    """sluice.h has the same, and the log of windows stores them."""
-    lib = laws.lib
-    assert [lib.SL_SENDING, lib.SL_SUSPENDED, lib.SL_KILLED] == [0, 1, 2]
-    assert [lib.SL_QUENCH_NEVER, lib.SL_QUENCH_KILL, lib.SL_QUENCH_SUSPEND] == [0, 1, 2]
-
-
 def window(laws: ModuleType, flags: int = 0, **fields: int) -> Any:
     """Return the record of a window of 20 packets with a quarter of its marks."""
     record = {
@@ -213,15 +206,6 @@ def test_ucp__urgency_needs_a_deadline(laws: ModuleType) -> None:
         lib.sl_control_ucp(w)
         assert w.urgency_q16 == (urgency if flags & lib.SL_WINDOW_HAS_DEADLINE else 7)
         assert w.penalty_q20 == lib.sl_ucp_penalty_q20(2**18, w.urgency_q16)
-
-
-def test_window_ns__has_a_greatest_value(laws: ModuleType) -> None:
-    assert [laws.lib.sl_window_ns(ns) for ns in (0, 2**62 - 1, 2**62, 2**64 - 1)] == [
-        0,
-        2**62 - 1,
-        2**62,
-        2**62,
-    ]
 
 
 TIMED = {"timed": 1, "may_quench": 1, "importance_milli": 1000, "importance_share_milli": 0}

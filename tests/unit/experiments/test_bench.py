@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import select
 import socket
-import struct
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from experiments.bench.switches import DRAWS, FLOWS_A_POLL, SHIFT_POLLS, Line, Switch, Traffic, draws
+from experiments.bench.switches import Line, Switch
 from sluice import topologies
 from sluice.controller.openflow import (
     Answer,
@@ -85,49 +84,7 @@ def test_switch__the_controller_reads_the_counters_of_the_traffic(switch: Switch
         np.testing.assert_array_equal(size_bytes, traffic.size_bytes[:, tags.UNTAGGED : tags.TAG_COUNT])
 
 
-def test_switch__all_messages_of_a_reply_have_the_request_s_number(switch: Switch) -> None:
-    xids = Xids()
-    xids.last_xid = 0x01020304
-    found = frames(asked(switch, counters_request(xids, Table.ENDS).data))
-    assert len(found) > 1
-    assert {frame.xid for frame in found} == {0x01020305}
-
-
-def test_switch__at_the_ingress_hosts_send_as_much_as_they_receive(switch: Switch) -> None:
-    polled(switch)
-    reply = statistics_of(asked(switch, counters_request(Xids(), Table.INGRESS).data))
-    hosts = numbers(switch)[:HOSTS]
-    counted = carried_counts(reply.body, hosts).values
-    np.testing.assert_array_equal(counted[:, 0], switch.traffic.packets[:HOSTS, : tags.TAG_COUNT])
-
-
 # ── Traffic ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_draws__have_the_mean_of_the_workload_in_both_turns() -> None:
-    before, after = draws(0), draws(1)
-    for growth in (before, after):
-        flows = growth.completed.sum(axis=1)
-        assert abs(flows.mean() - FLOWS_A_POLL) < 5 * (FLOWS_A_POLL / DRAWS) ** 0.5
-        assert abs(flows.var() / FLOWS_A_POLL - 1) < 0.1  # as for independent flows
-        payload = growth.size_bytes - 40 * growth.packets
-        assert (payload >= 0).all()
-    assert after.size_bytes.sum() < 0.5 * before.size_bytes.sum()
-
-
-def test_traffic__grows_at_every_port_and_changes_its_sizes_after_some_polls() -> None:
-    traffic = Traffic(ports=5, seed=3)
-    grown = []
-    for poll in range(1, 2 * SHIFT_POLLS):
-        before = traffic.completed.copy()
-        traffic.flows_end(poll)
-        grown.append(traffic.completed - before)
-        assert (grown[-1].sum(axis=1) > 0).all()
-    assert len({one.tobytes() for one in grown}) == len(grown)
-    largest = np.asarray(grown)[:, :, BUCKETS].sum(axis=1) @ np.arange(tags.ATTAINED_BUCKETS)
-    flows = np.asarray(grown).sum(axis=(1, 2))
-    mean_bucket = largest / flows
-    assert mean_bucket[: SHIFT_POLLS - 1].mean() > mean_bucket[SHIFT_POLLS - 1 :].mean() + 1
 
 
 # ── Connections ────────────────────────────────────────────────────────────────────────────────
@@ -176,13 +133,3 @@ def turned(line: Line) -> bool:
     readable, writable, _ = select.select([line.socket], [line.socket] if pending(line) else [], [], 0.1)
     line.turn((select.EPOLLIN if readable else 0) | (select.EPOLLOUT if writable else 0))
     return True
-
-
-def test_line__ends_with_its_controller(switch: Switch, listener: socket.socket) -> None:
-    line = Line(switch.answer, listener.getsockname()[1], memoryview(bytearray(1 << 16)))
-    controller, _ = listener.accept()
-    assert controller.recv(8)[:2] == struct.pack("!BB", 4, MessageType.HELLO)
-    controller.close()
-    with line.socket:
-        select.select([line.socket], [], [], 10)
-        assert not line.turn(select.EPOLLIN)

@@ -6,10 +6,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
-from experiments.bench import control as bench_control
-from experiments.bench.control import SCHEMES, Loop, measure_decoding, measure_loop, most_leaves
+from experiments.bench.control import SCHEMES, measure_decoding, measure_loop
 from sluice.store import observed
-from tests.kit.known import known
 
 pytestmark = pytest.mark.timing
 
@@ -42,20 +40,3 @@ def test_loop__wrong_rules_on_a_switch_are_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(observed, "latest_thresholds", other)
     with pytest.raises(RuntimeError, match="does not match its thresholds"):
         measure_loop("mlfq-adaptive", 1, 1.0)
-
-
-@pytest.mark.parametrize("true_most", [1, 7, 37, 99])
-def test_most_leaves__finds_the_largest_that_keeps_the_pace_to_a_tenth(
-    monkeypatch: pytest.MonkeyPatch, true_most: int
-) -> None:
-    def kept(_scheme: str, leaves: int, _seconds: float) -> Loop | None:
-        return Loop(leaves, 1, 1, 1, 1, 1, 1, 1, 1, 1) if leaves <= true_most else None
-
-    monkeypatch.setattr(bench_control, "_kept_loop", kept)
-    found = known(most_leaves("mlfq-adaptive", 50, 100)).ports
-    assert true_most - max(1, true_most // 10) <= found <= true_most
-
-
-def test_most_leaves__none_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_control, "_kept_loop", lambda *_: None)
-    assert most_leaves("mlfq-adaptive", 50, 100) is None

@@ -8,23 +8,19 @@ import random
 import signal
 import socket
 import sys
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 import pytest
 
 from experiments.checks.soak import read_process
 from sluice.dataplane.link_queues import Qdisc, qdisc_at
-from sluice.dataplane.tagger import TagCounters, Tagger, TagSettings
-from sluice.hostagent.link import HostLink, LinkMeter, mac_address, with_rates
+from sluice.hostagent.link import HostLink, LinkMeter, with_rates
 from sluice.hostagent.loop import READ, Loop
 from sluice.hostagent.tagger import HostTagger
 from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
-from sluice.policy import tags
 from sluice.policy.wire.agents import LinkCounters
 from sluice.runtime.identity import boot
 from tests.unit.hostagent.namespaces import Cable
@@ -124,27 +120,6 @@ def test_meter__counts_what_each_queue_sends_and_what_the_link_drops() -> None:
     assert dropped.split() == ["3", "0", "0"]
 
 
-class CountingTagger:
-    """A tagger that has sent 100 packets of 1 KB under every DSCP."""
-
-    def counters(self, dscps: Iterable[int]) -> tuple[TagCounters, ...]:
-        return tuple(TagCounters(100, 100_000) for _ in dscps)
-
-
-def test_urgent_bytes__of_all_urgency_tags_that_are_not_reserved() -> None:
-    host = HostTagger("lo", use_bpf=False)
-    assert host.urgent_bytes() == 0, "no packet has a tag"
-    host._tagger = cast(Tagger, CountingTagger())
-    assert host.urgent_bytes() == tags.URGENCY_STEPS * 100_000
-    host._set = TagSettings(reserved_dscp=(10, 46, 48))
-    assert host.urgent_bytes() == (tags.URGENCY_STEPS - 2) * 100_000
-
-
-def test_mac_address__of_an_interface() -> None:
-    assert mac_address("no-such-if") == ""
-    assert mac_address("lo") == "", "it is no Ethernet"
-
-
 US, S = 1_000, 1_000_000_000
 
 
@@ -197,13 +172,6 @@ def test_many_flows__the_true_difference_is_within_the_error(seed: int) -> None:
         )
         errors_ns.append(found.error_ns)
     assert min(errors_ns) < 500 * US < errors_ns[0]
-
-
-def test_silence__the_error_grows_with_the_drift() -> None:
-    clock, other = PeerClock(), OtherMachine(5 * S)
-    other.flow(clock, 0, fct_ns=50 * US, held_ns=0, back_ns=50 * US)
-    soon = other.flow(clock, S, fct_ns=S, held_ns=0, back_ns=S)
-    assert soon.error_ns == pytest.approx(50 * US + 3 * S * DRIFT, rel=0.01)
 
 
 def test_a_step_of_the_clock_is_forgotten_with_the_next_flow() -> None:
@@ -270,11 +238,6 @@ def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop: Loop
         loop.add(b.fileno(), READ, partial(handler, number))
     loop.run()
     assert len(called) == 1
-
-
-def test_stop__from_another_thread(loop: Loop) -> None:
-    threading.Thread(target=loop.stop).start()
-    loop.run()
 
 
 def test_stop__from_a_signal(loop: Loop) -> None:

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from sluice.hostagent.sockets import (
     FLOW,
     STATE,
-    DeclaredFlow,
     NoAgent,
     Phase,
     WrongField,
@@ -72,12 +71,6 @@ def test_pack_flow__every_field_in_its_unit() -> None:
         congestion_control="sluice_datcp",
     )
     assert FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
-
-
-def test_pack_flow__nothing_declared_and_defaults() -> None:
-    assert pack_flow() == bytes(56)
-    assert FLOW.unpack(pack_flow(importance=1))[:7] == (4, 0, 0, 0, 0, 1000, 500)
-    assert FLOW.unpack(pack_flow(quench="never"))[:2] == (8, 0)
 
 
 @pytest.mark.parametrize(
@@ -185,13 +178,6 @@ def test_state__fixed_point_becomes_numbers() -> None:
     assert state(FakeSocket(endless)).phase == Phase.KILLED
 
 
-def test_declared__an_undeclared_field_is_none() -> None:
-    flow = declared(FakeSocket(FLOW.pack(16, 0, 0, 0, 0, 0, 0, b"cubic")))
-    assert flow == DeclaredFlow(None, None, None, None, None, None, "cubic")
-    flow = declared(FakeSocket(FLOW.pack(31, 1, 9, -500_000_000, 1_500_000_000, 1250, 100, b"sluice_ucp")))
-    assert flow == DeclaredFlow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
-
-
 # Messages that declare their sizes by themselves. tests/kernel/test_tutorial.py shows the tags of their packets.
 
 
@@ -207,7 +193,6 @@ def declared_sizes(*writes: bytes) -> list[int]:
 
 
 HEAD = response(1000)
-UNCHANGED = response(1000, status="304 Not Modified")
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

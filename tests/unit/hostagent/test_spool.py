@@ -23,16 +23,6 @@ def ids(*numbers: int) -> list[str]:
     return [f"run/{number}" for number in numbers]
 
 
-def test_records_are_delivered_once_and_in_order(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=1000)
-    for number in range(20):
-        spool.append(record(number))
-    assert spool.depth == 20
-    assert drain(spool) == ids(*range(20))
-    assert spool.depth == 0
-    assert spool.next_batch() is None
-
-
 def test_next_batch__is_the_same_until_acknowledged(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
@@ -227,22 +217,6 @@ def test_beyond_the_bound_of_the_files_the_oldest_segments_are_dropped(tmp_path:
     assert spool.dropped == 40 - len(left)
     assert spool.depth == 0
     assert sum(path.stat().st_size for path in tmp_path.glob("segment-*")) <= 6000
-
-
-def test_fsync__without_new_records_the_device_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr("os.fsync", synced.append)
-    spool = Spool(tmp_path, fsync=True)
-    counts = []
-    for new in (1, 0, 1, 0):
-        for _ in range(new):
-            spool.append(record(1))
-        spool.sync()
-        counts.append(len(synced))
-    spool.close()
-    assert counts[0] == counts[1] < counts[2] == counts[3]
 
 
 def test_fsync__covers_ended_segments_the_current_one_and_the_folder(

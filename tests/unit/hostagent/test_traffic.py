@@ -26,7 +26,7 @@ from sluice.hostagent.spool import Spool
 from sluice.hostagent.traffic import SAMPLES, Sampler, Traffic
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
 from sluice.policy.figures.metrics import summarise
-from sluice.policy.units import MSS_BYTES, NS_PER_MS
+from sluice.policy.units import MSS_BYTES
 from sluice.policy.wire.records import (
     BACKGROUND,
     FINISHED,
@@ -156,12 +156,6 @@ def test_two_machines__the_fct_is_true_within_the_error_that_the_record_names(tm
         assert record.clock_error_us is not None
         assert abs(record.fct_us - true_us[sequence]) <= record.clock_error_us + 1
         assert record.clock_error_us < 5e6 / 2, "the clocks of both are 5 s apart"
-
-
-def test_connections__new_ones_are_closed_after_their_flow(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, schedule(*(flow(i, 0.03 * (i // 2)) for i in range(10))))
-    bench.run(until=lambda: bench.traffic.done and not bench.receiver.connections)
-    assert not any(bench.sender._idle.values())
 
 
 def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path: Path) -> None:
@@ -354,24 +348,6 @@ def test_samples__every_active_flow_until_the_flows_have_enough(
 
 
 @pytest.mark.slow
-def test_samples__planned_at_whole_multiples_of_the_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path, schedule(flow(1, 0, 64)))
-    planned: list[int] = []
-    monkeypatch.setattr(bench.loop, "call_at", lambda when_ns, action: planned.append(when_ns))
-    sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
-    epoch_ns = time.monotonic_ns() - 12_345_678_901
-    sampler.begin(epoch_ns)
-    sampler._take()
-    sampler.close()
-    assert len(planned) == 2
-    assert planned[0] <= planned[1]
-    for when_ns in planned:
-        assert (when_ns - epoch_ns) % (20 * NS_PER_MS) == 0
-
-
-@pytest.mark.slow
 def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path) -> None:
     """The kernel forgets the bound at the first packets, and the receiver sets it again."""
     max_window = 2
@@ -436,15 +412,6 @@ def test_declare__the_next_flow_on_a_connection_does_not_inherit(
     bench.run()
     assert kernel == [{"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"}, {}, {}]
     assert bench.sender.undeclared == 0
-
-
-def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(
-    tmp_path: Path, kernel: list[Fields]
-) -> None:
-    endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
-    record = Bench(tmp_path, schedule(endless)).run()["run/1"]
-    assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
-    assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
 
 
 def test_no_agent__flows_run_undeclared_and_are_counted(

@@ -17,10 +17,8 @@ from sluice.hostagent.watch import (
     MOST_SHOWN,
     FlowWatch,
     Host,
-    Rates,
     is_complete,
     is_sender,
-    living_connection,
     to_record,
 )
 from sluice.policy.errors import EnvironmentLacking
@@ -157,22 +155,6 @@ def test_to_record__declared_deadlines() -> None:
     assert (in_time.deadline_us, in_time.met) == (2e6, True)
     assert record(upload(**declared, sent_at_ns=4 * 10**9 + 1)).met is False
     assert record(upload(**declared, sent_at_ns=None, pending_bytes=1)).met is False
-
-
-def test_rates__from_one_update_to_the_next() -> None:
-    rates = Rates()
-    first = upload(sent_bytes=1000, start_ns=0, read_ns=10**9)
-    second = upload(sent_bytes=3000, start_ns=0, read_ns=3 * 10**9)
-    assert rates.update([first]) == [(first, 8000)]
-    assert rates.update([second]) == [(second, 8000)]
-    rates.update([])
-    assert rates.update([second]) == [(second, 8000)], "a forgotten connection counts from its start"
-
-
-def test_living_connection__has_the_epochs_times() -> None:
-    living = living_connection(upload(declared_start_ns=1, declared_deadline_ns=7 * 10**9), 5000, H1)
-    assert living.deadline_at == 1_700_000_007.0
-    assert (living.src, living.dst, living.rate_bps) == ("h1", "h2", 5000)
 
 
 class FakeWatch:
@@ -377,12 +359,3 @@ def test_status__an_answer_on_an_open_connection_is_recorded_once(fake: list[Fak
     fake[0].ends = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=9 * 10**9)]
     watch.collect()
     assert watch.recorded == 2
-
-
-def test_use_idle_gap__sets_the_gap_of_the_kernel(fake: list[FakeWatch]) -> None:
-    watch = flow_watch()
-    watch.use_idle_gap(5)
-    watch.begin()
-    for gap_ns in (5_000_000, 5_000_000, 7_000_000):
-        watch.use_idle_gap(gap_ns)
-    assert fake[0].gaps_ns == [5_000_000, 7_000_000]

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sluice.dataplane.link_queues import FQ, HTB, QdiscKind
+from sluice.dataplane.link_queues import QdiscKind
 from sluice.doctor import installed, kernel, tiers_of
 from sluice.doctor.installed import Check, guarded, tried
 from sluice.doctor.kernel import Kernel, missing_capabilities, running
@@ -46,16 +46,6 @@ def test_guarded__an_unexpected_error_is_a_finding_after_those_before_it() -> No
     assert first == FINE
     assert not second.ok
     assert "KeyError: 'odd'" in second.detail
-
-
-def test_a_tool_that_is_too_slow_for_its_version_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(argv: list[str], *, timeout_s: float) -> str:
-        raise subprocess.TimeoutExpired(argv, timeout_s)
-
-    monkeypatch.setattr(installed, "run", slow)
-    assert all(
-        check.ok or check.detail == "is missing" for check in installed.check_tools(Kernel("6.1.0-56-amd64"))
-    )
 
 
 def test_a_tool_that_cannot_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,16 +98,6 @@ def test_everything_works() -> None:
     assert found["flow watch"] == "every TCP connection"
 
 
-def test_the_qdisc_of_the_hosts_own_links_is_named() -> None:
-    assert tiers(ALL, link=HTB)["hosts' own links"] == "htb: eight strict queues"
-    assert "not strict" in tiers(ALL, link=FQ)["hosts' own links"]
-    assert tiers(ALL)["hosts' own links"] == "one queue"
-
-
-def test_before_6_4_a_control_outlives_a_killed_process() -> None:
-    assert "killed agent leaves" in tiers(ALL, DEBIAN_WITH_DCTCP)["congestion control"]
-
-
 def test_without_struct_ops_the_kernels_own_controls_are_named() -> None:
     found = tiers([installed.HOOK, installed.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
     assert found.startswith("the kernel's own ")
@@ -165,13 +145,6 @@ def test_the_running_kernel_has_a_version_and_modules() -> None:
     here = running()
     assert here.version > (4, 0)
     assert here.modules
-
-
-@pytest.mark.parametrize("remedy", [Kernel.programs_remedy, Kernel.struct_ops_remedy])
-def test_without_btf_programs_have_the_remedy_of_btf(remedy: Callable[[Kernel], str]) -> None:
-    hidden = replace(CONTAINER, btf=False)
-    assert remedy(hidden) == hidden.btf_remedy()
-    assert "CONFIG_DEBUG_INFO_BTF" in remedy(replace(DEBIAN, btf=False))
 
 
 def test_without_capabilities_no_module_is_blamed() -> None:

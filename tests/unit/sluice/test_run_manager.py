@@ -156,13 +156,6 @@ def test_start__a_sweep_takes_the_simulations_that_are_free(served: RunManager) 
     assert COMMANDS[-2][-2:] == ["--jobs", "1"]
 
 
-def test_start__a_sweep_on_the_testbed_runs_one_point_at_a_time(served: RunManager) -> None:
-    served.start({**TESTBED, "sweep": True, "seeds": [1, 2]}, WHO)
-    assert COMMANDS[-1][-2:] == ["--jobs", "1"]
-    with pytest.raises(Refusal, match="holds the testbed"):
-        served.start(TESTBED, WHO)
-
-
 def test_list__a_sweep_that_someone_calls_again_is_read_again(served: RunManager) -> None:
     folder = sweep(served.folder / "old", ["dctcp", "pias"], [0.5], [1])
     names = [str(path.relative_to(folder).parent) for path in folder.rglob("summary.json")]

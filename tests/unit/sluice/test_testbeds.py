@@ -13,7 +13,7 @@ from sluice import topologies
 from sluice.doctor.installed import Check
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.terminal import print_checks
-from sluice.testbeds import Running, chosen_testbed, running_testbeds
+from sluice.testbeds import Running, chosen_testbed
 from sluice.topologies.settings import Settings
 
 ONE = topologies.build("single", hosts=2)
@@ -88,16 +88,6 @@ def test_host_pid__waits_while_the_testbed_starts(
     assert "waiting for h1" in capsys.readouterr().err
     assert starting.host_pid("h1") == 4711
     assert capsys.readouterr().err == ""
-
-
-def test_host_pid__a_host_that_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.testbeds.HOST_STARTS_WITHIN_S", 0.1)
-    with pytest.raises(SluiceError, match="has not started h1 within"):
-        bed(7).host_pid("h1")
-
-
-def test_running_testbeds__a_process_that_only_has_the_words_is_none() -> None:
-    assert all(isinstance(running, Running) for running in running_testbeds())
 
 
 LONG = "mount " + "x" * 200

@@ -20,14 +20,6 @@ from tests.unit.webui.scraped import scrape
 from tests.web.synthetic import Network
 
 
-def test_metrics__an_empty_store(client: Client) -> None:
-    found = scrape(client)
-    assert found["sluice_controller_up"] == {(): 0.0}
-    assert found["sluice_controller_rules_changed_total"] == {(): 0.0}
-    assert found["sluice_ingestion_seconds_count"] == {(): 0.0}
-    assert found["sluice_policy_version"] == {(): 0.0}
-
-
 def test_metrics__flows_by_class_and_scheme(client: Client) -> None:
     client.post("/api/v1/flows", json=[record(f"f{i}", fct_us=1500.0) for i in range(5)])
     late = {"deadline_us": 1.0, "met": False}

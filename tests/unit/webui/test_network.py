@@ -31,7 +31,7 @@ from sluice.store.observed import (
     put_switch,
     simulation,
 )
-from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat
+from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine
 
@@ -94,14 +94,6 @@ def test_health__a_store_that_fails_is_a_503(client: Client, engine: Engine) -> 
         connection.execute(text("DROP TABLE switches"))
     answer = client.get("/api/v1/health")
     assert (answer.status_code, answer.json["error"]["code"]) == (503, "store-unavailable")
-
-
-def test_topology(client: Client, engine: Engine) -> None:
-    assert client.get("/api/v1/topology").json == {"topology": None}
-    put_topology(engine, leaf_spine())
-    document = client.get("/api/v1/topology").json["topology"]
-    assert document["kind"] == "leaf-spine"
-    assert len(document["hosts"]) == 16
 
 
 def test_schemes__say_which_this_network_cannot_carry_out(client: Client) -> None:
@@ -250,22 +242,6 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
         },
     }
     assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
-
-
-@pytest.mark.parametrize(
-    ("policy", "control", "marks"),
-    [
-        ({"scheme": "tcp"}, "cubic", (None, None)),
-        ({"scheme": "datcp", "mark_min": "9KB", "mark_max": "15KB"}, "sluice_datcp", (9_000, 15_000)),
-    ],
-)
-def test_heartbeat__of_a_port_agent(
-    client: Client, engine: Engine, policy: dict[str, Any], control: str, marks: tuple[int | None, ...]
-) -> None:
-    put_policy(engine, Policy.from_document(policy), "test")
-    answer = beat(client, port_heartbeat(), "ports")
-    assert answer["host"]["congestion_control"] == control
-    assert (answer["ports"]["mark_bytes"], answer["ports"]["mark_max_bytes"]) == marks
 
 
 def test_heartbeat__answers_what_ports_do_beyond_marking(client: Client, engine: Engine) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,7 @@ from sqlalchemy import Engine
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
 from sluice.store import flow_queries
-from sluice.store.observed import Sanction, put_agent, put_sanction
+from sluice.store.observed import put_agent
 from sluice.webui import problems
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Client
@@ -111,10 +110,3 @@ def test_figures_cover_as_many_records_as_a_page_looks_at(
     assert found["sent"]["flows"] == 3
     assert found["sent"]["window_s"] < 60
     assert len(found["ended"]) == 3
-
-
-def test_a_demoted_host_has_its_sanction(client: Client, engine: Engine) -> None:
-    Network(engine)
-    for port, name in (("s1:1", "h1"), ("s1:2", "h2")):
-        put_sanction(engine, Sanction(port, name, "flow", 1, 2, 1, 0.5, 1, 10.0, since=time.time()))
-    assert [one["host"] for one in client.get("/api/v1/hosts/h2").json["sanctions"]] == ["h2"]

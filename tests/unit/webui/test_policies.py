@@ -14,7 +14,6 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FlowRecord
 from sluice.store.desired import current_version, mark_applied, put_policy, put_topology
 from sluice.store.flows import add_flows
-from sluice.store.observed import newest_events
 from sluice.store.schema import policies
 from sluice.topologies import build
 from sluice.webui.policies import wait_applied
@@ -109,15 +108,6 @@ def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_
     assert answer.json["error"]["field"] == "overrides[1].ports"
 
 
-def test_change_policy__leaves_an_event(client: Client, engine: Engine, bearer: dict[str, str]) -> None:
-    client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
-    event = newest_events(engine, 1)[0]
-    assert (event["kind"], event["document"]) == (
-        "policy-requested",
-        {"version": 1, "scheme": "tcp", "by": "owner"},
-    )
-
-
 @pytest.mark.parametrize(
     ("document", "field"),
     [
@@ -156,13 +146,6 @@ def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine: Engine) -> N
     old = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
     assert wait_applied(engine, old, 3600, threading.Event()).applied_at is None
-
-
-def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
-    version = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
-    stopping = threading.Event()
-    stopping.set()
-    assert wait_applied(engine, version, 3600, stopping).version == version
 
 
 @pytest.mark.parametrize(

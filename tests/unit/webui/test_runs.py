@@ -19,7 +19,6 @@ from sluice.webui.app import create_app
 from tests.unit.webui.conftest import TOKEN, Client
 
 START = {"on": "simulator", "scenario": "paper-mix"}
-REFUSED = {"error": {"status": 409, "code": "busy", "problem": "the run x holds the testbed", "field": None}}
 
 
 class Manager:
@@ -84,16 +83,6 @@ def test_start_run__leaves_an_event_with_its_author(
     runs.post("/api/v1/runs/cancellation", json={"name": "paper-mix-1"}, headers=bearer)
     (event,) = newest_events(engine, 1)
     assert (event["kind"], event["document"]["by"]) == ("run-cancelled", "owner")
-
-
-def test_start_run__a_refusal_has_its_status_and_leaves_no_event(
-    runs: Client, manager: Manager, engine: Engine, bearer: dict[str, str]
-) -> None:
-    manager.answer = REFUSED
-    answer = runs.post("/api/v1/runs", json=START, headers=bearer)
-    assert answer.status_code == 409
-    assert answer.json["error"]["problem"] == "the run x holds the testbed"
-    assert newest_events(engine, 1) == []
 
 
 def test_start_run__a_long_text_is_refused_before_it_is_read(runs: Client, bearer: dict[str, str]) -> None:

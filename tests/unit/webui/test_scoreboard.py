@@ -82,13 +82,6 @@ def test_scoreboard__compares_with_the_first_or_with_the_chosen_version(client: 
     assert other["ratio"] == pytest.approx(1 / figure["ratio"])
 
 
-@pytest.mark.usefixtures("two_versions")
-def test_scoreboard__an_unknown_version_leaves_all_without_comparison(client: Client) -> None:
-    versions = client.get(f"{PATH}?against=9").json["versions"]
-    assert [one["miss_ratio"]["against"] for one in versions] == [None, None]
-    assert client.get(f"{PATH}?against=0").status_code == 422
-
-
 def test_scoreboard__counts_the_chosen_traffic(client: Client, engine: Engine) -> None:
     under(engine, "dctcp", time.time() - 60, 4000.0, source="watched")
     assert client.get(PATH).json["versions"] == []
@@ -180,12 +173,6 @@ def test_port_rates__a_counter_that_went_back_gives_no_rate() -> None:
     assert [rate["rate_bps"] for rate in rates] == [1000]
 
 
-def test_loads__share_of_the_capacity() -> None:
-    rates = figures.port_rates([sample(10, 0), sample(11, 125)])
-    assert figures.loads(rates, {"s1:1": 4000})["s1:1"]["load"] == 0.25
-    assert figures.loads(rates, {})["s1:1"]["load"] is None
-
-
 def test_thinned__keeps_the_last_of_each_port_and_interval() -> None:
     changes = [
         ThresholdChange(at, port, 1, (1000,), 9) for at in (0.1, 0.2, 0.9, 1.5) for port in ("s1:1", "s1:2")
@@ -193,14 +180,6 @@ def test_thinned__keeps_the_last_of_each_port_and_interval() -> None:
     kept = figures.thinned(changes, 1)
     assert [(c.at, c.port) for c in kept] == [(0.9, "s1:1"), (0.9, "s1:2"), (1.5, "s1:1"), (1.5, "s1:2")]
     assert figures.thinned(changes, 0) == changes
-
-
-def test_fct_series__flows_long_after_the_window_change_nothing() -> None:
-    rows: list[Row] = [(1000 + i, 100.0 * (9 - i), "small", None) for i in range(9)]
-    later: list[Row] = [(1000 + 10.0**power, 5.0, "small", None) for power in (2, 4, 5, 6)]
-    series = figures.fct_series(columns(rows), 1000, 1009, 1)
-    assert figures.fct_series(columns([*later, *rows]), 1000, 1009, 1) == series
-    assert series["all"]["n"][:9] == [1] * 9
 
 
 def add(engine: Engine, first: int, count: int, **changes: Any) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.checks.ns3 import cases, ns3
-from experiments.checks.ns3.compare import Figure, figures_of_times
+from experiments.checks.ns3.compare import Figure
 from sluice.policy.network.graph import Topology
 
 
@@ -17,14 +17,6 @@ def case_named(name: str) -> cases.Case:
 def lines_of(name: str) -> tuple[Topology, list[list[str]]]:
     _, topology, _ = case_named(name).made(1)
     return topology, [line.split() for line in ns3.network_lines(topology)]
-
-
-def test_network_lines__every_link_once_with_rate_and_delay() -> None:
-    _, lines = lines_of("leaf-spine-0.6")
-    links = [line for line in lines if line[0] == "link"]
-    ends = {frozenset(line[1:3]) for line in links}
-    assert len(links) == len(ends) == 8 + 4
-    assert {(line[3], line[4]) for line in links} == {("10000000000", "1000000")}
 
 
 def test_network_lines__routes_keep_the_order_of_equal_cost_ports() -> None:
@@ -74,14 +66,6 @@ def test_cases__a_seed_draws_its_own_starts_and_the_same_each_time() -> None:
     assert sorted(first.src) == list(range(1, 17))
 
 
-def test_cases__losses_without_marks_come_before_any_mark() -> None:
-    scenario, _, _ = case_named("losses-32").made(1)
-    assert scenario.policy.buffer is not None
-    mark_bytes = scenario.policy.port_marking.mark_bytes
-    assert mark_bytes is not None
-    assert mark_bytes > scenario.policy.buffer
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "few", "holds"),
     [
@@ -103,13 +87,6 @@ def test_figure__a_difference_that_chance_makes_says_so() -> None:
     assert "own runs" in chance.explanation
     assert beyond.explanation == "another reason"
     assert not beyond.holds
-
-
-def test_figures_of_times__the_median_run_stands_for_ours() -> None:
-    (figure,) = figures_of_times(
-        "web", [{"small FCT p99": v} for v in (1.0, 9.0, 2.0)], {"small FCT p99": 2.1}
-    )
-    assert (figure.ours, figure.runs, figure.unit, figure.holds) == (2, (1, 9, 2), "us", True)
 
 
 def test_speed_case__one_fabric_and_one_set_of_flows_with_and_without_threads() -> None:

@@ -25,11 +25,6 @@ def test_need_finished__a_flow_that_did_not_finish_is_no_fast_one() -> None:
         flows([1.0, np.nan]).need_finished()
 
 
-def test_by_number__ids_are_numbers_not_texts() -> None:
-    found = flows([1.0, 2.0, 3.0], id=["r/10", "r/9", "r/0"]).by_number
-    assert list(found.fct_us) == [3.0, 2.0, 1.0]
-
-
 def test_read_flows__scheduled_ones_only(tmp_path: Path) -> None:
     bundle = written(tmp_path, source=["scheduled", "background"])
     found = read_flow_columns(bundle)
@@ -68,10 +63,6 @@ s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {pack
 """
 
 
-def test_sent_packets__of_the_interface() -> None:
-    assert live.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
-
-
 def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "dev"
     file.write_text(DEV.format(bytes=0, packets=0))
@@ -103,14 +94,6 @@ def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:
     ]
     assert found[:5] == [None] * 5, "what came before the first packet is no gap"
     assert found[5] == looks.longest_gap_s == pytest.approx(0.5)
-
-
-def test_looks__a_look_that_comes_late_makes_no_gap_but_is_told() -> None:
-    looks = live.Looks()
-    for packets, at_s in [(1, 0.0), (2, 0.1), (900, 1.1), (901, 1.2)]:
-        looks.take(packets, at_s)
-    assert looks.longest_gap_s == 0
-    assert looks.longest_without_s == pytest.approx(1.0)
 
 
 DOCUMENT: dict[str, Any] = {

@@ -12,13 +12,11 @@ import pytest
 
 from experiments.__main__ import EXPERIMENTS, load, load_all
 from experiments.__main__ import main as experiments_main
-from experiments.kit.experiment import Given, Script
+from experiments.kit.experiment import Script
 from experiments.kit.main import README, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
-from experiments.kit.runs import schemes_of_testbed
-from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import scenario_with
 from tests.unit.experiments.kit.figure import EXPERIMENT
 
@@ -49,11 +47,6 @@ def test_read_command__quick_changes_defaults_and_what_is_given_stays() -> None:
     assert read_command(EXPERIMENT, ["--quick", "--out", "here"]).out == Path("here")
 
 
-def test_read_command__settings_are_read_as_toml() -> None:
-    given = read_command(EXPERIMENT, ["--set", "fabric.buffer=9KB", "--set", "grace=1s"])
-    assert given["set"] == [("fabric.buffer", "9KB"), ("grace", "1s")]
-
-
 def test_read_command__a_number_of_seeds() -> None:
     counted = replace(EXPERIMENT, seeds=20)
     assert read_command(counted, []).seeds == tuple(range(1, 21))
@@ -68,15 +61,6 @@ def test_read_command__the_fabric_where_there_is_a_choice(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         read_command(EXPERIMENT, ["--on", "simulator"])
     assert "unrecognized arguments" in capsys.readouterr().err
-
-
-def test_main__a_user_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(given: Given) -> None:
-        raise SluiceError("no such thing")
-
-    failing = replace(EXPERIMENT, runner=Script(fail))  # type: ignore[arg-type]
-    assert main(failing, ["--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "marks: no such thing\n"
 
 
 def test_read_command__a_quick_run_is_made_once_whether_it_is_valid_or_not() -> None:
@@ -97,11 +81,6 @@ WORDS = {"scheme_order": ["docs", "experiments"]}
 def test_readme__is_fresh() -> None:
     text = README.read_text()
     assert with_table(text, load_all()) == text, "stale: run `python -m experiments --table`"
-
-
-def test_with_table__says_where_the_table_goes() -> None:
-    with pytest.raises(SluiceError, match="are missing; add them where the table belongs"):
-        with_table("# Experiments\n", load_all())
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -157,7 +136,3 @@ def test_main__claims_of_finished_experiments(tmp_path: Path, capsys: pytest.Cap
     )
     assert experiments_main(["--claims", str(tmp_path)]) == 0
     assert "| x | a | b | c | **no** |" in capsys.readouterr().out
-
-
-def test_schemes_of_testbed__all_but_those_that_no_switch_can_carry_out() -> None:
-    assert set(SCHEMES) - set(schemes_of_testbed()) == {"d3", "pfabric"}

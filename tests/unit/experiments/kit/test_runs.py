@@ -23,11 +23,6 @@ from sluice.sweep.points import Point, points
 from tests.kit.bundles import RUNS, record, run_of
 
 
-def test_ratios__of_the_same_seed() -> None:
-    assert RUNS.ratios("x", "a", "b", 0.5) == [0.5, 0.25]
-    assert RUNS.ratio_by_load("x", "a", "b") == {0.5: 0.375, 0.8: 2.0}
-
-
 def test_changes__at_every_load() -> None:
     changes = RUNS.changes("x", "a", "b")
     assert list(changes.by_load) == [0.5, 0.8]
@@ -40,13 +35,6 @@ def test_values__a_figure_that_a_run_lacks_is_nan_and_raw_is_none() -> None:
     assert first != first
     assert second == 0.5
     assert runs.raw("missed", "a") == [None, 0.5]
-
-
-def test_valid__of_the_variants_that_are_named() -> None:
-    runs = Runs([run_of("a"), run_of("b", valid=False)])
-    assert runs.valid("a")
-    assert not runs.valid("a", "b")
-    assert not runs.valid()
 
 
 POINT = NamedPoint("a variant", None, 1, {}, "x")

@@ -22,7 +22,6 @@ from experiments.kit.runs import (
     difference,
     lower,
 )
-from sluice.policy.errors import SluiceError
 from tests.kit.bundles import RUNS, run_of
 
 GOOD, BAD = Claim("a", "b", "c", True), Claim("d", "e", "f", False)
@@ -50,11 +49,6 @@ def test_read_verdict__of_a_version_that_knew_no_quick_runs(tmp_path: Path) -> N
     claim = {"what": "a", "paper": "b", "measured": "c", "holds": True, "explanation": ""}
     (tmp_path / "verdict.json").write_text(json.dumps({"experiment": "x", "claims": [claim], "numbers": {}}))
     assert list(markdown([read_verdict(tmp_path)]))[2:] == ["| x | a | b | c | yes |"]
-
-
-def test_read_verdict__where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(SluiceError, match=r"no verdict\.json; give the --out folder"):
-        read_verdict(tmp_path)
 
 
 def change(mean: float) -> Difference:
@@ -87,13 +81,6 @@ def test_difference__is_of_the_means_not_a_mean_of_ratios() -> None:
     assert found.seeds == 2
 
 
-def test_difference__an_exact_factor_has_no_interval() -> None:
-    theirs = [1.0, 5.0, 3.0]
-    found = difference([0.9 * value for value in theirs], theirs)
-    assert (found.low, found.mean, found.high) == pytest.approx((-0.1, -0.1, -0.1))
-    assert found.lower
-
-
 def test_difference__covers_the_truth_about_as_often_as_it_says() -> None:
     """1000 experiments of 20 seeds, ours 10 % above: about 95 % of the intervals contain +10 %."""
     rng = np.random.default_rng(1)
@@ -103,10 +90,6 @@ def test_difference__covers_the_truth_about_as_often_as_it_says() -> None:
         found = difference(list(1.1 * theirs * rng.normal(1, 0.1, 20)), list(theirs))
         held += found.low <= 0.1 <= found.high
     assert 910 <= held <= 980
-
-
-def test_difference__what_is_missing_is_left_out_in_pairs() -> None:
-    assert difference([1.0, np.nan, 3.0], [1.0, 2.0, 3.0]).seeds == 2
 
 
 def test_difference__one_seed_proves_nothing() -> None:

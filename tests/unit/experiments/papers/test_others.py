@@ -20,11 +20,9 @@ from experiments.papers.adaptive_thresholds import completion_times, convergence
 from experiments.papers.adaptive_thresholds.common import (
     CAUSES,
     cause_points,
-    figures_of,
     settles,
 )
 from experiments.papers.aemon import schemes as aemon
-from experiments.papers.aemon import ucp_share
 from experiments.papers.datcp import deadlines, services, shares
 from experiments.papers.datcp.common import SMALL, plan
 from experiments.papers.fish.common import GAPS, Setup
@@ -40,7 +38,7 @@ from sluice.policy.workload.scenario import Scenario, scenario_from_document, sc
 from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
 from sluice.sweep.points import Point
-from tests.kit.bundles import NOWHERE, flows, given, run_of, written
+from tests.kit.bundles import NOWHERE, given, run_of, written
 
 # The experiments on Aemon: scenarios, and figures of a run.
 
@@ -80,12 +78,6 @@ def test_columns__tell_flows_with_a_deadline_from_those_without(tmp_path: Path) 
     assert found["fct_us_plain_mean"] == 10.0
     assert found["fct_us_timed_mean"] == 30.0
     assert found["impossible"] == pytest.approx(1 / 3)
-
-
-def test_ucp_share__the_law() -> None:
-    assert ucp_share.predicted_share(0.2, 0.2) == pytest.approx(0.5)
-    assert ucp_share.predicted_share(0.1, 0.2) > 0.5
-    assert ucp_share.balanced([0.8, 0.2]) == pytest.approx(0.5)
 
 
 # The experiments on DATCP: their scenarios are valid, and their series show what happened.
@@ -139,14 +131,6 @@ def test_plan__scenarios_into_one_link_of_the_papers_port(name: str) -> None:
             assert (scenario.policy.mark_min, scenario.policy.mark_max) == (80_000, 120_000)
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_plan__on_the_simulator_the_papers_own_rate_and_sizes(name: str) -> None:
-    for point in points_of(name, "--on", "simulator").values():
-        _, topology, flows = flows_of(point)
-        assert {(port.rate_bps, port.delay_ns) for port in topology.ports} == {(10**9, 75_000)}
-        assert max(flow.bytes for flow in flows) >= 50_000_000
-
-
 def test_fig11__more_than_the_link_carries_in_time_three_of_them_not() -> None:
     _, _, flows = flows_of(points_of("fig11")["kill-seed1"])
     alone_s = max(flow.ideal_us for flow in flows) / 1e6
@@ -163,12 +147,6 @@ def test_fig13__the_same_flows_for_every_variant_and_sizes_in_bounds() -> None:
         low, high = services.FACTORS[flow.kind]
         assert 1_000_000 <= flow.bytes <= 10_000_000
         assert low <= flow.deadline_s / (flow.bytes * 8e-6 / (SMALL.goodput_mbps / 6)) <= high + 1e-6
-
-
-def test_fig13__a_deadline_counts_even_where_the_kernel_was_not_told_it() -> None:
-    timed = [services.Timed("lax", 1000, 1.0, 0.5), services.Timed("tight", 1000, 1.0, 0.4)]
-    assert services.met([0.5], timed, "lax") == [True]
-    assert services.met([None], timed, "tight") == [False]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -191,11 +169,6 @@ def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
 def scenarios(path: Path, setups: Iterable[Setup], gaps: Sequence[str] = GAPS) -> dict[str, Scenario]:
     found = fish_points(Given(NOWHERE, seeds=(1,)), path, list(setups), gaps=gaps)
     return {point.scheme: scenario_from_document(point.document, load_cdf) for point in found}
-
-
-def count_of_flows(scenario: Scenario) -> int | None:
-    assert isinstance(scenario.workload, Workload)
-    return scenario.workload.flows
 
 
 def test_variants__differ_by_one_half_each() -> None:
@@ -297,12 +270,6 @@ def test_headers_counted__the_end_of_a_long_flow_lies_above_the_threshold() -> N
     [threshold] = scenario_of(point).policy.thresholds
     longest = max(workload_of(point).sizes.at(np.linspace(0, 0.999, 100))[0])
     assert threshold < longest < threshold * 1.03
-
-
-def test_figures_of__short_and_long_apart() -> None:
-    found = figures_of(flows([50, 150, 3000], bytes=[10_000, 10_000, 1_000_000]))
-    assert (found["short_mean"], found["long_mean"]) == (100, 3000)
-    assert found["short_p99"] == pytest.approx(149)
 
 
 def test_settles() -> None:

@@ -121,15 +121,6 @@ def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: bounds.Parts) ->
     return list(bounds.fluid_times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
 
 
-def test_one_queue_is_shared_equally() -> None:
-    assert times([10, 30], [0, 0], [(inf, 0)]) == [20, 40]
-
-
-def test_a_higher_queue_is_served_first() -> None:
-    """The first flow has sent 10 when it drops; the second, of 8, passes it."""
-    assert times([20, 8], [0, 12], [(10, 0), (inf, 1)]) == [28, 8]
-
-
 def test_a_flow_that_rises_passes_those_before_it() -> None:
     """Both begin together and share the last queue; the first one to reach 12 ends before the other goes on."""
     together = times([20, 20], [0, 1], [(10, 0), (inf, 1)])
@@ -245,14 +236,6 @@ def test_flows__the_answers_to_a_request_come_together_from_all_other_hosts_in_t
         / (0.05 * sum(MIXED) + Traffic(EVEN, 0.6, MIXED).flows_per_s * 8e6 * WIRE_PER_PAYLOAD)
     )
     assert asked == pytest.approx(busy, rel=0.2)
-
-
-def test_all_sizes__have_the_share_of_answers() -> None:
-    sizes = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).all_sizes
-    drawn = sizes.at(np.linspace(0, 1, 100_000, endpoint=False))[0]
-    flows = np.asarray(Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(2000, seed=3))
-    assert (drawn == ANSWER_BYTES).mean() == pytest.approx((flows[:, 3] == ANSWER_BYTES).mean(), rel=0.1)
-    assert Traffic(EVEN, 0.6, MIXED).all_sizes is EVEN
 
 
 def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: Path) -> None:

@@ -222,13 +222,6 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     assert agent.behaviour.mark_bytes == 6_000
 
 
-def test_report_wanted__once_for_each_time(agent: PortAgent) -> None:
-    assert not agent.report_wanted()
-    agent.settings.report_wanted_file.touch()
-    assert agent.report_wanted()
-    assert not agent.report_wanted()
-
-
 def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
     agent.reconcile()
     report = agent.report()
@@ -249,16 +242,6 @@ def test_apply__a_core_port_has_a_threshold_of_its_own(agent: PortAgent, program
     assert marks == {"s1-eth1": 13_500, "s1-eth2": 97_500, "s2-eth1": 13_500, "s2-eth2": 97_500}
     agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
     assert {settings.mark_bytes for settings in program.on.values()} == {13_500}
-
-
-def test_apply__flow_queues_as_many_as_there_are(agent: PortAgent, program: FakeProgram) -> None:
-    agent.reconcile()
-    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
-    assert {(s.sub_queues, s.release_ns) for s in program.on.values()} == {(8, 3_000_000)}
-    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
-    assert {s.sub_queues for s in program.on.values()} == {4}
-    agent.apply(AgentSettings.of(3, Policy.from_document({"scheme": "pias"})))
-    assert {s.sub_queues for s in program.on.values()} == {None}
 
 
 def test_apply__shares_of_each_ports_own_rate_in_one_transaction(

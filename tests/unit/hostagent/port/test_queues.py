@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from sluice import topologies
-from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
 from sluice.hostagent.port import queues as port_queues
-from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch, switch_losses
+from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch
 from sluice.hostagent.port.network_ports import OwnPorts
-from sluice.hostagent.port.queues import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
+from sluice.hostagent.port.queues import CREDIT_NS, SMALLEST_BYTES, classes, own_burst_bytes
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
 from sluice.policy.network.graph import Port, Switch, Topology
 from sluice.policy.wire.agents import QueueCounters
@@ -54,19 +53,6 @@ def test_classes__of_a_fast_port_all_have_the_rate_that_open_vswitch_cannot_set(
     assert all("rate 12000bit ceil 100000000000bit burst 375000b cburst 1250000b" in line for line in others)
 
 
-def test_turns__of_every_flow_queue() -> None:
-    lines = turns("nic1", 9_018).splitlines()
-    assert len(lines) == QUEUES * SUB_QUEUES
-    assert lines[0].startswith("class change dev nic1 parent 10: classid 10:1 htb ")
-    assert all(line.endswith("quantum 9018") for line in lines)
-
-
-def test_mtu__of_an_interface() -> None:
-    assert mtu("lo") >= 1500
-    with pytest.raises(OSError, match="No such device"):
-        mtu("no-such-if")
-
-
 def rows(argv: list[str], table: str) -> list[list[str]]:
     """Return the `create` clauses of a table in an ovs-vsctl transaction."""
     text = "\0".join(argv).split("\0--\0")
@@ -93,14 +79,6 @@ def test_min_rates__shares_of_the_link_and_the_least_rate_for_the_rest() -> None
     rates = port_queues.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
     assert rates == [35_000_000, 12_500_000, *[port_queues.MIN_RATE_BPS] * 6]
     assert port_queues.min_rates_bps(50_000_000, None) == [port_queues.MIN_RATE_BPS] * 8
-
-
-def test_queues__a_row_has_its_interface_number_and_guaranteed_rate() -> None:
-    port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
-    rows_of_queues = rows(port_queues.queues(port, (0.5, 0.5)), "Queue")
-    assert "other_config:min-rate=10000000" in rows_of_queues[1]
-    assert "other_config:min-rate=12000" in rows_of_queues[2]
-    assert {"external_ids:interface=s1-eth1", "external_ids:queue=2"} <= set(rows_of_queues[2])
 
 
 LISTING = """{"data":[
@@ -199,12 +177,6 @@ def test_watch__commands_that_fail_are_no_losses() -> None:
     watch = MachineWatch(fails, lambda: Ticks(0, 1), lambda: 0.0)
     watch.count_losses()
     assert watch.look(GRAPH.ports, {}, {}, (0,) * DELAYS) is None
-
-
-def test_switch_losses__of_the_ports_of_sluice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"queues of s1-eth1": 3, "queues of eth0": 9, "switch side of the link at s1-eth2": 1}
-    monkeypatch.setattr("sluice.hostagent.port.machine_watch.switch_side", lambda run: found)
-    assert switch_losses(lambda: {"s1-eth1"}) == {"queues of s1-eth1": 3}
 
 
 # Queues on ports that exist already, in a real database of Open vSwitch without a switch process.

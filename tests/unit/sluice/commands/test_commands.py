@@ -22,7 +22,7 @@ from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.description import SeenHost, SeenPort, SeenSwitch, Sightings
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.field_kinds import Override
-from sluice.runs.files import read_document, setting
+from sluice.runs.files import read_document
 from sluice.runtime.settings.service import from_file
 from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
@@ -143,16 +143,6 @@ def test_created_once_listed_and_revoked(
     assert "no token named wall is in force" in capsys.readouterr().err
 
 
-def test_a_token_of_another_role_is_told_what_it_needs(
-    command: Command, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command("create", "--role", "change", "--expires", "1h", "--name", "alice")
-    (tmp_path / "alice").write_text(capsys.readouterr().out)
-    own = ["token", "--url", url, "--token-file", str(tmp_path / "alice")]
-    assert cli.main([*own, "revoke", "alice"]) == 2
-    assert "this token has the role change" in capsys.readouterr().err
-
-
 ONE = topologies.build("single", hosts=2)
 
 
@@ -200,10 +190,6 @@ def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path
     path.write_text(text)
     with pytest.raises(SluiceError, match=r"file\.toml"):
         read(path)
-
-
-def test_a_setting_that_is_no_toml_is_text() -> None:
-    assert setting(f"fabric.buffer={'9' * 5000}") == ("fabric.buffer", "9" * 5000)
 
 
 @pytest.fixture
@@ -263,17 +249,6 @@ def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
     assert "version 1 is the same policy; give the number of another version" in capsys.readouterr().out
     assert sluice_policy("rollback", "9") == 2
     assert "there is no version 9; the newest are 5, 4, 3, 2, 1" in capsys.readouterr().err
-
-
-def test_show__lists_the_versions(
-    sluice_policy: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "policy.toml").write_text('scheme = "dctcp"\nacts_at = []\n')
-    sluice_policy("set", str(tmp_path / "policy.toml"))
-    assert sluice_policy("show") == 0
-    shown = capsys.readouterr().out
-    assert '"scheme": "dctcp"' in shown
-    assert "no port" in shown
 
 
 def test_set__changes_some_keys_and_prints_what_changes(

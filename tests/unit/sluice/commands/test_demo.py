@@ -17,17 +17,15 @@ from sluice import cli
 from sluice.cli import REMOVED, main
 from sluice.commands import demo
 from sluice.commands.demo import AUTO, check_free, chosen
-from sluice.commands.top import picture, snapshots
+from sluice.commands.top import picture
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.schema.desired import Policy
 from sluice.store.desired import put_policy
-from sluice.store.observed import Sanction, put_agent, put_sanction
+from sluice.store.observed import Sanction, put_sanction
 from sluice.webui.figures import RecentFlows
 from sluice.webui.live import snapshot
 from tests.kit.clock import slow_clock
-from tests.kit.heartbeats import port_heartbeat
 from tests.web.synthetic import Network
 
 
@@ -83,15 +81,6 @@ def test_chosen__a_demanded_testbed_fails_with_the_reason(monkeypatch: pytest.Mo
     deny(monkeypatch, "no root rights")
     with pytest.raises(SluiceError, match="no root rights"):
         chosen(TESTBED, None)
-
-
-def test_chosen__a_demanded_simulator_asks_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    deny(monkeypatch, "no root rights")
-    (scenario, *_), on = chosen(SIMULATOR, Path("demo"))
-    assert (scenario.name, on) == ("demo", SIMULATOR)
-    assert capsys.readouterr().out == ""
 
 
 def drawn(document: Mapping[str, Any]) -> str:
@@ -158,13 +147,6 @@ def test_picture__a_demoted_host_and_why(engine: Engine) -> None:
     )
 
 
-def test_picture__what_is_not_valid(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_clock(monkeypatch)
-    put_agent(engine, "ports", port_heartbeat(machine=MachineStatus(10.0, 0.99, forwarded_late=0.3)))
-    text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
-    assert "the figures are not valid: the switch forwarded 30.0% of the packets in the last 10 s" in text
-
-
 def test_top_once__prints_and_ends(engine: Engine, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
     assert cli.main(["top", "--url", url, "--once"]) == 0
@@ -176,13 +158,6 @@ def test_top__nobody_answers_is_one_line_with_the_remedy(capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "sluice demo" in said
     assert "--url" in said
-
-
-def test_snapshots__one_after_the_other(url: str) -> None:
-    stream = snapshots(url)
-    first, second = next(stream), next(stream)
-    assert second["at"] > first["at"]
-    stream.close()
 
 
 # What is wrong with a long run or sweep is said before its length is asked for, and before anything is compiled.

@@ -21,15 +21,12 @@ from sluice.report.board import Board, board
 from sluice.report.charts import TIMES, Moves, threshold_moves
 from sluice.report.runs import Flows, Run, Variant, find_runs, variants
 from sluice.report.tables import (
-    MIN_FOR_MEAN,
-    MIN_FOR_P99,
     PLAIN,
     Estimate,
     Scale,
     estimate,
     of_class,
     percent,
-    pooled,
     ratio,
     slowdown_by_size,
     time_scale,
@@ -72,11 +69,6 @@ def test_ratio__mean_by_mean_where_the_seeds_differ(tmp_path: Path) -> None:
     assert ratio(above, below, mean_fct) == Estimate(5.5, None, 2)
 
 
-def test_pooled__finished_flows_of_all_runs(tmp_path: Path) -> None:
-    runs = runs_with(tmp_path, {1: 100.0, 2: None, 3: 50.0})
-    assert sorted(pooled(runs).fct_us) == [50.0, 100.0]
-
-
 def of_sizes(sizes: npt.ArrayLike, slowdown: npt.ArrayLike) -> Flows:
     sizes, slowdown = np.array(sizes), np.array(slowdown, float)
     return Flows(sizes, np.full(len(sizes), "small"), slowdown, slowdown)
@@ -90,15 +82,6 @@ def test_slowdown_by_size__each_bin_has_its_own_figures() -> None:
     assert list(bins.flows) == [200, 50, 3]
     assert bins.mean[:2] == pytest.approx([1.5, 5])
     assert bins.p99[0] == pytest.approx(np.percentile(slowdown[:200], 99))
-
-
-def test_slowdown_by_size__few_flows_say_nothing() -> None:
-    bins = slowdown_by_size(of_sizes([1500] * (MIN_FOR_MEAN - 1), [1.0] * (MIN_FOR_MEAN - 1)))
-    assert np.isnan(bins.mean).all()
-    bins = slowdown_by_size(of_sizes([1500] * (MIN_FOR_P99 - 1), [1.0] * (MIN_FOR_P99 - 1)))
-    assert np.isfinite(bins.mean).all()
-    assert np.isnan(bins.p99).all()
-    assert len(slowdown_by_size(of_sizes([], [])).size_bytes) == 0
 
 
 @pytest.mark.parametrize(
@@ -173,15 +156,6 @@ def test_board__the_interval_is_around_the_value_and_narrower_with_more_flows(tm
 def test_board__few_flows_say_not_sure(tmp_path: Path) -> None:
     _, found = of(tmp_path, {"dctcp": 1.0, "pias": 2.0}, flows=20)
     assert {cell.verdict for cell in found.rows[1].cells if cell.ratio} == {"not sure"}
-
-
-def test_board__the_flows_of_all_seeds_count(tmp_path: Path) -> None:
-    for seed, fct_us in ((1, 1000.0), (2, 3000.0)):
-        bundle(tmp_path / str(seed), document(seed=seed), [flow(i, 1000, fct_us) for i in range(50)])
-    (variant,) = variants(find_runs([tmp_path]))
-    found = board([variant], variant, 0.5, ["small"])
-    assert (found.rows[0].flows, found.rows[0].cells[0].value) == ("100", "2.00")
-    assert found.headings[0] == "Small mean, ms"
 
 
 def test_board__has_all_figures_as_csv(tmp_path: Path) -> None:

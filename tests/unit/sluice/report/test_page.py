@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from sluice.cli import main
-from sluice.commands import compare, demo, run
+from sluice.commands import demo, run
 from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import Policy
-from sluice.report.page import _baseline, repeat_report, repeat_run, write_report
+from sluice.report.page import _baseline, repeat_run, write_report
 from sluice.report.runs import Run, find_runs, variants
-from sluice.runs.bundle import BundleWriter, policy_row, read_flows
+from sluice.runs.bundle import policy_row, read_flows
 from sluice.runs.files import read_document, scenario_from_file
 from tests.kit.bundles import bundle, document, flow, random_flows, sweep
 from tests.kit.known import known
@@ -265,11 +265,6 @@ def test_report__the_same_runs_give_the_same_page(single: tuple[Path, Page]) -> 
     assert len({re.sub(r"Sluice report, [^<]*", "", page.text) for page in (first, second)}) == 1
 
 
-def test_compare__says_what_a_folder_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
-    assert "holds no finished run" in capsys.readouterr().err
-
-
 def test_compare__writes_the_page_and_says_the_notices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,17 +290,6 @@ def test_report__has_every_policy_with_all_its_fields(tmp_path: Path) -> None:
     assert rows["Queues queues"] == (["1", "8"], "differs")
     assert rows["Thresholds thresholds"][0][1].startswith("1327140B, 1940340B")
     assert "scheme.mark_at" not in page.text
-
-
-def test_report__shows_how_thresholds_moved(tmp_path: Path) -> None:
-    with BundleWriter(tmp_path / "a", scenario=document("mlfq-adaptive")) as writer:
-        writer.add_records([flow(1, 5000, 70.0)])
-        row = {"port": "s1:1", "policy_version": 1, "flows": 9}
-        writer.add_thresholds([{**row, "at": float(i), "thresholds_bytes": [1000 * i]} for i in (1, 2)])
-        writer.finish(meta={"on": "simulator"}, validity_reasons=[])
-    page = report(tmp_path, tmp_path / "a")
-    assert "Thresholds over time" in page.headings()
-    assert "thresholds, mlfq-adaptive" in page.text
 
 
 def test_report__every_picture_has_its_data(single: tuple[Path, Page]) -> None:
@@ -373,12 +357,6 @@ def test_repeat_run__names_the_files_of_plugins_but_not_installed_ones(made: Run
     words = shlex.split(repeat_run(replace(made, meta={**made.meta, "plugins": plugins})))
     assert words[words.index("--plugin") + 1] == "/x/mine.py"
     assert words.count("--plugin") == 1
-
-
-def test_repeat_report__is_the_command_that_made_it(tmp_path: Path) -> None:
-    words = shlex.split(repeat_report([tmp_path / "a b"], "pias", tmp_path / "x.html"))
-    given = compare.parser().parse_args(words[2:])
-    assert (given.folders, given.baseline, given.out) == ([tmp_path / "a b"], "pias", tmp_path / "x.html")
 
 
 @pytest.mark.parametrize(

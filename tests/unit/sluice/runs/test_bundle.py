@@ -103,12 +103,6 @@ def test_bundle__each_flow_has_the_version_under_which_it_lived(bundle: Path) ->
     assert rows[99]["policy_version"] is None  # it lived through the change
 
 
-def test_bundle__has_every_version_with_all_its_fields(bundle: Path) -> None:
-    rows = json.loads((bundle / "policies.json").read_text())
-    assert [(row["version"], row["policy"]["scheme"]) for row in rows] == [(3, "dctcp"), (4, "pias")]
-    assert Policy.from_document(rows[1]["policy"]) == VERSIONS[1].policy
-
-
 def test_compare__separates_the_flows_by_version(bundle: Path) -> None:
     runs = find_runs([bundle])
     assert [variant.label for variant in variants(runs)] == ["dctcp", "pias"]
@@ -147,10 +141,6 @@ def test_by_time__a_flow_of_a_slow_simulation_began_earlier_than_its_record_says
     versions = [VERSIONS[0], version(4, "pias", 105.0)]
     assert by_time(versions, 1.0)(rows).tolist() == [3, 4]
     assert by_time(versions, 4.0)(rows).tolist() == [3, 0]  # from 104 to 112 s
-
-
-def test_by_run__the_version_of_the_flows_run() -> None:
-    assert by_run({"a": 1, "b": 2})(in_runs("a", "b", "c")).tolist() == [1, 2, 0]
 
 
 def test_by_run__a_flow_that_outlived_its_version_counts_for_none() -> None:

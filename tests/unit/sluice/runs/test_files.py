@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sluice.cli import main
 from sluice.policy.errors import FieldError, SluiceError
-from sluice.policy.workload.flows import Trace, Workload
+from sluice.policy.workload.flows import Trace
 from sluice.policy.workload.listed_flows import ExplicitFlow, ExplicitWorkload
 from sluice.runs.files import (
     SCENARIOS,
@@ -105,30 +104,12 @@ def test_scenario_with__a_named_scheme_replaces_the_table() -> None:
     assert resolved["workload"]["flows"] == 1200
 
 
-def test_scenario_with__other_tables_merge() -> None:
-    scenario, *_ = scenario_with(read_document(Path("paper-mix")), workload={"flows": 7})
-    assert isinstance(scenario.workload, Workload)
-    assert (scenario.workload.flows, scenario.workload.load) == (7, 0.8)
-
-
 @pytest.mark.parametrize("read", [load_cdf, load_trace])
 def test_a_name_that_is_too_long_is_no_file(read: Callable[[str], object]) -> None:
     with pytest.raises(FieldError, match="there is no file"):
         read("a" * 300 + ".cdf")
     with pytest.raises(SluiceError, match="File name too long"):
         read_document(Path("a" * 300))
-
-
-@pytest.mark.parametrize(
-    "arguments", [["run", "no-such-scenario", "--out", "x"], ["run", "/dev/null", "--out", "x"]]
-)
-def test_cli__user_errors_are_one_line_and_exit_code_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("sluice: ")
-    assert error.count("\n") == 1
 
 
 SCENARIO = """

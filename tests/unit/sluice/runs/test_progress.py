@@ -80,12 +80,6 @@ def test_progress_file__a_failed_run_says_why(tmp_path: Path) -> None:
     assert (state.state, state.reason, state.is_alive) == (FAILED, "no room", False)
 
 
-def test_progress_file__an_interrupted_run_leaves_none(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), progress_file(tmp_path, **NAMES):
-        raise KeyboardInterrupt
-    assert not (tmp_path / FILE).exists()
-
-
 def test_run_state__the_next_process_with_the_number_is_another_run(tmp_path: Path) -> None:
     with progress_file(tmp_path, **NAMES):
         document = json.loads((tmp_path / FILE).read_text())
@@ -100,12 +94,6 @@ def test_born_at__none_for_a_process_that_has_ended() -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert born_at(process.pid) is None
     assert born_at(os.getpid())
-
-
-def test_progress__the_time_left_is_unknown_at_the_start() -> None:
-    assert Progress(0, 100, 0, 100).remaining_s(5) is None
-    assert Progress(50, 100, 50, 100).remaining_s(5) == pytest.approx(5)
-    assert Progress(-0.3, 10, 0, 100).share == 0
 
 
 # ── The work of a run, and how long it will take ───────────────────────────────────────────────
@@ -245,12 +233,6 @@ def test_reached__a_lag_beyond_the_limit_is_given_up() -> None:
     pace = Pace(0.0)
     pace.reached(10.0, PS_PER_S)
     assert pace.due_ps(10.0) == pytest.approx((1 + MAX_LAG_S) * PS_PER_S)
-
-
-def test_reached__a_short_lag_is_caught_up() -> None:
-    pace = Pace(0.0)
-    pace.reached(1.0, round((1 - MAX_LAG_S / 2) * PS_PER_S))
-    assert pace.due_ps(2.0) == 2 * PS_PER_S
 
 
 def test_dilation__forgets_what_is_older_than_its_window() -> None:

@@ -52,16 +52,6 @@ def test_check__gives_up_on_what_keeps_dying() -> None:
     assert "broken ends right after each start" in wait_until(gives_up, "the supervisor gives up")
 
 
-def test_stop__only_those_with_the_prefix() -> None:
-    services = Services()
-    for name in ("web", "agent-h1", "agent-h2"):
-        services.start(name, lambda _: spawn(["sleep", "600"]))
-    services.stop("agent-")
-    assert [service.name for service in services.running] == ["web"]
-    assert services["web"].process.poll() is None
-    services.stop()
-
-
 _LIVING = """
 import time
 from sluice.runtime.lifecycle import Notifier

@@ -21,7 +21,6 @@ from sluice.runs.validity import (
     Reading,
     at_rate,
     lateness,
-    loss_reasons,
     reasons_between,
     remarks_between,
     summary_between,
@@ -107,12 +106,6 @@ def test_lateness__a_port_agent_that_started_anew_counts_from_zero() -> None:
     before = {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(30.0, 3.0)}
     after = {"s1:1": PortService(10.0, 0.5), "s1:2": PortService(0.5, 0.4), "s1:3": PortService(2.0, 0.0)}
     assert lateness(before, after) == {"s1:1": 0.05, "s1:3": 0.0}, "of half a second nothing is said"
-
-
-def test_loss_reasons__only_what_was_lost_during_the_run() -> None:
-    reasons = loss_reasons({"a": 3, "b": 1}, {"a": 3, "b": 4, "c": 1})
-    assert [reason.partition(" ")[0] for reason in reasons] == ["3", "1"]
-    assert loss_reasons({}, {}) == []
 
 
 def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_deadline() -> None:

@@ -72,13 +72,6 @@ def test_top__a_sweep_counts_its_points(
     assert "sweep, 0 of 2 points done" in " ".join(capsys.readouterr().out.split())
 
 
-def test_top__a_sweep_that_never_began(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "sweep.json").unlink()
-    (folder / "request.json").write_text('{"sweep": true, "on": "simulator"}')
-    assert main(["top", "--once", str(folder)]) == 0
-    assert "sweep on the simulator, not begun" in " ".join(capsys.readouterr().out.split())
-
-
 def test_sweep_file__failed_points_are_a_reason_that_stays(folder: Path) -> None:
     with sweep_file(folder, POINTS, SIMULATOR) as file:
         file.end(2, {"pias/load-0.5/seed-01": "no room"})
@@ -141,10 +134,6 @@ def test_remaining__each_scheme_has_its_own_pace() -> None:
     assert remaining_s(done, both, jobs=1) == pytest.approx(10 + 50)
     new = {**both, "e": Work("tcp", 1.0)}
     assert remaining_s(done, new, jobs=1) == pytest.approx(10 + 50 + 30)
-
-
-def test_remaining__unknown_work_is_like_the_others() -> None:
-    assert remaining_s({"a": Status(DONE, 10.0)}, works(2, 4, None), jobs=1) == pytest.approx(20 + 15)
 
 
 def test_remaining__a_failed_point_takes_no_time() -> None:

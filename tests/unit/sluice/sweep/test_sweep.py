@@ -109,11 +109,6 @@ def test_points__settings_of_a_scheme_and_of_its_loads() -> None:
     assert (variant["simulator"], "simulator" in low) == ({"multipath": "per-packet"}, False)
 
 
-def test_points__a_quoted_load_is_the_same_load() -> None:
-    plan = PLAN.replace("[sweep.scheme.pias.0.8]", '[sweep.scheme.pias."0.8"]')
-    assert points(tomllib.loads(SCENARIO + plan)) == points(tomllib.loads(SCENARIO + PLAN))
-
-
 def test_points__settings_are_over_everything() -> None:
     found = points(
         tomllib.loads(SCENARIO + PLAN), settings={"transport.rto_min": "7ms", "fabric.buffer": "90KB"}
@@ -162,12 +157,6 @@ def test_points__a_plan_with_an_error_is_refused(plan: str, message: str) -> Non
 )
 def test_setting__toml_or_text(text: str, expected: tuple[str, Any]) -> None:
     assert setting(text) == expected
-
-
-@pytest.mark.parametrize("text", ["workload.flows", "=3", "workload..flows=3"])
-def test_setting__says_how_it_is_written(text: str) -> None:
-    with pytest.raises(SluiceError, match="must be key=value"):
-        setting(text)
 
 
 def test_scenario_from_file__a_plan_for_sweeps_does_not_keep_a_scenario_from_running(tmp_path: Path) -> None:
@@ -285,15 +274,6 @@ def test_batches__every_point_once_and_no_job_too_long(seconds: list[float], job
         assert len(names) == 1 or sum(predicted[name] for name in names) <= 60 * job_minutes * (1 + 1e-9)
 
 
-def test_batches__the_longest_points_come_first() -> None:
-    wanted = numbered(3)
-    predicted = dict(zip((point.name for point in wanted), (10.0, 100.0, 20.0), strict=True))
-    assert batches(wanted, predicted, 0.5) == {
-        "job-0000": [wanted[1].name],
-        "job-0001": [wanted[2].name, wanted[0].name],
-    }
-
-
 def test_predicted_s__grows_with_flows_and_links() -> None:
     (point_s,) = predicted_s(points(SWEPT, seeds=[1])).values()
     more = {**SWEPT, "workload": {**SWEPT["workload"], "flows": 3000}}
@@ -314,8 +294,3 @@ def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(SluiceError, match="there is no sbatch here"):
         Cluster().check()
-
-
-def test_run_points__the_testbed_does_not_run_on_a_cluster(tmp_path: Any) -> None:
-    with pytest.raises(SluiceError, match="only points of the simulator"):
-        run_points(numbered(1), tmp_path, on=TESTBED, cluster=Cluster())

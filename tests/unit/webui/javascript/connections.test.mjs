@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { connectionRows, connectionSummary } from "../../../../webui/static/js/pure/connections.js";
+import { connectionRows } from "../../../../webui/static/js/pure/connections.js";
 
 /** @type {LivingConnectionModel} */
 const LIVING = {
@@ -84,9 +84,4 @@ test("connectionRows: an unfinished connection has its lifetime and the reason",
   const row = ended({ status: "unfinished", fct_us: null, met: null, reason: "reset" });
   assert.deepEqual(row.cells.slice(2, 6), ["Unfinished", "10 MB", "40 Mb/s", "2 s"]);
   assert.deepEqual([row.state, row.late, row.reason, row.cells.at(-1)], ["unfinished", false, "reset", ""]);
-});
-
-test("connectionSummary: missed connections only if there are any", () => {
-  assert.equal(connectionSummary({ living: [LIVING], ended: [], lost: 0 }), "1 open, 0 ended");
-  assert.equal(connectionSummary({ living: [], ended: [ENDED], lost: 4 }), "0 open, 1 ended, 4 missed");
 });

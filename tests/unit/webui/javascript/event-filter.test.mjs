@@ -5,7 +5,6 @@ import test from "node:test";
 import {
   filterOf,
   passes,
-  placesOf,
   severityOf,
   withFilter,
 } from "../../../../webui/static/js/pure/event-filter.js";
@@ -58,18 +57,4 @@ test("passes: a switch includes its ports, but not a switch whose name begins al
   for (const place of ["s1", "S1:2", " h2 "]) assert.ok(passes(where(place), demoted, ""), place);
   for (const place of ["s", "s2", "s1:", "s1:22", "h"]) assert.ok(!passes(where(place), demoted, ""), place);
   assert.ok(!passes(where("s1"), event("switch-connected", { switch: "s10" }), ""));
-});
-
-test("passes: text in what the list shows", () => {
-  const filter = { ...ALL, text: " RULE " };
-  assert.ok(passes(filter, event("openflow-error"), "Openflow error rule 7"));
-  assert.ok(!passes(filter, event("openflow-error"), "Openflow error"));
-});
-
-test("placesOf: each name once, also those of lists", () => {
-  assert.deepEqual(placesOf(event("idle-override", { ports: ["s7:1", "s8:*"], version: 3 })), [
-    "s7:1",
-    "s8:*",
-  ]);
-  assert.deepEqual(placesOf(event("x", { host: "h1", agent: "h1", where: 7 })), ["h1"]);
 });

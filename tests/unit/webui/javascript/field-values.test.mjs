@@ -6,7 +6,6 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {
   canEnter,
-  label,
   parse,
   placeholder,
   valueText,
@@ -44,12 +43,6 @@ test("canEnter: what fits on a line and leaves a choice", () => {
   assert.ok(!canEnter({ ...WINDOW, low: null, high: null, allowed: "1", default: 1 }));
   assert.ok(!canEnter({ ...WINDOW, low: 0, high: 0, default: 0 }));
   assert.ok(!canEnter({ ...WINDOW, kind: "list of override", low: null, high: null, default: [] }));
-});
-
-test("label: with the unit of a plain number", () => {
-  assert.equal(label(WINDOW), "Window, ms");
-  assert.equal(label(MARK), "Mark at");
-  assert.equal(label({ ...WINDOW, title: "Queues", unit: "" }), "Queues");
 });
 
 test("placeholder: the value in force before the default", () => {

@@ -9,9 +9,7 @@ import {
   activeRow,
   endedRow,
   passes,
-  query,
   sorted,
-  toggled,
 } from "../../../../webui/static/js/pure/flow-rows.js";
 
 const NOW = 1_700_000_000;
@@ -125,13 +123,6 @@ test("numbers sort by size, names naturally, and what is unknown comes last in b
   assert.equal(order("src", true), "abc");
 });
 
-test("a second click turns the order around", () => {
-  const first = toggled({ column: "started", descending: true }, "fct");
-  assert.deepEqual(first, { column: "fct", descending: true });
-  assert.deepEqual(toggled(first, "fct"), { column: "fct", descending: false });
-  assert.deepEqual(toggled(first, "src"), { column: "src", descending: false });
-});
-
 test("which flows under way pass a filter", () => {
   assert.ok(passes(ACTIVE, NO_FILTER));
   assert.ok(
@@ -147,10 +138,4 @@ test("which flows under way pass a filter", () => {
     { size_class: "small" },
   ])
     assert.ok(!passes(ACTIVE, { ...NO_FILTER, ...wrong }), JSON.stringify(wrong));
-});
-
-test("the query of a page", () => {
-  assert.deepEqual(query({ ...NO_FILTER, host: "h1" }, null, 100), { host: "h1", limit: 100 });
-  assert.deepEqual(query(NO_FILTER, 12, 50), { limit: 50, before: 12 });
-  assert.equal(query({ ...NO_FILTER, status: "active" }, null, 100), null);
 });

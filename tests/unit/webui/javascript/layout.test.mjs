@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {
   HEIGHT,
-  heat,
   hostLabels,
   layout,
   sideways,
@@ -35,13 +34,6 @@ for (const size of [
   });
 }
 
-test("layout: spines above leaves above hosts", () => {
-  const at = layout(topology());
-  assert.ok(place(at, "s3").y < place(at, "s1").y);
-  assert.equal(place(at, "s1").y, place(at, "s2").y);
-  assert.ok(place(at, "s2").y < place(at, "h4").y);
-});
-
 test("layout: hosts hang centred below their leaf, in the order of its ports", () => {
   const at = layout(topology({ leaves: 2, spines: 1, hosts: 3 }));
   assert.ok(place(at, "h4").x < place(at, "h5").x && place(at, "h5").x < place(at, "h6").x);
@@ -59,15 +51,6 @@ test("sideways: at a right angle, opposite for the opposite direction", () => {
   assert.equal(Math.hypot(step.x, step.y), 5);
   assert.deepEqual(sideways(b, a, 5), { x: -step.x, y: -step.y });
   assert.ok(Number.isFinite(sideways(a, a, 5).x));
-});
-
-test("heat: idle, warm, hot; loads beyond the ends count as the ends", () => {
-  assert.match(heat(0), /link-warm\) 0%, var\(--link-idle/);
-  assert.match(heat(0.25), /link-warm\) 50%, var\(--link-idle/);
-  assert.match(heat(0.5), /link-hot\) 0%, var\(--link-warm/);
-  assert.match(heat(1), /link-hot\) 100%, var\(--link-warm/);
-  assert.equal(heat(1.3), heat(1));
-  assert.equal(heat(-1), heat(0));
 });
 
 test("hostLabels: hosts that a switch has learned stand behind their port", () => {

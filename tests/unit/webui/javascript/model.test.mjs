@@ -46,13 +46,6 @@ test("take: only the chosen flows count", () => {
   assert.equal(model.fct.size, 0);
 });
 
-test("take: with wider bins the snapshots' bins are left out", () => {
-  const model = new Model();
-  model.windowS = 3_600;
-  model.take(withBins([NOW]));
-  assert.equal(model.fct.size, 0);
-});
-
 test("take: what is older than the window is forgotten", () => {
   const model = new Model();
   model.mergeFct(fctSeries([NOW - 400, NOW - 10], [1, 1]));
@@ -132,17 +125,6 @@ test("take: while a range is held, nothing is added", () => {
   assert.equal(model.rates[0].at, NOW + 1, "the range's rates are not forgotten");
 });
 
-test("take: a port that has left the network is forgotten after a window", () => {
-  const model = new Model();
-  model.addThreshold(change(NOW - 200, "gone", [1]));
-  model.addThreshold(change(NOW - 900, "idle", [1]));
-  const idle = { idle: change(NOW - 900, "idle", [1]) };
-  model.take(snapshot({ thresholds: idle }));
-  assert.deepEqual([...model.thresholds.keys()], ["gone", "idle"]);
-  model.take(snapshot({ at: NOW + 200, thresholds: idle }));
-  assert.deepEqual([...model.thresholds.keys()], ["idle"]);
-});
-
 test("takeEvent: each once, the newest hundred", () => {
   const model = new Model();
   for (const id of [1, 2, 2, ...Array.from({ length: 110 }, (_, i) => i + 3)]) {
@@ -150,21 +132,6 @@ test("takeEvent: each once, the newest hundred", () => {
   }
   assert.equal(model.events.length, 100);
   assert.deepEqual([model.events[0].id, model.events[99].id], [13, 112]);
-});
-
-test("marks: changes in force within the window, by the time they took effect", () => {
-  const model = new Model();
-  model.snapshot = snapshot();
-  model.policies = [
-    policyVersion({ version: 4, state: "pending", applied_at: null, created_at: NOW - 1 }),
-    policyVersion({ version: 3, applied_at: NOW - 20 }, "tcp"),
-    policyVersion({ version: 2, state: "superseded", applied_at: null, created_at: NOW - 50 }, "hull"),
-    policyVersion({ version: 1, state: "superseded", applied_at: NOW - 900 }),
-  ];
-  assert.deepEqual(model.marks(), [
-    { at: NOW - 50, scheme: "hull" },
-    { at: NOW - 20, scheme: "tcp" },
-  ]);
 });
 
 test("ports: those of the network, the samples and the thresholds, in natural order", () => {

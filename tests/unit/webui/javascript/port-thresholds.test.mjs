@@ -42,14 +42,6 @@ test("overrideOf: the last one that names the port", () => {
   assert.equal(overrideOf(overrides, "s3:1"), null);
 });
 
-test("portThresholds: the values by queue", () => {
-  assert.deepEqual(menu("adaptive").rows, [
-    { label: "Queue 0 to 1", text: "10 KB" },
-    { label: "Queue 1 to 2", text: "200 KB" },
-  ]);
-  assert.equal(menu("adaptive").count, 2);
-});
-
 test("portThresholds: where they come from", () => {
   assert.match(menu("adaptive").source, /^Computed by this port at \d\d:\d\d:\d\d, from 12 flows\.$/);
   assert.match(menu("adaptive", [], { flows: 0 }).source, /^The values with which Adaptive starts/);
@@ -61,12 +53,6 @@ test("portThresholds: where they come from", () => {
     menu("adaptive", [], { version: 0 }).source,
     /Version 1 of the policy is not in force here yet/,
   );
-});
-
-test("portThresholds: while an override is not in force yet, the page does not say that it set the values", () => {
-  const early = menu("adaptive", [{ ports: ["s1:2"], thresholds: [1, 2] }], { version: 0 });
-  assert.match(early.source, /^Computed by this port/);
-  assert.equal(early.state, "fixed");
 });
 
 test("portThresholds: what may change", () => {

@@ -6,12 +6,9 @@ import {
   cells,
   hasResult,
   isUnderWay,
-  length,
-  matches,
   partialRows,
   planText,
   progressText,
-  reportPath,
   stateText,
 } from "../../../../webui/static/js/pure/runs.js";
 
@@ -42,13 +39,6 @@ const RUN = /** @type {import("../../../../webui/static/js/documents.gen.js").Ru
   finished: null,
 });
 const PROGRESS = { share: 0.256, elapsed_s: 10, remaining_s: 200, recorded: 256, scheduled: 1000 };
-
-test("length: in the unit that a reader expects", () => {
-  assert.equal(length(12.4), "about 12 s");
-  assert.equal(length(200), "about 3 min");
-  assert.equal(length(9000), "about 2 h 30 min");
-  assert.equal(length(400_000), "about 4 days");
-});
 
 test("progressText: share, flows and time left, as far as they are known", () => {
   const running = { ...RUN, state: /** @type {const} */ ("running") };
@@ -101,16 +91,6 @@ test("what can be chosen, and what is under way", () => {
   assert.equal(hasResult({ ...RUN, kind: "sweep", finished: 0 }), false);
   assert.equal(isUnderWay(RUN), false);
   assert.equal(isUnderWay({ ...RUN, state: "ending" }), true);
-});
-
-test("matches: every word of the filter, in any case", () => {
-  assert.equal(matches(RUN, ""), true);
-  assert.equal(matches(RUN, "PIAS mix"), true);
-  assert.equal(matches(RUN, "pias testbed"), false);
-});
-
-test("reportPath: names are escaped", () => {
-  assert.equal(reportPath(["mix/a", "b&c"]), "/api/v1/runs/report?run=mix%2Fa&run=b%26c");
 });
 
 test("planText: the length, and why it cannot start now", () => {

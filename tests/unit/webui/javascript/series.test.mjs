@@ -2,20 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { held, keyOf, latest, median, stacked } from "../../../../webui/static/js/pure/series.js";
-
-test("keyOf: the group, or the label of a series without one", () => {
-  const series = { label: "Small mean", values: [], colour: "" };
-  assert.equal(keyOf(series), "Small mean");
-  assert.equal(keyOf({ ...series, group: "Small" }), "Small");
-});
-
-test("latest: the last value that is known", () => {
-  assert.equal(latest([1, 2, null, null]), 2);
-  assert.equal(latest([0, null]), 0);
-  assert.equal(latest([null]), null);
-  assert.equal(latest([]), null);
-});
+import { held, median, stacked } from "../../../../webui/static/js/pure/series.js";
 
 test("stacked: the last layer lies at the bottom, each other one on top of those after it", () => {
   const layers = [1, 20, 300].map((value) => ({ values: [value, value], show: true }));
@@ -46,18 +33,6 @@ test("held: each value lasts until the next change", () => {
   ];
   const values = held(changes, [1, 2, 3, 4, 9], (row) => row.bytes);
   assert.deepEqual(values, [null, 10, 10, 30, 30]);
-});
-
-test("held: of several changes between two times the last one counts", () => {
-  const changes = [
-    { at: 1, bytes: 1 },
-    { at: 1.5, bytes: 2 },
-    { at: 1.8, bytes: 3 },
-  ];
-  assert.deepEqual(
-    held(changes, [1, 2], (row) => row.bytes),
-    [1, 3],
-  );
 });
 
 test("median: of the known values, the lower of two", () => {

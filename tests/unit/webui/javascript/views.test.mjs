@@ -30,12 +30,6 @@ test("frame: never longer than the window, never shorter than a minute", () => {
   assert.equal(fctView(shown, colour).from, NOW - 60);
 });
 
-test("frame: begins at the first flow where that is older than the first policy", () => {
-  const shown = model();
-  shown.mergeFct(fctSeries([NOW - 280, NOW - 270], [null, 5]));
-  assert.equal(fctView(shown, colour).from, NOW - 273);
-});
-
 test("fctView: mean and p99 of each class at the centre of its bin; 0 is no value", () => {
   const shown = model();
   shown.mergeFct(fctSeries([NOW - 2, NOW - 6, NOW - 4], [30, 10, 0]));
@@ -88,30 +82,6 @@ test("thresholdsView: every threshold of one port, held until it changes", () =>
   assert.deepEqual([series[0].values.at(-1), series[1].values.at(-1)], [20, null]);
   assert.ok(x.every((at, i) => i === 0 || at > x[i - 1]));
   assert.equal(x.at(-1), NOW);
-});
-
-test("thresholdsView: of all ports the first threshold, and the median", () => {
-  const shown = model();
-  for (const [port, bytes] of /** @type {const} */ ([
-    ["s1:10", 30],
-    ["s1:2", 10],
-    ["s1:1", 20],
-  ])) {
-    shown.addThreshold(change(NOW - 100, port, [bytes, 900]));
-  }
-  const { series } = thresholdsView(shown, "", colour);
-  assert.deepEqual(
-    series.map(({ label }) => label),
-    ["s1:1", "s1:2", "s1:10", "Median, queue 0 to 1"],
-  );
-  assert.deepEqual(
-    series.map(({ values }) => values.at(-1)),
-    [20, 10, 30, 20],
-  );
-  assert.deepEqual(
-    series.map(({ legend }) => legend !== false),
-    [false, false, false, true],
-  );
 });
 
 test("thresholdsView: of many ports the lowest and the highest first threshold, and the median", () => {

@@ -2,20 +2,14 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { between, stepOf, stepped } from "../../../../webui/static/js/pure/zoom.js";
+import { between, stepped } from "../../../../webui/static/js/pure/zoom.js";
 
 const SHOWN = { from: 1000, to: 1100 };
-const PLAIN = { ctrlKey: false, metaKey: false, altKey: false };
 
 test("zooming keeps the centre, and zooming back out gives the range again", () => {
   const near = stepped(SHOWN, "in", 5000);
   assert.deepEqual(near, { from: 1025, to: 1075 });
   assert.deepEqual(near && stepped(near, "out", 5000), SHOWN);
-});
-
-test("a step to the side moves by a quarter", () => {
-  assert.deepEqual(stepped(SHOWN, "earlier", 5000), { from: 975, to: 1075 });
-  assert.deepEqual(stepped(SHOWN, "later", 5000), { from: 1025, to: 1125 });
 });
 
 test("no range ends in the future or is too short or too long", () => {
@@ -33,11 +27,4 @@ test("holding keeps what is shown, and live follows the clock again", () => {
 test("a drag in either direction is a range", () => {
   assert.deepEqual(between(1050, 1020, 5000), { from: 1020, to: 1050 });
   assert.deepEqual(between(1050, 1050, 5000), { from: 1049, to: 1051 });
-});
-
-test("keys, but not those of the browser", () => {
-  assert.equal(stepOf({ key: "+", ...PLAIN }), "in");
-  assert.equal(stepOf({ key: "ArrowLeft", ...PLAIN }), "earlier");
-  assert.equal(stepOf({ key: "-", ...PLAIN, ctrlKey: true }), null);
-  assert.equal(stepOf({ key: "x", ...PLAIN }), null);
 });
