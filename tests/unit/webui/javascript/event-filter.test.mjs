@@ -2,12 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import {
-  filterOf,
-  passes,
-  severityOf,
-  withFilter,
-} from "../../../../webui/static/js/pure/event-filter.js";
+import { filterOf, passes, severityOf, withFilter } from "../../../../webui/static/js/pure/event-filter.js";
 
 const ALL = { kind: "", severity: "", where: "", text: "" };
 

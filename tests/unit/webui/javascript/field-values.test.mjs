@@ -4,12 +4,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import {
-  canEnter,
-  parse,
-  placeholder,
-  valueText,
-} from "../../../../webui/static/js/pure/field-values.js";
+import { canEnter, parse, placeholder, valueText } from "../../../../webui/static/js/pure/field-values.js";
 
 /** @type {FieldModel} */
 const WINDOW = {

@@ -5,12 +5,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { NO_FILTER } from "../../../../webui/static/js/pure/address.js";
-import {
-  activeRow,
-  endedRow,
-  passes,
-  sorted,
-} from "../../../../webui/static/js/pure/flow-rows.js";
+import { activeRow, endedRow, passes, sorted } from "../../../../webui/static/js/pure/flow-rows.js";
 
 const NOW = 1_700_000_000;
 /** @type {FlowModel} */

@@ -2,14 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import {
-  bytes,
-  clock,
-  digits,
-  rate,
-  time,
-  timeParts,
-} from "../../../../webui/static/js/pure/format.js";
+import { bytes, clock, digits, rate, time, timeParts } from "../../../../webui/static/js/pure/format.js";
 
 process.env.TZ = "UTC";
 

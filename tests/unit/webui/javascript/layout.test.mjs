@@ -2,13 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import {
-  HEIGHT,
-  hostLabels,
-  layout,
-  sideways,
-  WIDTH,
-} from "../../../../webui/static/js/pure/layout.js";
+import { HEIGHT, hostLabels, layout, sideways, WIDTH } from "../../../../webui/static/js/pure/layout.js";
 import { topology } from "./documents.mjs";
 
 /**

@@ -3,17 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Model } from "../../../../webui/static/js/pure/model.js";
-import {
-  change,
-  fctSeries,
-  NOW,
-  policyVersion,
-  portState,
-  SCHEMES,
-  snapshot,
-  topology,
-  traffic,
-} from "./documents.mjs";
+import { change, fctSeries, NOW, portState, snapshot, topology, traffic } from "./documents.mjs";
 
 /** @param {number[]} at */
 const withBins = (at) => {
