@@ -17,7 +17,8 @@ import pytest
 
 from sluice.cli import SERVICES, main, service
 from sluice.controller.launcher import Launcher
-from sluice.policy.errors import EnvironmentLacking
+from sluice.hostagent.service import interface_of_default_route
+from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.entries import entries
 from sluice.policy.version import VERSION
 from sluice.runtime.lifecycle import Notifier
@@ -72,6 +73,16 @@ def test_a_part_that_is_not_installed_is_named(
     assert main(["web"]) == 2
     expected = "sluice web: this installation lacks webui; install the Debian package sluice-web\n"
     assert capsys.readouterr().err == expected
+
+
+def test_agent__takes_the_interface_of_the_default_route(tmp_path: Path) -> None:
+    routes = tmp_path / "route"
+    head = "Iface\tDestination\tGateway\n"
+    routes.write_text(f"{head}eth1\t0002A8C0\t0\neth0\t00000000\t0102A8C0\n")
+    assert interface_of_default_route(routes) == "eth0"
+    routes.write_text(head)
+    with pytest.raises(FieldError, match="name the interface"):
+        interface_of_default_route(routes)
 
 
 def test_with_password(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of the answers, and the page's types that are made from them, are those of what the server sends."""
+"""The models of the answers are those of what the server sends, and the modules of the page pass their tests."""
 
 from __future__ import annotations
 

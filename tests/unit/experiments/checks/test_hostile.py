@@ -136,6 +136,15 @@ def test_moves__the_threshold_of_the_attack_is_the_farthest_one() -> None:
     assert ends.moves(phase, history[:1], start_at).edges == 0
 
 
+def test_claims__only_robust_ends_are_judged() -> None:
+    def moved(robust: bool, during: int) -> ends.Moves:
+        return ends.Moves(ends.Phase("sluice", "small-fins", robust, 0.0, 6.0), 10_000, during, 10_000)
+
+    outcome = [moved(False, 1_000), moved(True, 13_335), moved(True, 17_783)]
+    assert [claim.holds for claim in ends.claims(outcome)] == [True, False]
+    assert "| sluice | small-fins | off | 10 KB | 1 KB | 10 KB |" in ends.table(outcome)
+
+
 def http_runs(factor: float) -> list[http_run.Run]:
     return [
         http_run.Run({name: [factor * n, factor * (n + 1)] for name in http_run.CLASSES}, [])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from experiments.checks.ns3 import cases, ns3
-from experiments.checks.ns3.compare import Figure
+from experiments.checks.ns3.compare import Figure, class_times
 from sluice.policy.network.graph import Topology
 
 
@@ -87,6 +87,12 @@ def test_figure__a_difference_that_chance_makes_says_so() -> None:
     assert "own runs" in chance.explanation
     assert beyond.explanation == "another reason"
     assert not beyond.holds
+
+
+def test_class_times__only_classes_that_have_flows() -> None:
+    times = class_times(np.asarray([1000, 2_000_000]), np.asarray([1.0, 8.0]), np.asarray([1.0, 2.0]))
+    assert {name.split()[0] for name in times} == {"small", "medium"}
+    assert times["medium slowdown p99"] == 4
 
 
 def test_speed_case__one_fabric_and_one_set_of_flows_with_and_without_threads() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from experiments.__main__ import EXPERIMENTS, load, load_all
 from experiments.__main__ import main as experiments_main
-from experiments.kit.experiment import Script
+from experiments.kit.experiment import Given, Script
 from experiments.kit.main import README, main, page, place_of, read_command, with_table
 from experiments.kit.runners import RunAfterRun
-from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.files import scenario_with
 from tests.unit.experiments.kit.figure import EXPERIMENT
@@ -61,6 +61,15 @@ def test_read_command__the_fabric_where_there_is_a_choice(capsys: pytest.Capture
     with pytest.raises(SystemExit):
         read_command(EXPERIMENT, ["--on", "simulator"])
     assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_main__a_user_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(given: Given) -> None:
+        raise SluiceError("no such thing")
+
+    failing = replace(EXPERIMENT, runner=Script(fail))  # type: ignore[arg-type]
+    assert main(failing, ["--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "marks: no such thing\n"
 
 
 def test_read_command__a_quick_run_is_made_once_whether_it_is_valid_or_not() -> None:

@@ -24,7 +24,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.schema.desired import Policy
 from sluice.report.page import _baseline, repeat_run, write_report
 from sluice.report.runs import Run, find_runs, variants
-from sluice.runs.bundle import policy_row, read_flows
+from sluice.runs.bundle import BundleWriter, policy_row, read_flows
 from sluice.runs.files import read_document, scenario_from_file
 from tests.kit.bundles import bundle, document, flow, random_flows, sweep
 from tests.kit.known import known
@@ -127,8 +127,8 @@ def test_report__seeds_are_averaged_with_their_spread(tmp_path: Path) -> None:
 
 
 def test_report__ratios_are_to_the_baseline_of_choice(swept: Page, tmp_path: Path) -> None:
-    folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
-    sweep(folder, ["pias"], [0.5, 0.8], [1])
+    folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5], [1])
+    sweep(folder, ["pias"], [0.8], [1])
     assert swept.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
     chosen = report(tmp_path, folder, baseline="pias")
     assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
@@ -290,6 +290,17 @@ def test_report__has_every_policy_with_all_its_fields(tmp_path: Path) -> None:
     assert rows["Queues queues"] == (["1", "8"], "differs")
     assert rows["Thresholds thresholds"][0][1].startswith("1327140B, 1940340B")
     assert "scheme.mark_at" not in page.text
+
+
+def test_report__shows_how_thresholds_moved(tmp_path: Path) -> None:
+    with BundleWriter(tmp_path / "a", scenario=document("mlfq-adaptive")) as writer:
+        writer.add_records([flow(1, 5000, 70.0)])
+        row = {"port": "s1:1", "policy_version": 1, "flows": 9}
+        writer.add_thresholds([{**row, "at": float(i), "thresholds_bytes": [1000 * i]} for i in (1, 2)])
+        writer.finish(meta={"on": "simulator"}, validity_reasons=[])
+    page = report(tmp_path, tmp_path / "a")
+    assert "Thresholds over time" in page.headings()
+    assert "thresholds, mlfq-adaptive" in page.text
 
 
 def test_report__every_picture_has_its_data(single: tuple[Path, Page]) -> None:
