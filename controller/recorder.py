@@ -152,8 +152,8 @@ class Recorder:
         """None only wakes the thread."""
         self._waiting: deque[Waiting] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
-        self._network_version = -1
-        """Of the description that was delivered; -1 before the first delivery."""
+        self._network: tuple[int, str | None] | None = None
+        """Version of the description, and kind of the network in the store, that were delivered last."""
         self._burst_bytes = MSS_BYTES
         self._delivered: tuple[int, Topology, int] | None = None
         """Policy version, topology and burst that were delivered last."""
@@ -303,7 +303,7 @@ class Recorder:
         """Deliver what is new, with the generation of the lease under which it was read."""
         if self._begins.is_set():
             self._begins.clear()
-            self._topology, self._delivered, self._network_version = None, None, -1
+            self._topology, self._delivered, self._network = None, None, None
             self._agents = {}
         version = desired.current_version(engine)
         topology = self._current_topology(engine, generation)
@@ -343,9 +343,12 @@ class Recorder:
         return self._topology
 
     def _deliver_network(self, engine: Engine, topology: Topology | None, generation: int) -> None:
-        """Deliver the description if there is another one, or for the first time that there is none."""
-        version = observed.network_version(engine)
-        if version == self._network_version:
+        """Deliver the description if there is another one, or for the first time that there is none.
+
+        Deliver it again if the network in the store is of another kind: one that a testbed has made is not discovered.
+        """
+        delivers = observed.network_version(engine), topology.kind if topology is not None else None
+        if delivers == self._network:
             return
         newest = observed.current_network(engine)
         try:
@@ -354,7 +357,7 @@ class Recorder:
         except FieldError as error:
             self._warn_once(f"the description of the network is not valid: {error}. The one before it stays")
             return
-        self._network_version = version
+        self._network = delivers
         self._on_network(Description(network, withdrawn, generation), topology)
 
     def _deliver(self, engine: Engine, topology: Topology, generation: int) -> None:

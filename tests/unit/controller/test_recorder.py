@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sluice.controller.leadership import NAME
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired
+from sluice.policy.network.graph import Topology
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
@@ -215,6 +216,15 @@ def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> 
     wait_until(lambda: observed.recent_events(engine, 0), "the row is written")
     recorder.stop(5)
     engine.dispose()
+
+
+def test_delivers_a_network_that_a_testbed_stores_after_it_has_found_none(engine: Engine, url: str) -> None:
+    """A container's controller starts before its demonstration, and must not discover the demonstration's network."""
+    networks: list[Topology | None] = []
+    with leading(Recorder(url, lambda _: None, lambda _, topology: networks.append(topology)), engine):
+        wait_until(lambda: networks == [None], "the controller knows that there is no network")
+        desired.put_topology(engine, single())
+        wait_until(lambda: networks == [None, single()], "it knows the testbed's")
 
 
 def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str) -> None:
