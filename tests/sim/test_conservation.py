@@ -131,7 +131,7 @@ def assert_all_delivered(net: kit.Net, result: kit.Columns, columns: kit.Columns
     net.assert_nothing_left()
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(st.data())
 def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
@@ -146,7 +146,7 @@ def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=600)
 @given(st.data())
 def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
@@ -155,7 +155,7 @@ def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
     assert_all_delivered(net, net.finish(LONG_AGO), columns)
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(st.data())
 def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> None:
     """D3 sends a request each round trip. Round trips are long here, so that requests are few."""

@@ -50,15 +50,14 @@ def outcomes(**changes: Any) -> dict[str, int]:
     return dict(zip(OUTCOMES, counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("scheme", "recovery"), [*[(scheme, "linux") for scheme in SCHEMES], ("dctcp", "plain"), ("tcp", "plain")]
-)
+@pytest.mark.parametrize("recovery", ["linux", "plain"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_scheme__all_flows_end(scheme: str, recovery: str) -> None:
     ended = outcomes(scheme={"name": scheme}, simulator={"recovery": recovery})
     assert ended == {"finished": FLOWS, "killed": 0, "ended": 0, "unfinished": 0}
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "sluice"])
+@pytest.mark.parametrize("scheme", ["dctcp", "tcp", "sluice"])
 @pytest.mark.parametrize(
     "simulator",
     [

@@ -111,7 +111,7 @@ def urgent_for_long(urgency: float) -> dict[str, int]:
     return {"began_ps": -1000 * S, "deadline_ps": round(1000 * S / urgency)}
 
 
-@pytest.mark.parametrize(("first", "second"), [(0.5, 2), (1, 2)])
+@pytest.mark.parametrize(("first", "second"), [(0.5, 2), (1, 2), (0.5, 1)])
 def test_ucp_shares(first: float, second: float) -> None:
     """Two flows are cut in the same windows, by p_i = alpha_i^s_i, and grow by a packet each. So W_i p_i / 2 is the
     same for both, and windows are in proportion to 1 / p_i."""
@@ -152,9 +152,10 @@ def test_d2tcp_gives_more_to_who_has_less_time() -> None:
     assert max(urgent) == pytest.approx(max(fair), rel=0.1)
 
 
-def test_mcp_takes_just_the_rate_that_it_needs() -> None:
+@pytest.mark.parametrize("deadline_ms", [20, 50])
+def test_mcp_takes_just_the_rate_that_it_needs(deadline_ms: int) -> None:
     """The flow ends shortly before its deadline. Another flow without a deadline gets the rest of the link."""
-    size, deadline_ms = 5_000_000, 20
+    size = 5_000_000
     net = bottleneck(2, TRIP, kit.transport(control=core.Control.mcp), more={"mark_bytes": 40 * FRAME})
     net.add(
         bytes=[size, 1],
