@@ -93,6 +93,12 @@ def test_add_port__leads_to_what_is_there(peer: int, is_host: bool) -> None:
         fabric.add_port(Link(10**9).settings(), core.Discipline(), peer, is_host)
 
 
+def test_add_port__has_a_rate() -> None:
+    fabric = core.Fabric(2, 1, kit.transport(), [100_000], 1, False)
+    with pytest.raises(ValueError, match="bps must be above 0"):
+        fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
+
+
 @pytest.mark.parametrize(("multipath", "by_spine"), [("per-packet", [1, 1]), ("per-packet-and-host", [0, 2])])
 def test_multipath__for_whom_packets_take_the_spines_in_turn(multipath: str, by_spine: list[int]) -> None:
     """A packet to each of two hosts of a rack."""
