@@ -26,7 +26,7 @@ pytestmark = pytest.mark.web
 
 WINDOWS = {"wide": (1440, 900), "narrow": (420, 900)}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-FEW_FLOWS = "?flow-host=h1&flow-scheme=tcp&flow-size-class=large"
+FEW_FLOWS = "?flow-host=h1&flow-scheme=tcp&flow-size-class=medium"
 """A list of 100 flows would cost axe-core seconds, and says no more than a short one."""
 EXPECTED_MESSAGE = "401 (Unauthorized)"
 """Chromium notes each refused request, and the form's view sends a wrong token."""
