@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,9 @@ from typing import Any
 
 import pytest
 import schemathesis
+from flask import Flask
 from hypothesis import HealthCheck, settings
+from sqlalchemy import Engine
 
 from sluice.store.desired import current_version, mark_applied
 from sluice.store.engine import open_store
@@ -70,33 +71,36 @@ def configuration() -> schemathesis.Config:
     )
 
 
-# The test is collected from the document, so the application exists before any fixture.
-FOLDER = tempfile.TemporaryDirectory(prefix="sluice-openapi-")
-ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
-APP = create_app(ENGINE, TOKEN)
-# The stream has no end; test_services.py covers it.
-schema = schemathesis.openapi.from_wsgi("/openapi/openapi.json", APP, config=configuration()).exclude(
-    path="/api/v1/events"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def some_of_everything() -> Iterator[None]:
-    network = Network(ENGINE)
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+    """The application, with some of everything, and a controller that applies every policy at once: no PUT waits."""
+    engine = open_store(f"sqlite:///{tmp_path_factory.mktemp('openapi')}/store.db")
+    app = create_app(engine, TOKEN)
+    network = Network(engine)
     fill(network, time.time(), 8)
     network.heartbeats(1)
     stop = threading.Event()
-    controller = threading.Thread(target=apply_at_once, args=(stop,))
+    controller = threading.Thread(target=apply_at_once, args=(engine, stop))
     controller.start()
-    yield
+    yield app
     stop.set()
     controller.join()
+    engine.dispose()
 
 
-def apply_at_once(stop: threading.Event) -> None:
-    """Play a controller that applies every policy at once, so that no PUT waits."""
+@pytest.fixture(scope="module")
+def api_schema(app: Flask) -> schemathesis.BaseSchema:
+    return schemathesis.openapi.from_wsgi("/openapi/openapi.json", app, config=configuration())
+
+
+def apply_at_once(engine: Engine, stop: threading.Event) -> None:
     while not stop.wait(0.01):
-        mark_applied(ENGINE, current_version(ENGINE))
+        mark_applied(engine, current_version(engine))
+
+
+# From a fixture, because the examples of all operations take ten seconds, and every worker collects the tests.
+# The stream has no end; test_services.py covers it.
+schema = schemathesis.pytest.from_fixture("api_schema").exclude(path="/api/v1/events")
 
 
 @schema.parametrize()
@@ -105,11 +109,11 @@ def test_api(case: schemathesis.Case[Any]) -> None:
     case.call_and_validate()
 
 
-def test_document__describes_every_route() -> None:
+def test_document__describes_every_route(app: Flask) -> None:
     described = {
         (path, method.upper()) for path, item in openapi_document()["paths"].items() for method in item
     }
-    rules = [rule for rule in APP.url_map.iter_rules() if rule.rule.startswith("/api/")]
+    rules = [rule for rule in app.url_map.iter_rules() if rule.rule.startswith("/api/")]
     routes = {
         (rule.rule.replace("<", "{").replace(">", "}"), method)
         for rule, method in itertools.chain.from_iterable(
