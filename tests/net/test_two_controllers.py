@@ -154,7 +154,7 @@ def test_kill_9__the_standby_leads_and_no_rule_is_written(pair: Pair) -> None:
     pair.controllers[leader].kill()
     pair.controllers[leader].wait()
     pair.wait_in_effect(died)
-    assert pair.generation == generation + 1
+    assert pair.generation > generation
     assert pair.leader == 1 - leader
     assert pair.changes == []
     assert pair.normal_form("s1") == form
@@ -180,7 +180,7 @@ def test_sigstop_and_sigcont__the_resumed_leader_follows_and_no_rule_is_written_
     wait_until(lambda: "following" in log.read_text().rpartition("leading")[2], "the former leader follows")
     pair.apply(AT_10KB)
     assert len(pair.changes) == 6 * rules_between(AT_10KB, AT_1MB)
-    assert pair.generation == generation + 1
+    assert pair.generation > generation
     assert "openflow-error" not in {e["kind"] for e in observed.recent_events(pair.engine, 0)}
     wait_until(lambda: pair.roles() == ["master", "slave"], "one is master, the other slave")
 
@@ -191,5 +191,5 @@ def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other(pair: Pair) 
     began = time.time()
     assert stop(pair.controllers[leader]) == 0
     pair.wait_in_effect(began)
-    assert pair.generation == generation + 1
+    assert pair.generation > generation
     assert pair.changes == []
