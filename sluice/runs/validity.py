@@ -41,13 +41,17 @@ from sluice.policy.figures.validity import (
 )
 from sluice.policy.wire.agents import HostHeartbeat
 from sluice.runtime.identity import Ticks, machine_ticks
+from sluice.runtime.process import Priority
 from sluice.topologies import build
 from sluice.topologies.commands import install
 from sluice.topologies.measure import Sender, transmit
 from sluice.topologies.testbed import PortService, Testbed
 
-CPU_GOAL = 0.6
-"""The share of the free cores that the demonstration may take."""
+CPU_GOAL, CPU_GOAL_WITHOUT_REALTIME = 0.6, 0.4
+"""The share of the free cores that the demonstration may take. Without real time, the switch waits for the hosts at times.
+
+Then small flows take 1.5 times as long at 8 Mb/s on two cores, and 1.15 times at 4 Mb/s (docs/measurements/costs.md).
+"""
 FIXED_PACKETS_PER_S, PACKETS_PER_BIT = 9000.0, 1.4e-3
 """The CPU time of a whole demonstration in packets of the probe: at rest, and for each bit/s of its links' rate.
 
@@ -64,15 +68,16 @@ class Forwarding:
 
     cores: float
     free_cores: float
-    """Cores that no other process used in the moment before."""
+    """Cores that no other process used in the moment after."""
     packet_us: float
     """CPU time of ovs-vswitchd for one packet of the probe, with some 6,000 of them a second."""
-    priority: str
+    priority: Priority
     """What runs the switch before other processes."""
 
     def rate_bps(self) -> int:
-        """Return the greatest of RATES_BPS with which the demonstration takes at most CPU_GOAL of the free cores."""
-        packets_per_s = CPU_GOAL * self.free_cores * units.US_PER_S / self.packet_us
+        """Return the greatest of RATES_BPS with which the demonstration takes at most its share of the free cores."""
+        share = CPU_GOAL if self.priority is Priority.REALTIME else CPU_GOAL_WITHOUT_REALTIME
+        packets_per_s = share * self.free_cores * units.US_PER_S / self.packet_us
         affordable = (packets_per_s - FIXED_PACKETS_PER_S) / PACKETS_PER_BIT
         return max((rate for rate in RATES_BPS if rate <= affordable), default=RATES_BPS[0])
 
@@ -84,8 +89,10 @@ class Forwarding:
 
 
 def measure() -> Forwarding:
-    """Measure for about two seconds, in a small network of its own. Raises SluiceError if there can be none."""
-    free = free_cores(LOOK_S)
+    """Measure for about two seconds, in a small network of its own. Raises SluiceError if there can be none.
+
+    The free cores are measured last: in containers, the web process and the controller have just been started.
+    """
     graph = build("single", hosts=SENDERS + 1, host_rate_bps=PROBE_BPS)
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
@@ -101,7 +108,8 @@ def measure() -> Forwarding:
         before_s = bed.switch_cpu_s()
         packets = transmit(bed, receiver.name, probes, idle_s=0.1).packets
         packet_us = (bed.switch_cpu_s() - before_s) * units.US_PER_S / packets
-        return Forwarding(cores(), free, packet_us, bed.priority)
+        priority = bed.priority
+    return Forwarding(cores(), free_cores(LOOK_S), packet_us, priority)
 
 
 def cores() -> float:

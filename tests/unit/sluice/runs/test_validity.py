@@ -26,6 +26,7 @@ from sluice.runs.validity import (
     summary_between,
 )
 from sluice.runtime.identity import Ticks
+from sluice.runtime.process import Priority
 from sluice.topologies import build_topology
 from sluice.topologies.testbed import PortService
 from tests.kit.heartbeats import host_heartbeat
@@ -116,14 +117,15 @@ def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_
     assert complete([record], [FLOW], scenario, start_at=1e9) == [record]
 
 
-def rate_bps(free_cores: float, packet_us: float) -> int:
-    return Forwarding(2, free_cores, packet_us, "in real time").rate_bps()
+def rate_bps(free_cores: float, packet_us: float, priority: Priority = Priority.REALTIME) -> int:
+    return Forwarding(2, free_cores, packet_us, priority).rate_bps()
 
 
-def test_rate__falls_with_busy_cores_and_with_the_cost_of_a_packet() -> None:
+def test_rate__falls_with_busy_cores_with_the_cost_of_a_packet_and_without_real_time() -> None:
     rates = [rate_bps(free, us) for free, us in ((2, 30), (2, 67), (2, 90), (0.5, 110))]
     assert rates == sorted(set(rates), reverse=True)
     assert set(rates) <= set(RATES_BPS)
+    assert rate_bps(2, 67, Priority.NICE) < rate_bps(2, 67)
     assert (rate_bps(64, 1), rate_bps(0.5, 10_000)) == (RATES_BPS[-1], RATES_BPS[0])
 
 
