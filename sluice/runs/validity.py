@@ -48,9 +48,10 @@ from sluice.topologies.measure import Sender, transmit
 from sluice.topologies.testbed import PortService, Testbed
 
 CPU_GOAL, CPU_GOAL_WITHOUT_REALTIME = 0.6, 0.4
-"""The share of the free cores that the demonstration may take. Without real time, the switch waits for the hosts at times.
+"""The share of the free cores that the demonstration may take.
 
-Then small flows take 1.5 times as long at 8 Mb/s on two cores, and 1.15 times at 4 Mb/s (docs/measurements/costs.md).
+Without real time, the switch waits for the hosts at times. Then small flows take 1.5 times as long at 8 Mb/s on two
+cores, and 1.15 times at 4 Mb/s (docs/measurements/costs.md).
 """
 FIXED_PACKETS_PER_S, PACKETS_PER_BIT = 9000.0, 1.4e-3
 """The CPU time of a whole demonstration in packets of the probe: at rest, and for each bit/s of its links' rate.
