@@ -29,7 +29,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.controller.leadership import NAME
-from sluice.controller.network import Description
+from sluice.controller.network import Description, Kind
 from sluice.controller.state import Desired
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.network.graph import Topology
@@ -198,8 +198,8 @@ class Recorder:
             self._incoming.put(Waiting(write, term))
 
     def put_topology(self, topology: Topology) -> None:
-        """Store a topology and deliver it at once."""
-        self.record(desired.put_topology, topology)
+        """Store a topology and deliver it at once. A discovered one takes the place of no network that was made."""
+        self.record(desired.put_topology, topology, replaces_made=topology.kind != Kind.DISCOVERED)
         self._topology_due_s = self._poll_due_s = 0.0
 
     def lead(self, generation: int) -> None:

@@ -19,8 +19,8 @@ def patient(timeout_s: float) -> float:
     return timeout_s * float(os.environ.get(PATIENCE) or 1)
 
 
-INTERVAL_S, LONGEST_INTERVAL_S = 0.02, 0.5
-PART_OF_WAIT = 0.05
+INTERVAL_S, LONGEST_INTERVAL_S, PART_OF_WAIT = 0.02, 0.5, 0.05
+"""Between two polls: the shortest and the longest time, and the part of the time waited so far."""
 
 
 def wait_until(
@@ -32,7 +32,7 @@ def wait_until(
 ) -> T:
     """Poll `condition` until it is true and return its value. Raises TimeoutError with `what` after `timeout_s`.
 
-    Without `interval_s`, the time between two polls grows with the time waited so far, from 20 ms to half a second.
+    Without `interval_s`, the polls become rarer the longer it waits.
     """
     timeout_s = patient(timeout_s)
     began = time.monotonic()

@@ -194,10 +194,17 @@ def mark_applied(engine: Engine, version: int) -> None:
         )
 
 
-def put_topology(engine: Engine, topology: Topology) -> None:
-    """Store this as the network that the controller forwards over."""
+def put_topology(engine: Engine, topology: Topology, *, replaces_made: bool = True) -> None:
+    """Store this as the network that the controller forwards over.
+
+    Without `replaces_made`, a network that a testbed or the simulator has made stays.
+    """
     values = {"id": 1, "document": topology.to_document(), "updated_at": time.time()}
     with engine.begin() as connection:
+        one_after_another(connection, topologies.name)
+        stored = connection.execute(select(topologies.c.document)).scalar()
+        if stored and not (replaces_made or Topology.from_document(stored).learns):
+            return
         statement = insert_for(connection, topologies).values(**values)
         connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
 

@@ -86,9 +86,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rate",
         type=demo_rate,
+        default=os.environ.get("SLUICE_DEMO_RATE") or None,
         metavar="RATE",
-        help="rate of all links of the default demonstration on the testbed, for example 5Mbit; default: what this"
-        " machine can forward, which takes some seconds to measure",
+        help="rate of all links of the default demonstration on the testbed, for example 5Mbit (or SLUICE_DEMO_RATE);"
+        " default: what this machine can forward, which takes some seconds to measure",
     )
     parser.add_argument(
         "--tour",

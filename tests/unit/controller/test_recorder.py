@@ -4,6 +4,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from sluice.controller.leadership import NAME
+from sluice.controller.network import Kind
 from sluice.controller.recorder import Recorder
 from sluice.controller.state import Desired
 from sluice.policy.network.graph import Topology
@@ -225,6 +227,22 @@ def test_delivers_a_network_that_a_testbed_stores_after_it_has_found_none(engine
         wait_until(lambda: networks == [None], "the controller knows that there is no network")
         desired.put_topology(engine, single())
         wait_until(lambda: networks == [None, single()], "it knows the testbed's")
+
+
+def test_what_is_discovered_replaces_what_was_discovered_and_nothing_that_a_testbed_made(
+    recorder: Recorder, engine: Engine
+) -> None:
+    first, second = (
+        replace(single(hosts), kind=Kind.DISCOVERED, learns=True, parameters={}) for hosts in (2, 3)
+    )
+    for network in (first, second):
+        recorder.put_topology(network)
+        wait_until(lambda: desired.current_topology(engine) == network, "it is stored")  # noqa: B023 - called at once
+    desired.put_topology(engine, single())
+    recorder.put_topology(first)
+    recorder.record(add_event, "written-after-it")
+    wait_until(lambda: observed.recent_events(engine, 0), "all before it is written")
+    assert desired.current_topology(engine) == single()
 
 
 def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str) -> None:
