@@ -45,21 +45,29 @@ class Racks:
         """`datapath` is Open vSwitch's name: netdev for the one in userspace, system for the kernel's."""
         self.folder = folder
         self._datapath = datapath
+        self._prefix = f"sr{os.getpid()}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def up(self) -> None:
-        run([str(SCRIPT), "up", str(self.folder), self._datapath], timeout_s=60)
+        self._script("up", str(self.folder), self._datapath)
 
     def down(self) -> None:
         for name in list(self._processes):
             self.stop(name)
-        run([str(SCRIPT), "down", str(self.folder)], timeout_s=60)
+        self._script("down", str(self.folder))
+
+    def _script(self, *words: str) -> None:
+        run([str(SCRIPT), *words], env=os.environ | {"RACKS": self._prefix}, timeout_s=60)
 
     # ── Machines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def namespace(self, machine: str) -> str:
+        """The name of a machine's network namespace, another one in each process of tests."""
+        return f"{self._prefix}-{machine}"
+
     def inside(self, machine: str, argv: Sequence[str], timeout_s: float = 30) -> str:
         """Run a program on a machine and return its output. Raises CommandFailed."""
-        return run(["ip", "netns", "exec", f"sr-{machine}", *argv], timeout_s=timeout_s)
+        return run(["ip", "netns", "exec", self.namespace(machine), *argv], timeout_s=timeout_s)
 
     def reaches(self, source: str, to: str) -> bool:
         """Whether a ping comes back, at the third attempt at the latest."""
@@ -73,7 +81,7 @@ class Racks:
         """Send the frames of `frames.py` from one machine. Return those that arrive at another, in order."""
         hear, send = ([sys.executable, str(FRAMES), action, "eth0"] for action in ("hear", "send"))
         with subprocess.Popen(
-            ["ip", "netns", "exec", f"sr-{to}", *hear], stdout=subprocess.PIPE, text=True
+            ["ip", "netns", "exec", self.namespace(to), *hear], stdout=subprocess.PIPE, text=True
         ) as heard:
             assert heard.stdout is not None
             heard.stdout.readline()
@@ -117,9 +125,8 @@ class Racks:
         process.send_signal(how)
         process.wait(patient(20))
 
-    @staticmethod
-    def _sluice(machine: str) -> list[str]:
-        return ["ip", "netns", "exec", f"sr-{machine}", sys.executable, "-m", "sluice"]
+    def _sluice(self, machine: str) -> list[str]:
+        return ["ip", "netns", "exec", self.namespace(machine), sys.executable, "-m", "sluice"]
 
     def start_hub(self) -> None:
         """Start the web process and the controller."""

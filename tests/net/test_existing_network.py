@@ -210,8 +210,8 @@ def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) 
 
 def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, described: Path) -> None:
     """The description says that hosts are at loop1. Without LLDP, each broadcast would circle for ever."""
-    cable = "ip link add loop1 netns sr-rack1 type veth peer name loop2 netns sr-rack2"
-    run(cable.split())
+    near, far = racks.namespace("rack1"), racks.namespace("rack2")
+    run(f"ip link add loop1 netns {near} type veth peer name loop2 netns {far}".split())
     for rack, bridge, port in (("rack1", "br-front", "loop1"), ("rack2", "br-back", "loop2")):
         racks.inside(rack, ["ip", "link", "set", port, "up"])
         racks.vsctl(rack, "add-port", bridge, port)
