@@ -4,8 +4,6 @@
 An editable installation compiles nothing here: the simulator compiles its core in place when a source has changed.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

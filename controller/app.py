@@ -10,8 +10,6 @@ One of several controllers on a store leads (`leadership.py`). The others stay c
 of every switch, have no session, and write nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

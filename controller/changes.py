@@ -4,8 +4,6 @@
 Nothing that is right is touched. A modified rule keeps its counters and its age.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

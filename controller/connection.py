@@ -14,8 +14,6 @@ the application.
 `Listener` accepts connections of switches, one reader thread each.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import queue

@@ -9,8 +9,6 @@ in time, the switch has lost it, and the new connection replaces it.
 Pure: the caller passes the time, and carries out the decisions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 

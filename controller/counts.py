@@ -4,8 +4,6 @@
 All counters are cumulative. Bytes are of frames, headers included.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 

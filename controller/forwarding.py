@@ -4,8 +4,6 @@
 Pure. They follow from the paths of the network alone, so they change apart from all other rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from sluice.controller.rules import (

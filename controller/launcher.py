@@ -6,8 +6,6 @@ So the launcher replaces it. Every thread is a daemon or has a time limit, and t
 within STOP_LIMIT_S of SIGTERM.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -12,8 +12,6 @@ row for FRESH_NS (for example because it was stopped) does nothing until it has 
 Only the monotonic clock counts, so a step of the wall clock has no effect.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@
 It belongs to the application's thread (app.py).
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

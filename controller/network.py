@@ -8,8 +8,6 @@ Without a description, the network is described by what is seen. A topology that
 as the testbed does, stays as it is. Pure: the caller passes the time, sends the frames and writes the rows.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ for changes and polls when none of its own is due. `RuleOverlay` adds nothing. `
 hosts that send false tags.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sluice.controller.changes import Changes

@@ -15,8 +15,6 @@ there, too, so the ends of flows are counted by where they came from.
 Pure: `openflow/` translates the rules into messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 

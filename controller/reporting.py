@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What has happened, as rows of the store and events for operators."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice controller`: the SDN controller as a service."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import ssl

@@ -12,8 +12,6 @@ The controller serves no port of its own: its numbers are rows, and the web proc
 /metrics. So a controller that restarts or takes over continues the counters of the one before it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field

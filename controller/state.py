@@ -17,8 +17,6 @@ phases are polled one after another, so their replies do not arrive at one insta
     taken at                ✓              ✓ ✗        ✓         ✗: not due again before the grid
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -4,8 +4,6 @@
 It belongs to the application's thread (app.py) and never waits. `network.py` decides what follows from the answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

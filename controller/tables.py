@@ -16,8 +16,6 @@ family, because one rule counts both families. A request with a cookie mask sele
 table, and the cookies in the reply identify each counter.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

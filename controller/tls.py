@@ -6,8 +6,6 @@ reader and a writer, which wait independently. So TLS works here between buffers
 lock that no thread holds while it waits for the network.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -6,8 +6,6 @@ changes the packet: the program writes the DSCP and removes the priority tag. Ev
 flow's state or the port's virtual queue under its lock, and counts. An empty program shows the cost of the measurement.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import tempfile

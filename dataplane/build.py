@@ -5,8 +5,6 @@
 its BTF at build time. The loader relocates objects (CO-RE), so one from another kernel works, too.
 """
 
-from __future__ import annotations
-
 import fcntl
 import platform
 import shutil

@@ -5,8 +5,6 @@ The filter has a fixed priority and handle. So a second attachment replaces it i
 Filters of other programs stay. The kernel runs them after this one.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 import threading

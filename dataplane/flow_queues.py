@@ -17,8 +17,6 @@ sub-queue. If the policy has no flow queues, the port program sets no marks. The
 adding them under traffic would lose waiting packets.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

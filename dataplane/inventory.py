@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The BPF objects of the kernel, to check that Sluice leaves none behind and that none accumulate."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

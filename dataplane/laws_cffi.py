@@ -9,8 +9,6 @@ The declarations for cffi come from the headers, because all headers have one fo
 Structures and laws begin in the first column, and `SL_LAW` begins every law.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

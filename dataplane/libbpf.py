@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of libbpf that Sluice uses, bound by cffi in ABI mode (without a compiler), and libbpf's errors."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import deque

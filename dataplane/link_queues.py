@@ -8,8 +8,6 @@ Counters of qdiscs and classes come from the kernel's own messages: an agent rea
 ten times as much CPU time for it.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

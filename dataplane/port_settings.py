@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the port program does at a port. This module loads no BPF library, so that everybody can check settings."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

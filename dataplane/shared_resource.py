@@ -10,8 +10,6 @@ reads the declaration, and the host's tagger. A process finds such a map by name
 the kernel. No map is pinned: a map lives as long as a program, an attachment or a process holds it.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent of one host: it connects the parts, in the network namespace where it was started."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

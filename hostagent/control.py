@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The congestion control of a host: registered, and the default of the network namespace."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from pathlib import Path

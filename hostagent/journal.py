@@ -10,8 +10,6 @@ A disk that takes no line ends nothing: the flow starts all the same. If the age
 record.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

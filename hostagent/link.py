@@ -4,8 +4,6 @@
 Without queues, the host's packets wait in one queue, whatever their tag.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

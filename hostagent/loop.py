@@ -5,8 +5,6 @@ asyncio does not fit here: its streams cost several times as much as the system 
 Its epoll_wait rounds timeouts to milliseconds, so flows would start only at whole milliseconds.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import select

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the record of a scheduled flow from what its sender knows, and its JSON. Pure functions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -15,8 +15,6 @@ Beyond a bound the oldest are dropped and counted. The files have a bound as wel
 With `fsync`, `sync` writes the records to the device, so they survive a power failure from then on.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -4,8 +4,6 @@
 Without BPF, the host's packets leave untagged, and programs cannot declare their flows to the kernel.
 """
 
-from __future__ import annotations
-
 import logging
 
 from sluice.dataplane.sockopt import SocketHook

@@ -5,8 +5,6 @@ The options are TCP_INFO, the congestion control and the arrival time of the dat
 flow's size, deadline or importance; then its state shows how it progresses.
 """
 
-from __future__ import annotations
-
 import math
 import socket
 import struct

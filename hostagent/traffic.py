@@ -4,8 +4,6 @@
 Each flow has one record.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -6,8 +6,6 @@ is not watched, this host reports the connection in both directions. The reporte
 thread does all of this, with its own spool, so that it never delays the traffic's thread.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

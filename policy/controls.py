@@ -7,8 +7,6 @@ A control has needs of a fabric in addition to eight strict priorities and marki
 `policy/fabrics.py` says what each fabric offers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

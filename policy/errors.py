@@ -10,8 +10,6 @@ A bug is none of these: it raises one of Python's own errors and ends the proces
 Text of others becomes one line before it is a part of a log, an event, or a message.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches

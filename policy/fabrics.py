@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which policies a fabric can carry out. Any other policy is refused; it never runs as a different policy."""
 
-from __future__ import annotations
-
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import Policy

@@ -17,8 +17,6 @@ This module is the only source of these numbers. `make gen` writes the C header 
 `make check` fails if the header is stale.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 

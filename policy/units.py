@@ -5,8 +5,6 @@ All prefixes are decimal (1 KB = 1000 B, 1 Mbit = 10^6 bit), because link rates 
 Sizes of TCP segments and Ethernet frames are here, too, as shapers and the simulator count them.
 """
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

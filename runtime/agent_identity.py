@@ -11,8 +11,6 @@ certificate, without trust, and compares it with the token's fingerprint. The se
 carries the token's secret and the signing request.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -5,8 +5,6 @@ A certificate's subject holds the agent's name (CN) and its kind (OU). The web p
 certificate, whatever its address is: agents trust one authority, and this authority certifies one server.
 """
 
-from __future__ import annotations
-
 import os
 import ssl
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one way to run an external command to its end: log it, and raise with its output if it fails."""
 
-from __future__ import annotations
-
 import logging
 import shlex
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries that the plain installation leaves out, because one command needs them: the extras of pyproject.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON over HTTP, through a Unix socket, over TCP or over TLS, on one connection that is kept open."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What /proc says: the identity of a process, by which others see whether it still runs, and how busy cores are."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import NamedTuple

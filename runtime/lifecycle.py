@@ -8,8 +8,6 @@ The main loop calls `alive`, so systemd restarts a service whose loop hangs (`Wa
 reads these reports itself finds a child that lives but does nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

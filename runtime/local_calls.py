@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls between processes of one user on one machine: one JSON document there, one back, over a Unix socket."""
 
-from __future__ import annotations
-
 import json
 import socket
 import socketserver

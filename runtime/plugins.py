@@ -11,8 +11,6 @@ Plugins are the files in $SLUICE_PLUGINS and the entry points of the group "slui
 environment variable reaches every process of a run, so the controller, the web process and the agents know them, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

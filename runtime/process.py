@@ -9,8 +9,6 @@ comes first. A container often has none: where the kernel has real-time groups, 
 root group are also grouped by session, so the session gets the same value.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

@@ -4,8 +4,6 @@
 For a name that is too long, `pathlib` raises OSError instead of saying that there is no file.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

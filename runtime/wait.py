@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for a condition."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

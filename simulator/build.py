@@ -5,8 +5,6 @@
 ones below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of what it has built.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -6,8 +6,6 @@ reaches it from earlier stages. What reaches it from its own stage or a later on
 this link in an earlier window. The division depends on the scenario alone, and not on the number of threads.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

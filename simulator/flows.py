@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of a scenario: as columns for the C++ core, their schedule until they have ended, and without end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import fields, replace

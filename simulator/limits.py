@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the simulator refuses. It needs no compiled core, so a run can be refused before anything is compiled."""
 
-from __future__ import annotations
-
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.desired import Policy

@@ -5,8 +5,6 @@ changes the policy.
 Nothing here reads a clock: the caller says how far to go. `run.py` runs a whole scenario instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the fabric of a scenario, before any flow: settings of TCP and ports, hosts, switches and equal-cost routes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions to which a run passes its results while it lasts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

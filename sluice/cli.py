@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `sluice` command: finds the subcommand, runs it, and turns user errors into one line."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import importlib

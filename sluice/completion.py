@@ -4,8 +4,6 @@
 The shell calls `sluice` with the line in the environment, and argcomplete answers instead of the command.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

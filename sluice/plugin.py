@@ -4,8 +4,6 @@
 `docs/how-to/plugins.md` explains every name.
 """
 
-from __future__ import annotations
-
 from sluice.policy import controls, tags
 from sluice.policy.controls import Need
 from sluice.policy.network.graph import Links, Topology, host, switch

@@ -23,8 +23,6 @@ is no Open vSwitch counts nothing for Sluice. So the operator says what the port
 An export that follows the network has all rows at first, and then those that changed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output in the terminal: a progress bar with the time left, a summary table, the doctor's list."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

@@ -4,8 +4,6 @@
 A command finds a testbed by its first process, so any user with root can have started it.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

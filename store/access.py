@@ -6,8 +6,6 @@ compared in constant time. The secret has 256 random bits; a single SHA-256 is e
 A slow hash protects passwords, which people choose. Of a token for an enrolment, too, only the hash is stored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -13,8 +13,6 @@ once a second. Several machines agree within about that second.
 Marks say which rows the store had at a reading, by their numbers. So the age of a row needs no time in the row.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass

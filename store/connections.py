@@ -15,8 +15,6 @@ in its place at the next connection. Neither is an error for it. So the engine c
 before each use of a connection. A damaged file is kept aside.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import sqlite3

@@ -5,8 +5,6 @@ The audit log says who changed the policy, from where, when, and which of its ke
 of its change, so there is no change without a row. The newest MOST_ROWS stay.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress

@@ -4,8 +4,6 @@
 A store of an earlier version is brought up to date when it is opened. No row is lost.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from functools import partial

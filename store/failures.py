@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an error of the database means to an operator, and the remedy. And whether the store takes rows, by a write."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Into PostgreSQL, an INSERT of their ids finds the known ones, and COPY adds the 
 page at once. An INSERT of the same rows, as JSON or as arrays, costs the server more than twice as much.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

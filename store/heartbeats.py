@@ -5,8 +5,6 @@ On PostgreSQL, they do not wait for the device: after a power failure, each agen
 anyway.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

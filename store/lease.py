@@ -10,8 +10,6 @@ gets the lease. Each new holder gets a greater generation than all before. By th
 recognise late orders of a former holder, and the store its late rows (`fenced`).
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@
 Beside it are the operator's description of the network, and what the switches report of that network.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

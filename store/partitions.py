@@ -13,8 +13,6 @@ So a crash between two of these steps leaves work, and the next call continues i
 a detached partition counts as known.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, Engine, delete, func, inspect, select, text, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateIndex, CreateTable

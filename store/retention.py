@@ -11,8 +11,6 @@ once as much is deleted as arrives. The newest row of every table stays, because
 after its number. All policies, all totals and the thresholds in force stay, too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: th
 (store/ages.py).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import (

@@ -9,8 +9,6 @@ A row is one number: a counter's value, a histogram's observations in one bucket
 or their sum.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from bisect import bisect_left

@@ -4,8 +4,6 @@
 Coverage counts statements and branches together. The floor is `fail_under` in pyproject.toml.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

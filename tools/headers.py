@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the C headers that are made from policy/, or with --check name the stale ones."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

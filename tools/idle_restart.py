@@ -8,8 +8,6 @@ connection begins with a low threshold of slow start, as after a cut. In half of
 before the first request. This needs root.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import itertools

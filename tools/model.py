@@ -7,8 +7,6 @@ the damage: otherwise the model would prove nothing. `make model-traces` writes 
 TLC comes from Maven Central, in the edition of the ProB project, and is compared with a hash.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import hashlib

@@ -5,8 +5,6 @@ Everything is made in build/packages. pip brings the libraries that Debian 12 la
 constraints.txt, so that nothing is downloaded when a package is installed. BPF objects are compiled here.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

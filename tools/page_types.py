@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the types of the page's documents, from the OpenAPI document, or with --check say if they are stale."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

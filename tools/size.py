@@ -5,8 +5,6 @@ A private function's name begins with an underscore. It is called once if its fi
 Empty files do not count for the median. Floors are the longest chain of imports inside a room.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

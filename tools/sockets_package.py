@@ -4,8 +4,6 @@
 It needs no other package and none of this project, so its modules have names of their own. The text is the same.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

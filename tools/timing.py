@@ -5,8 +5,6 @@ One pass may be luck, and one failure a pause of the machine. So every test runs
 its share of passes lies above or below one half: after five passes, for example, or seven of eight.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

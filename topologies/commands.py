@@ -16,8 +16,6 @@ first maps the destination to an egress port (one path), the second maps port ×
 rule writes the queue twice: set_queue, and an 802.1p priority for the port program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two switches and one link between them: h1 … hL at s1, the others at s2. The link is the last port of both."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 from sluice.policy.network.graph import Links, Topology, host, switch

@@ -7,8 +7,6 @@ shaping, because Mininet's TCLink would replace Open vSwitch's queues.
 A link with a delay has two veth pairs instead of one, and netem between them (topologies/commands.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path

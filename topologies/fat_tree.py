@@ -9,8 +9,6 @@ A k-ary fat tree has k pods, and k / 2 of everything else. More hosts at an edge
 switches in a plane oversubscribe the core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 

@@ -9,8 +9,6 @@ The links of a GraphML file are read as tables with the keys of a [[link]]. A no
 "1ms". Other data, for example coordinates for drawing, has no effect.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

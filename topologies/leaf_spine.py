@@ -4,8 +4,6 @@
 Leaf i has its hosts on ports 1 … H and spine j on port H + j. Spine j has leaf i on port i.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 from sluice.policy.network.graph import Links, Topology, host, switch

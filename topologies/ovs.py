@@ -10,8 +10,6 @@ pidfd_getfd(2) and enlarges each. It enlarges receive buffers, too, so that a la
 lose them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

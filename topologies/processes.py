@@ -4,8 +4,6 @@
 Another program asks it a question, and it does not answer.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

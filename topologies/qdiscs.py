@@ -4,8 +4,6 @@
 Without netem, hops have only their own delay, and a warning says so.
 """
 
-from __future__ import annotations
-
 import subprocess
 
 from sluice.policy.network.graph import Topology

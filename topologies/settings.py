@@ -5,8 +5,6 @@ A process enters a host just before it becomes the command of a user. It keeps i
 process id. So signals, job control and the exit status need no help.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

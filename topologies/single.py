@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch: host hN on port N."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 from sluice.policy.network.graph import Links, Topology, host, switch

@@ -8,8 +8,6 @@ ready, and lists the processes.
 Switches of the userspace datapath have cheaper turns of ovs-vswitchd's main loop (turns.c).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What topologies share: the two kinds of link, the check of parameters, and links that are down from the start."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -13,8 +13,6 @@
 And the names under which the web process answers, and which records a host can have made.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Iterable, Mapping, Sequence

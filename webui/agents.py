@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents send: heartbeats, whose answer holds the settings to apply, and the records of ended flows."""
 
-from __future__ import annotations
-
 import time
 from itertools import product
 from typing import Any

@@ -5,8 +5,6 @@ A model is built when it is first used, and the OpenAPI document when it is firs
 they would take half of the CPU time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence

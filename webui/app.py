@@ -4,8 +4,6 @@
 All data of the pages comes through the API.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from functools import cache, partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bearer tokens: the one with which the web process starts, and those that it has made."""
 
-from __future__ import annotations
-
 import hmac
 import os
 import secrets

@@ -8,8 +8,6 @@ The web process makes authority.pem if it is missing; an operator may put anothe
 authorities, so with a new one every agent enrols again.
 """
 
-from __future__ import annotations
-
 import datetime
 import fcntl
 import os

@@ -6,8 +6,6 @@ The policy package itself checks the documents, with the code that checks scenar
 what it accepts. Rules that JSON Schema cannot express (thresholds must increase) are in the descriptions.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

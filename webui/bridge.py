@@ -7,8 +7,6 @@ Each step has a deadline or a limit. A view runs only when its whole request is 
 threads of its own. So no slow client, and no flood of one kind, delays another.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is at the other end of a connection, and how many connections and event streams may be open."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API's documents of the store's rows. Endpoints and live events send the same documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Literal

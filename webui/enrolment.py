@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents of other machines: tokens, certificates and their revocation."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from dataclasses import asdict, dataclass

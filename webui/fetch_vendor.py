@@ -6,8 +6,6 @@ installs biome and TypeScript, with which `make check` checks the dashboard's co
 with which the tests look for barriers in the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

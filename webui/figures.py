@@ -4,8 +4,6 @@
 The statistics are pure, and vectorised because thousands of flows a second arrive.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

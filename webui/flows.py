@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows: records taken from agents and listed, flows under way, completion times, missed deadlines, size classes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -6,8 +6,6 @@ thread writes at a time. The next one then writes all that arrived in the meanti
 transactions, not to a longer queue.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

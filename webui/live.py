@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live picture as server-sent events, and the models of the messages."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from typing import Any, Literal

@@ -5,8 +5,6 @@ Each request reads all of it from the store. So every web worker gives the same 
 the controller, which serves no requests itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Health, topology and schemes; and a network that exists already: its description, and what was found there."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any, Literal

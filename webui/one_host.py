@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One host: what its agent reports, its flows, and its link."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

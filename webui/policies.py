@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy: its history, changes, previews, and the overrides of single ports."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switch ports, as the controller observed them: thresholds in force, rates, queues, and demoted hosts."""
 
-from __future__ import annotations
-
 import time
 
 from flask import Response, jsonify

@@ -5,8 +5,6 @@ Problems are those of the network, refused agents, and hosts that fall back. The
 network and not the machine, by what the port agents report of their machines.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

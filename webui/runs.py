@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs: the process that starts and lists them, as the web process starts and calls it, and its endpoints."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import subprocess

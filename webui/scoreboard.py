@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scoreboard: what each version of the policy did to the flows that lived wholly under it."""
 
-from __future__ import annotations
-
 import time
 from functools import lru_cache
 from typing import Any, Literal

@@ -12,8 +12,6 @@ The frame is IEEE 802.1AB: chassis id and port id (both "locally assigned"), tim
 organisationally specific element. Frames of other senders are ignored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import struct

@@ -14,8 +14,6 @@ Open vSwitch takes no meter into a bundle. So meters are added before the bundle
 deleted after the bundle that removes these rules.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Each reply is decoded in one pass. Entries of equal length are read as rows of o
 poll of ports costs a few array operations, however many rules it reports.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias

@@ -11,8 +11,6 @@ of 0. So a body from a switch passes these checks before os-ken parses it. Malfo
 ProtocolViolation.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ of Open vSwitch 2.8. It has a list of specifications, each of which copies a con
 the packet into the match of the learned rule.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address

@@ -5,8 +5,6 @@ os-ken parses each different match and instruction list once. Most rules of a sw
 with other switches, so the results are cached.
 """
 
-from __future__ import annotations
-
 import struct
 from functools import lru_cache
 from typing import Any, NamedTuple

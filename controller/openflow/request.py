@@ -4,8 +4,6 @@
 os-ken writes each kind of poll once. Each later poll is a copy with another transaction id.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules
 second late, and then to the rules that exist by then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

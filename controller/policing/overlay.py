@@ -4,8 +4,6 @@
 `NetworkPolicing` makes the overlays of all switches. It is what the rest of the controller knows of policing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 

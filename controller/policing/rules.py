@@ -4,8 +4,6 @@
 edge: demote, limit, count in `flows`     ingress: urgency beyond its budget counts as untagged
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The urgency tags that arrive at a switch's edge ports, compared with what the agents of their hosts report. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@
 `python -m experiments.bench` prints a table and writes bench.json: name → value, unit, baseline, ratio.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ The command unpacks the commit into a temporary folder, compiles its core there,
 cores in turn. It needs a clone of the repository, and removes the folder at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ a core to itself. A loop counts only if it kept its pace, and if the switches' m
 match the controller's thresholds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -13,8 +13,6 @@
 The module runs itself again under `unshare --net` for what needs interfaces of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -12,8 +12,6 @@ for the device cannot be faster.
     python -m experiments.bench.ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

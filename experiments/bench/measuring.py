@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all parts of the benchmark use: a line of its table, a median, and a network namespace of its own."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

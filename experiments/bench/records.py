@@ -11,8 +11,6 @@ on the id, and one INSERT … ON CONFLICT.
 The last filter matches no record, so its page looks at as many records as a page may.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

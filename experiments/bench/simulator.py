@@ -5,8 +5,6 @@ A packet-hop is one packet on one link, acknowledgements included. Every figure 
 the memory of one run does not count for another.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -11,8 +11,6 @@ No connection waits for another one: what the kernel does not take at once is se
 process reports the controller's requests, their times, and the queue maps.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket

@@ -10,8 +10,6 @@ of the loss, because cubic costs something as well. For acknowledgements, both e
 /proc/net/snmp: the sender's are data, the receiver's are ACKs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import resource

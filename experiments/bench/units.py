@@ -5,8 +5,6 @@ All times are CPU times, because others may use the machine. A unit of a process
 between two sizes.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import threading

@@ -7,8 +7,6 @@ delay is fitted, because software adds time to each hop of the testbed. An idle 
 flows on both fabrics gives the difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

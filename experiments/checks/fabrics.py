@@ -5,8 +5,6 @@ Each panel changes one thing about the fabric. Where a change takes capacity fro
 is lower for all fabrics of that panel, so that the busiest of these links stays below 0.8.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ It checks that no flow fails, that no port with packets stops sending, and how s
 has applied a policy.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -6,8 +6,6 @@ is, which is Linux. The next ones, one for each seed, have all settings as in ns
 connections warm up. Each of the others puts one setting back, to show what it changes, or has other flows.
 """
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ It checks three things afterwards. Every flow has exactly one record. The rules 
 fresh controller installs on empty switches. No fault of the control plane stopped traffic.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os

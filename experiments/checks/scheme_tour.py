@@ -5,8 +5,6 @@ The figures are FCT by class, misses and retransmissions. The order comes from t
 fish_burst, because their fabrics have the same flows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path

@@ -6,8 +6,6 @@ the kernel has not complained, that nothing is left behind, and that socket stor
 grow.
 """
 
-from __future__ import annotations
-
 import itertools
 import signal
 import time

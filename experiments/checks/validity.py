@@ -5,8 +5,6 @@ A run that the verdict calls valid must have the FCT of a quiet run. A run that 
 done to it. All runs have the same flows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drawing: grids of panels, curves against load, intervals, distributions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

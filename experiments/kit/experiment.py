@@ -5,8 +5,6 @@ The parts are its line in the table, its axes, its runner, claims and figures. T
 with the measured values, as JSON and as a table.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

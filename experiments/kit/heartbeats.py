@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heartbeat of a host on which nothing happens, for measurements and checks of what takes heartbeats."""
 
-from __future__ import annotations
-
 from sluice.policy.wire.agents import HostHeartbeat, WatchStatus
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of all experiments, the steps from it to the verdict, and the table in experiments/README.md."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence

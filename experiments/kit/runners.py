@@ -5,8 +5,6 @@ Short runs share one pool of processes, because a sweep (sluice/sweep) starts a 
 two seconds, more than such a run. A sweep can give points to a cluster. Points, folders and bundles are the same.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished runs: their bundles and figures by variant, load and seed, differences of variants, claims and a table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

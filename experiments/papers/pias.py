@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PIAS against DCTCP and pFabric on 144 hosts: FCT by size class against load."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 Usage: python deadline.py HOST PORT SIZE MILLISECONDS
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 

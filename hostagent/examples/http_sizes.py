@@ -4,8 +4,6 @@
 Usage: python hostagent/examples/http_sizes.py ADDRESS PORT
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

@@ -4,8 +4,6 @@
 The port agent reports it, so that the live page can say when its figures show the machine and not the network.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -5,8 +5,6 @@ It makes the queues of the ports in Open vSwitch, and gives the ports back as th
 had before in its external_ids, so a port agent that was killed can give it back, too.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -10,8 +10,6 @@ rate. Above FASTEST_BPS, Open vSwitch 3.1 also computes wrong rates: it makes 5.
 A flow queue may send one frame in its turn. With less than the longest frame, HTB's deficit would fall until it wraps.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import socket

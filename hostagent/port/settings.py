@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a port agent, the paths of its files, and what a behaviour means for a port."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sockets whose flows have deadlines."""
 
-from __future__ import annotations
-
 import errno
 import select
 import socket

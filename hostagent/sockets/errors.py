@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of declared flows. All of them are SluiceError; a broken connection raises OSError."""
 
-from __future__ import annotations
-
 from sluice.hostagent.sockets.flow_state import FlowState
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program declares of a flow, and its form in the kernel (dataplane/include/sluice.h)."""
 
-from __future__ import annotations
-
 import struct
 import time
 from dataclasses import dataclass

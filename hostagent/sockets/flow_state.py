@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a declared flow, as the kernel reports it."""
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass

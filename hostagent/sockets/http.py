@@ -9,8 +9,6 @@ unknown length (chunked, or until the end of the connection) is declared without
 machine, nothing is declared, and the server works all the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows the declared flow of one socket: its phase, and how much of it the receiver has acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sluice.hostagent.sockets.errors import FlowQuenched

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a program gives numbers. The message for a text such as "5ms" shows the number to write."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 They work on any TCP socket that does not listen, IPv4 or IPv6, of any user.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """asyncio streams whose flows have deadlines."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from collections.abc import Callable

@@ -5,8 +5,6 @@
 reason: it is a cause, and the limits are about its consequences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

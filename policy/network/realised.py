@@ -5,8 +5,6 @@
 contradiction between the two becomes a finding, and packets that reached their host before still do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple

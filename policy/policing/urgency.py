@@ -18,8 +18,6 @@ Reports also count packets that the host lost before the switch. That credit is 
 begins again, without debt and credit, when its agents or their counters change, and after they were silent.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field

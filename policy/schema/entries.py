@@ -10,8 +10,6 @@ documents that `read` accepts. References, API models, store tables and forms ar
 Names in documents, rows of the store and addresses of the API have their allowed forms here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ To add a field, add one entry here and the code that uses its value. An entry ha
 a default and a help text. `policy/schema/field_kinds.py` holds what depends on the scheme.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

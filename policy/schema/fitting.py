@@ -22,8 +22,6 @@ A stored policy names every field. `chosen` finds the fields that someone has se
 that the scheme and the fields above give. So a buffer of "20 times mark_at" is that after a change of mark_at, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

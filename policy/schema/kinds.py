@@ -5,8 +5,6 @@ Policies, scenarios, flow records and agent documents are tables of entries (`po
 has a kind. In this order: the base; numbers, flags, texts and choices; quantities with a unit; lists and objects.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schemes: `table.py` has them, and what one is made of."""
 
-from __future__ import annotations
-
 from sluice.policy.schemes.queues import QueueRule
 from sluice.policy.schemes.table import SCHEMES, SLUICE, Marking, Scheme, ThresholdRule, scheme_named
 

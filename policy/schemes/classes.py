@@ -11,8 +11,6 @@ single edges while that helps. The result is a local optimum. It is the global o
 thresholds than there are edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement

@@ -10,8 +10,6 @@ and known sizes: a larger tag promises less, so it is true as well. For urgency 
 kind has no such tag, the nearest on the other side is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@
 The parts of a scheme: a congestion control for the hosts; thresholds, queues and marking for the ports.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -33,8 +33,6 @@ ends, a group adds at most this share to A + B, so a part p becomes at least (p 
 The method is this project's own. Trimming the largest contribution is a standard step of robust statistics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple

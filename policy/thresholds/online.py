@@ -29,8 +29,6 @@ load of deadline flows that a port serves before a level is new, too. A port cha
 at least MIN_GAIN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ that counts only FINs is measured, too, because the bytes follow from the sizes.
 Every array has one row for each of P ports. An ACK counts in the bucket of its own direction, with no payload.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -25,8 +25,6 @@ thresholds for a known distribution are those with the least mean slowdown
 The traffic of a running network, as its flow records show it, is such a distribution and load (`Traffic`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

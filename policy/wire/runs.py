@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The request that starts a run or a sweep from the page of runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sluice.policy.fabrics import SIMULATOR, TESTBED

@@ -20,8 +20,6 @@ time_ms, time_us, time_ns, and the same for deadline. Sizes may be plain numbers
 unit. The deadline counts from the flow's start; an empty value means that the flow has none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

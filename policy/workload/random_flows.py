@@ -14,8 +14,6 @@ its length. `interarrival`, explicit flows, traces and background flows are not 
 on purpose.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

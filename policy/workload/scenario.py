@@ -5,8 +5,6 @@ This module turns the parsed tables into checked values. The caller reads the fi
 The keys of all tables are here, except those of [scheme], [workload] and [deadlines].
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@
 Both turn uniform random numbers into sizes. The size of a flow depends on exactly one number.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ A workload is random flows, an incast, a trace, a table of flows, or a list of a
 table of keys here. The keys of a listed flow are in `policy/workload/listed_flows.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise

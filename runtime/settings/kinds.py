@@ -6,8 +6,6 @@
 Secrets do not stay in texts, because every user of the machine reads a command line, and logs keep messages.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import math
 import os

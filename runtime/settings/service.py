@@ -11,8 +11,6 @@ environment, flags. Every value is checked, also one that a higher layer replace
 surprise on the day when the higher layer is gone.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice agents`: every agent, its certificate and its last heartbeat."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common parts of several commands' command lines."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

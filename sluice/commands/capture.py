@@ -5,8 +5,6 @@ tcpdump sees outgoing packets as they leave the port: queued, marked and tagged.
 incoming packets.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice compare`: one HTML page that compares bundles."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

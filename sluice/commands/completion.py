@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice completion`: the script with which a shell completes the words of `sluice`."""
 
-from __future__ import annotations
-
 import argparse
 
 from sluice.commands.arguments import command_parser

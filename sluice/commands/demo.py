@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live demonstration: traffic for a given time, the dashboard in the browser, a summary in the terminal."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import socket

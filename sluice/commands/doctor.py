@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice doctor`: what this machine supports, a remedy for each failed check, and which tiers are active."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterator

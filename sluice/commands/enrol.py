@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice enrol`: a token with which an agent of another machine gets its certificate."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice exec`: a program on a host of a running testbed, in place of this process."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

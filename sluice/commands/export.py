@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice export`: the policy as the configuration of other switches."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice network`: describe a network that exists already, compare the description with the switches, and leave."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice policy`: show the policy, change where it acts, and go back to the one before."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

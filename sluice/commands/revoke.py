@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice revoke`: refuse an agent from its next request on."""
 
-from __future__ import annotations
-
 import argparse
 
 from sluice.commands.arguments import command_parser

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice run`: one scenario on the testbed or on the simulator."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

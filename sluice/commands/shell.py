@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice shell`: a shell on a host of a running testbed."""
 
-from __future__ import annotations
-
 import argparse
 import os
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice sweep`: every combination of schemes, loads and seeds."""
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice token`: make, list and revoke the tokens with which people and programs read and change."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice top`: the live picture in the terminal, from the REST API's stream of snapshots, or from folders of runs."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -5,8 +5,6 @@ The tiers say which variant of each feature this machine uses, concluded from th
 no failed check: another tier takes its place, and a run says so.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that need no testbed: programs, kernel features, and BPF programs that load."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running kernel, and remedies that fit it. Nothing here tries a feature; see installed.py for that."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import platform

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that measure a small testbed."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import time

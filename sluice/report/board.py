@@ -4,8 +4,6 @@
 The figures, intervals and verdicts are those of policy/figures/scoreboard.py, as in the dashboard and after a tour.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -5,8 +5,6 @@ Each panel is a separate picture, so that a narrow screen can show them below on
 with the page's colours (light or dark), no addresses, and its own ids. Its data and its copies are in files, too.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -4,8 +4,6 @@
 It has warnings that a reader needs before trusting a comparison, and the commands that repeat it and its runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

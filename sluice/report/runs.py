@@ -4,8 +4,6 @@
 Runs are compared by their scenarios as flat keys and values. SluiceError names a file that is damaged.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

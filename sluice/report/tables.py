@@ -5,8 +5,6 @@ Numbers are means over seeds with their deviation, ratios to a baseline, and cur
 significant digits, and with one unit for all values that are compared.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m sluice.run_manager`: the run manager's process. SIGTERM ends it and its runs, in order."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

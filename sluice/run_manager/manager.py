@@ -7,8 +7,6 @@ The functions that check the command line check also what the browser wants to s
 sluice/data/scenarios or brings the text of one. It cannot name files of this machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fabrics that a scenario can run on, by name. Only the chosen one is imported."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@
 A command line changes keys: --set TABLE.KEY=VALUE of a scenario, KEY=VALUE of a policy.
 """
 
-from __future__ import annotations
-
 import copy
 import csv
 import json

@@ -4,8 +4,6 @@
 The folder may hold files of other users: no symbolic link is followed, and no file of unreasonable length is read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -3,8 +3,6 @@
 ask before anything is installed: `python3 -m sluice.runs.obstacle` prints the obstacle, if there is one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

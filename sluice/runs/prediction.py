@@ -7,8 +7,6 @@ machine simulates in a second. The number of hops follows from the traffic; only
 seconds that measure the machine's pace.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping, Sequence

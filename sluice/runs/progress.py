@@ -6,8 +6,6 @@ in a run's folder is for `sluice top` and the page of runs. The process of the r
 it when the bundle is complete.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -4,8 +4,6 @@
 Ended flows of the simulator, with the columns of their schedule, become rows of flows.parquet or records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

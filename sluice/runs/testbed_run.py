@@ -4,8 +4,6 @@
 The hosts' TCP counters about loss show whether the network or the stack caused a long tail.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

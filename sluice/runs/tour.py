@@ -7,8 +7,6 @@ its flows end. So each stage has the same offered flows, and all of them live wh
 The scoreboard compares the stages: in the terminal, as a table and a plot, and as a picture.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep on a cluster: points in jobs of some minutes, and Snakemake's options for the cluster's engine."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A second job with the same point waits for the first one, and then finds it fini
 continues while jobs of its former call still run, and when the cluster takes a living node for lost.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

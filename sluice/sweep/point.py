@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One point of a sweep, as a job of its own: `python -m sluice.sweep.point DIR NAME`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -19,8 +19,6 @@ The [sweep] table of a scenario file can set them. Every key of it is optional:
     thresholds = ["10KB"]
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import math

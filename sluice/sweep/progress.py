@@ -5,8 +5,6 @@ Each point writes a small file on its machine, and the display reads all files. 
 progress.json while the sweep lasts.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import time

@@ -3,8 +3,6 @@
 process running.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

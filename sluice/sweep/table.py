@@ -5,8 +5,6 @@ While it runs, the terminal shows finished points, a bar for each running point,
 a table of schemes and loads.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a host's windows, as its agent writes them (dataplane/congestion.py)."""
 
-from __future__ import annotations
-
 import contextlib
 
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/reference/api.md: the REST API, from the OpenAPI document of the web process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

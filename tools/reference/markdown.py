@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markdown in pieces: tables, pages, sections that a generator owns, and the keys of a document as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from sluice.policy.schema.entries import Entry, TableOf, entries

@@ -4,8 +4,6 @@
 The examples of configuration files in packaging/etc come from the same tables as the page of the settings.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

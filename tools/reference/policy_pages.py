@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of docs/reference about a policy: its fields, the schemes, and the tags that packets carry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from enum import Enum
 

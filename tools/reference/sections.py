@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages with generated tables among written text: the rooms of the house, and the costs of large networks."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ of their own. Tiny connections are real: a byte each, to a listener (`python att
 imports nothing of the project, as a hostile one would not.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

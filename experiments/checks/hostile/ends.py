@@ -5,8 +5,6 @@ The thresholds of that port adapt. The check compares them before, during and af
 and on.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

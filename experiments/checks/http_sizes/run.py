@@ -5,8 +5,6 @@ The servers declare the size of each response by its Content-Length, or they do 
 of scheme_tour's flows.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

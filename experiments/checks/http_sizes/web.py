@@ -8,8 +8,6 @@
 the other. If all connections to a server are busy, the client opens another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

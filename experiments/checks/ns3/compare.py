@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comparison of the runs of both simulators, flow by flow and in distribution, and the figures of each case."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

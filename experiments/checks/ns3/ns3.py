@@ -5,8 +5,6 @@ It uses only the wheel's C++ headers and libraries. The wheel's Python module do
 Python 3.11.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same flows on ns-3's TcpDctcp and on our simulator, and how fast both are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@
 again when the server closes it. It prints how many answers of each status it got.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

@@ -4,8 +4,6 @@
 `python -m experiments.checks.perimeter.dashboards PORT TOKEN COUNT SECONDS` prints how late the snapshots came.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -5,8 +5,6 @@ A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the
 `--tree` measures the web process of another checkout.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

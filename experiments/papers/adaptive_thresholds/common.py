@@ -6,8 +6,6 @@ dyna_fig5 … dyna_fig8 read the same runs (dyna.toml): static and dynamic thres
 differences from the paper's figures.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ All three read the same runs, at the paper's rate on the simulator. Figures 6 an
 The last experiment asks which open part of the set-up makes the paper's largest changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convergence of the demotion threshold: over time at the paper's rate on the simulator, and on real TCP."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of a mismatched threshold, and the gain from adaptation, on real TCP."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

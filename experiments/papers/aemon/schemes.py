@@ -4,8 +4,6 @@
 The experiments share the schemes, the figures of a run, and the variations of what the slides leave open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -10,8 +10,6 @@ ports in turn. Packets of the later port find the longer queue and are marked mo
 two equal flows gets two thirds of the link. The odds of the two runs are averaged (geometric
 mean). The controls show how much the place decides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

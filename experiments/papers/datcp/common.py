@@ -10,8 +10,6 @@ a tenth of the rate and sizes, so that the deadlines are the same seconds. It ha
 delay, because the queue's 6 to 10 ms are much longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DATCP's flows with deadlines on one link: their shares, quenching, and a fixed priority, which is no deadline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

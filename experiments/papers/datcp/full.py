@@ -5,8 +5,6 @@ It runs datcp_fig08 … datcp_fig14 with `--on simulator`. Each has its folder i
 verdict and a plot. The verdict here has all their claims.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

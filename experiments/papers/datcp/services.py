@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DATCP under the traffic of services: many flows with deadlines, and two MapReduce jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighted shares of DATCP's flows: their convergence, and their importance."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from statistics import mean, median
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FISH against PIAS on real switches as a burst grows denser, seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ FISH is PIAS with two changes: a queue for each flow inside a priority, and a sh
 each priority. `VARIANTS` has each change alone, so that their effects can be distinguished.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

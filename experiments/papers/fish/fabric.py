@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FISH and PIAS on a leaf-spine fabric: small, medium and large flows, with three capacities and three gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FISH against PIAS on one link, 100 flows: many seeds, FISH's two changes alone, five set-ups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path

@@ -5,8 +5,6 @@ Formulas cover flows that only ever drop. A model with perfect senders, event by
 queues have strict priority, and the flows of a queue share it equally. Its times are in bytes of the link.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush

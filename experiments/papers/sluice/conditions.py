@@ -9,8 +9,6 @@ flows. Three variants of sluice show what makes it worse in a class: sluice-larg
 sluice-first has a first threshold below K, and sluice-deep a larger buffer, as pias-deep has.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

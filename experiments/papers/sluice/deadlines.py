@@ -6,8 +6,6 @@ urgency: how much it spares the window at a mark, and a queue for each level. 30
 100 ms. PIAS knows neither sizes nor deadlines, and Karuna knows both. All runs have the same flows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheme sluice against PIAS, pFabric and Karuna: FCT and slowdown by flow size, told sizes, deadlines, other loads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

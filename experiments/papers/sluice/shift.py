@@ -6,8 +6,6 @@ fixed to the optimum of one workload, and with PIAS under the thresholds of one 
 has the right thresholds and the others have wrong ones. All runs have the same flows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate

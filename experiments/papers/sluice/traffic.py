@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic that no workload of a scenario describes, and PIAS's thresholds for a workload and a load."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

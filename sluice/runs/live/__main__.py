@@ -6,8 +6,6 @@ no flow starts after that time. SIGTERM, SIGINT, SIGHUP and SIGQUIT end the proc
 records active flows as unfinished.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

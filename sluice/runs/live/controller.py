@@ -6,8 +6,6 @@ because the traffic that they adapt to passes in it. Rows carry the time of the 
 controller. Heartbeats are those of hosts, of the ports and of the simulator itself.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping

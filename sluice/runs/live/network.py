@@ -13,8 +13,6 @@ slowly than real time. The dilation factor says by how much (Gupta et al., "To i
 emulation", NSDI 2006).
 """
 
-from __future__ import annotations
-
 import queue
 from collections import deque
 from collections.abc import Mapping

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import pytest
 
 from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Lost, Refused
