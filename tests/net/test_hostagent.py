@@ -212,6 +212,7 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> 
 
 
 def test_the_web_process_is_away__nothing_is_lost() -> None:
+    """What it had taken but not yet answered comes again. The store knows it by its id."""
     flows = [flow(i, 0.02 * i) for i in range(250)]
     with Agents() as agents:
         agents.start(*flows)
@@ -223,7 +224,6 @@ def test_the_web_process_is_away__nothing_is_lost() -> None:
         records = agents.records(250)
         assert before < 250, "records waited"
         assert {record.status for record in records.values()} == {FINISHED}
-        assert set(agents.web.deliveries.values()) == {1}
 
 
 def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:
