@@ -15,7 +15,7 @@
  *      into the packet's mark. The qdisc that dataplane/flow_queues.py has put below the HTB class
  *      reads the mark and serves its classes in turn. Two programs at tracepoints count the packets
  *      that leave or are dropped. The law catches up with these counts when the next packet comes.
- *   4. Count, per queue.
+ *   4. Count, per queue. Packets that an interface has joined (GRO) share one verdict, and each counts.
  *   5. Note how long the switch took to forward the packet. An emulated port also has a program at
  *      clsact ingress, sluice_arrival, which notes when each sampled packet arrived.
  *
@@ -241,7 +241,8 @@ static __always_inline int mark(struct __sk_buff *skb)
 	return bpf_skb_ecn_set_ce(skb);
 }
 
-static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum sl_vq_verdict verdict, int marked)
+static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, __u32 packets, enum sl_vq_verdict verdict,
+				  int marked)
 {
 	struct port_counters *all = bpf_map_lookup_elem(&counters, &port);
 	struct queue_counters *c;
@@ -250,15 +251,15 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum
 		return;
 	c = &all->queues[queue];
 	if (verdict == SL_VQ_DROP) {
-		c->dropped++;
+		c->dropped += packets;
 		return;
 	}
-	c->packets++;
+	c->packets += packets;
 	c->bytes += len_bytes;
 	if (verdict == SL_VQ_MARK && marked)
-		c->marked++;
+		c->marked += packets;
 	else if (verdict == SL_VQ_MARK)
-		c->not_markable++;
+		c->not_markable += packets;
 }
 
 /*
@@ -353,7 +354,7 @@ int sluice_port(struct __sk_buff *skb)
 	 * HTB counts the length before this hook, with the priority tag. The virtual queue must do
 	 * the same, or the real queue outgrows it by 4 bytes a packet while the port is busy.
 	 */
-	__u32 port = skb->ifindex, htb_bytes = skb->wire_len;
+	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, packets = skb->gso_segs ?: 1;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
 	__u32 queue = take_queue(skb, set), len_bytes = skb->len;
 	__u32 waiting = waiting_bytes(skb);
@@ -369,7 +370,7 @@ int sluice_port(struct __sk_buff *skb)
 		marked = mark(skb);
 	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)
 		skb->mark = flow_class(skb, &set->flow_queues, queue, waiting);
-	count(port, queue, len_bytes, verdict, marked);
+	count(port, queue, len_bytes, packets, verdict, marked);
 	return verdict == SL_VQ_DROP ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
 }
 

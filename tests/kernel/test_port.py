@@ -13,9 +13,9 @@ from sluice.dataplane.libbpf import ffi, lib
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.errors import FieldError
-from tests.kernel.capture import Capture
-from tests.kernel.conftest import Pair
-from tests.kernel.lab import Namespace, connect
+from tests.kernel.capture import Capture, parse
+from tests.kernel.conftest import V4, Pair
+from tests.kernel.lab import Namespace, connect, dial, listen, send_and_receive
 from tests.kernel.port_frames import (
     CE,
     ECT0,
@@ -33,7 +33,7 @@ from tests.kernel.port_frames import (
     ipv6,
     received,
 )
-from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes
+from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes, sockets_closed
 
 SK_BUFF_BYTES, SK_BUFF_MARK, SK_BUFF_IFINDEX = 192, 8, 40
 """struct __sk_buff of bpf.h."""
@@ -51,6 +51,25 @@ def test_the_priority_tag_chooses_the_queue_and_goes(port: Port, pair: Pair, ip:
     assert [c.packets for c in program.counters(PORT)] == [q + 1 for q in range(8)]
     assert packets_by_queue(pair.a, PORT) == [q + 1 for q in range(8)]
     assert program.counters(PORT)[3].bytes == 4 * (len(sent[6]) - 4)
+
+
+def test_joined_packets__count_as_what_the_wire_carries(port: Port, pair: Pair) -> None:
+    """Segments of one connection that TCP, or GRO at a switch, has joined to a long packet."""
+    program, _, capture = port
+    pair.a.run("ethtool", "-K", PORT, "tx", "on", "tso", "on", "gso", "on")
+    pair.a.run("ip", "link", "set", "dev", PORT, "gso_max_segs", "64")
+    with listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
+        client, server = dial(pair.a, listener, "reno")
+        segment_bytes = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        send_and_receive(client, server, 200_000)
+        client.close()
+        assert server.recv(1) == b""
+        server.close()
+        sockets_closed(pair.a)
+    sent = [parse(data) for data, _ in capture.frames()]
+    on_the_wire = sum(max(1, -(-packet.data_bytes // segment_bytes)) if packet else 1 for packet in sent)
+    assert len(sent) < on_the_wire
+    assert sum(counted.packets for counted in program.counters(PORT)) == on_the_wire
 
 
 def test_a_priority_tag_in_the_metadata_does_the_same(namespaces: list[Namespace]) -> None:
