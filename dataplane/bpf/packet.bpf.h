@@ -20,6 +20,7 @@
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_ROUTING 43
 #define IPPROTO_FRAGMENT 44
+#define IPPROTO_ICMPV6 58
 #define IPPROTO_DSTOPTS 60
 
 #define ENOMEM 12
@@ -39,17 +40,23 @@ static __always_inline int is_ip(const struct __sk_buff *skb)
 	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
 }
 
-/* DSCP and ECN of an IP packet (the byte called TOS or traffic class), or a negative error. */
-static __always_inline int ip_tos(struct __sk_buff *skb)
+/* DSCP and ECN (the byte called TOS or traffic class) of the IP header there, or a negative error. */
+static __always_inline int tos_at(struct __sk_buff *skb, __u32 ip_offset, __be16 ethertype)
 {
 	__be16 first;
-	int err = bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first));
+	int err = bpf_skb_load_bytes(skb, ip_offset, &first, sizeof(first));
 
 	if (err)
 		return err;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
+	if (ethertype == bpf_htons(ETH_P_IP))
 		return bpf_ntohs(first) & 0xFF;
 	return (bpf_ntohs(first) & IPV6_TCLASS_MASK) >> IPV6_TCLASS_SHIFT;
+}
+
+/* The same of an IP packet. */
+static __always_inline int ip_tos(struct __sk_buff *skb)
+{
+	return tos_at(skb, ETH_HLEN, skb->protocol);
 }
 
 static __always_inline int ipv4_set_tos(struct __sk_buff *skb, __u8 from, __u8 to)
@@ -71,19 +78,15 @@ static __always_inline int ipv6_set_tclass(struct __sk_buff *skb, __u8 to)
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &first, sizeof(first), 0);
 }
 
-/* Write the DSCP of an IP packet and keep its ECN bits. */
-static __always_inline int ip_set_dscp(struct __sk_buff *skb, __u8 dscp)
+/* Write the DSCP of an IP packet whose `ip_tos` is known, and keep its ECN bits. */
+static __always_inline int ip_set_dscp(struct __sk_buff *skb, __u8 tos, __u8 dscp)
 {
-	int from = ip_tos(skb);
-	__u8 to;
+	__u8 to = dscp << DSCP_SHIFT | (tos & ECN_MASK);
 
-	if (from < 0)
-		return from;
-	to = dscp << DSCP_SHIFT | (from & ECN_MASK);
-	if (to == from)
+	if (to == tos)
 		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
-		return ipv4_set_tos(skb, from, to);
+		return ipv4_set_tos(skb, tos, to);
 	return ipv6_set_tclass(skb, to);
 }
 

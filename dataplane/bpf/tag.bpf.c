@@ -15,10 +15,11 @@
  *   of a flow that its congestion control quenched   background
  *   SYN without data, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
+ *   of VXLAN or Geneve                               the DSCP inside if there is one, else as the packet inside
  *   FIN of a direction that has carried no data      none: no flow ends with it
- *   UDP                                              by the sum of the payloads that the socket sent
- *   forwarded (no local socket), other protocols,
- *   TCP that is not a first fragment                 unchanged
+ *   UDP                                              by the sum of the payloads that the socket sent there
+ *   forwarded (no local socket, or that of a virtual machine's tap or of a packet socket),
+ *   other protocols, TCP that is not a first fragment    unchanged
  *
  * With segmentation offload, the hook sees one large packet. All its segments get the tag of its
  * first byte.
@@ -30,6 +31,17 @@
 #include "../laws/ucp.h"
 
 #define IPV6_EXTENSIONS_MAX 4
+#define DESTINATIONS_MAX 16384
+
+#define VXLAN_PORT 4789
+#define VXLAN_PORT_OF_LINUX 8472 /* unless the device has another */
+#define GENEVE_PORT 6081
+#define GENEVE_OPTIONS 0x3F /* their length, in words */
+#define TUNNEL_HEADER 8	    /* of both, without Geneve's options */
+
+/* Families of sockets: macros of the kernel, which BTF lacks. */
+#define AF_INET 2
+#define AF_INET6 10
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
 struct flow {
@@ -79,9 +91,27 @@ struct {
 	__type(value, __u32);
 } priorities SEC(".maps");
 
-/* The place of the transport header. */
+/* Where an unconnected socket sends. Fragments of a datagram after the first have port 0. */
+struct destination {
+	__u64 socket; /* its cookie */
+	__be32 address[4];
+	__be32 port;
+	__u32 padding;
+};
+
+/* Two CPUs that send to one destination at once may count fewer bytes than both sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, DESTINATIONS_MAX);
+	__type(key, struct destination);
+	__type(value, struct sl_tag_state);
+} destinations SEC(".maps");
+
+/* The places of an IP header and of the transport header after it. */
 struct transport {
+	__u32 ip_offset;
 	__u32 offset;
+	__be16 ethertype;
 	__u8 protocol;
 	__u8 later_fragment; /* there is no transport header here, only payload */
 };
@@ -89,11 +119,11 @@ struct transport {
 static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transport *t)
 {
 	struct iphdr ip;
-	int err = bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip));
+	int err = bpf_skb_load_bytes(skb, t->ip_offset, &ip, sizeof(ip));
 
 	if (err)
 		return err;
-	t->offset = ETH_HLEN + ip.ihl * 4;
+	t->offset = t->ip_offset + ip.ihl * 4;
 	t->protocol = ip.protocol;
 	t->later_fragment = (bpf_ntohs(ip.frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
 	return 0;
@@ -125,11 +155,11 @@ static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct tra
 static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
 {
 	__u8 next_header;
-	int i, err = bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
+	int i, err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
 
 	if (err)
 		return err;
-	t->offset = ETH_HLEN + sizeof(struct ipv6hdr);
+	t->offset = t->ip_offset + sizeof(struct ipv6hdr);
 	t->protocol = next_header;
 	t->later_fragment = 0;
 	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
@@ -138,6 +168,31 @@ static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transpor
 			return err;
 	}
 	return 0;
+}
+
+/* Fill `t`, whose ip_offset and ethertype are known. */
+static __always_inline int find_transport(struct __sk_buff *skb, struct transport *t)
+{
+	if (t->ethertype == bpf_htons(ETH_P_IP))
+		return ipv4_transport(skb, t);
+	return t->ethertype == bpf_htons(ETH_P_IPV6) ? ipv6_transport(skb, t) : -EPROTONOSUPPORT;
+}
+
+/* Where the Ethernet frame inside a datagram of VXLAN (RFC 7348) or Geneve (RFC 8926) begins; 0 if it is none. */
+static __always_inline __u32 tunnelled_frame(struct __sk_buff *skb, const struct transport *t)
+{
+	__u32 inside = t->offset + sizeof(struct udphdr) + TUNNEL_HEADER;
+	struct udphdr udp;
+	__u8 geneve;
+
+	if (t->protocol != IPPROTO_UDP || t->later_fragment || bpf_skb_load_bytes(skb, t->offset, &udp, sizeof(udp)))
+		return 0;
+	if (udp.dest == bpf_htons(VXLAN_PORT) || udp.dest == bpf_htons(VXLAN_PORT_OF_LINUX))
+		return inside;
+	if (udp.dest != bpf_htons(GENEVE_PORT) ||
+	    bpf_skb_load_bytes(skb, t->offset + sizeof(udp), &geneve, sizeof(geneve)))
+		return 0;
+	return inside + (geneve & GENEVE_OPTIONS) * 4;
 }
 
 static __always_inline struct tag_settings current_settings(void)
@@ -155,6 +210,24 @@ static __always_inline struct tag_settings current_settings(void)
 static __always_inline struct flow *flow_of(struct bpf_sock *sk)
 {
 	return bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+static __always_inline int is_reserved(__u32 dscp)
+{
+	const struct tag_written *w = bpf_map_lookup_elem(&written, &dscp);
+
+	return w && w->reserved;
+}
+
+/*
+ * The socket of a packet that a program of this host has sent over IP. Frames of a virtual machine have a socket, too,
+ * that of its tap, and so have those of a packet socket: such a frame is forwarded.
+ */
+static __always_inline struct bpf_sock *ip_socket(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	return sk && (sk->family == AF_INET || sk->family == AF_INET6) ? sk : NULL;
 }
 
 /*
@@ -244,34 +317,97 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	return segment_tag(sk, tp, seq, data_bytes > 0, attained, now_ns, &set);
 }
 
-/* Tag of a datagram or a fragment of one, or a negative error. */
+/* Fill the destination of a packet of a socket. */
+static __always_inline int find_destination(struct __sk_buff *skb, const struct transport *t, struct destination *to)
+{
+	int is_ipv4 = t->ethertype == bpf_htons(ETH_P_IP);
+	__be16 port = 0;
+	int err;
+
+	if (is_ipv4)
+		err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct iphdr, daddr), to->address, 4);
+	else
+		err = bpf_skb_load_bytes(skb, t->ip_offset + offsetof(struct ipv6hdr, daddr), to->address, 16);
+	if (!err && !t->later_fragment)
+		err = bpf_skb_load_bytes(skb, t->offset + offsetof(struct udphdr, dest), &port, sizeof(port));
+	to->port = port;
+	to->socket = bpf_get_socket_cookie(skb);
+	return err;
+}
+
+/* Tag of a datagram of a socket that may send to many, each of which gets a flow of its own. */
+static __always_inline int unconnected_tag(struct __sk_buff *skb, const struct transport *t, __u32 data_bytes,
+					   __u64 now_ns, __u64 gap_ns)
+{
+	struct sl_tag_state *flow, none = {};
+	struct destination to = {};
+	int err = find_destination(skb, t, &to);
+
+	if (err)
+		return err;
+	flow = bpf_map_lookup_elem(&destinations, &to);
+	if (!flow) {
+		bpf_map_update_elem(&destinations, &to, &none, BPF_NOEXIST);
+		flow = bpf_map_lookup_elem(&destinations, &to);
+		if (!flow)
+			return -ENOMEM;
+	}
+	return sl_attained_tag(sl_tag_datagram(flow, data_bytes, now_ns, gap_ns));
+}
+
+/* Tag of a datagram or a fragment of one, or a negative error. A tunnel's datagram has a socket of the inside. */
 static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
 	__u32 headers = t->offset + (t->later_fragment ? 0 : sizeof(struct udphdr));
+	__u32 data_bytes = skb->len > headers ? skb->len - headers : 0;
 	__u64 attained, now_ns, gap_ns = current_settings().idle_gap_ns;
 	struct flow *flow;
 
 	if (!sk)
 		return SL_TAG_ATTAINED_FIRST;
+	if (sk->protocol != IPPROTO_UDP && sk->protocol != IPPROTO_UDPLITE)
+		return -EPROTONOSUPPORT;
+	now_ns = bpf_ktime_get_ns();
+	if (!sk->dst_port)
+		return unconnected_tag(skb, t, data_bytes, now_ns, gap_ns);
 	flow = flow_of(sk);
 	if (!flow)
 		return -ENOMEM;
-	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&flow->lock);
-	attained = sl_tag_datagram(&flow->tag, skb->len > headers ? skb->len - headers : 0, now_ns, gap_ns);
+	attained = sl_tag_datagram(&flow->tag, data_bytes, now_ns, gap_ns);
 	bpf_spin_unlock(&flow->lock);
 	return sl_attained_tag(attained);
+}
+
+/* Go on to the packet inside a tunnel's. Returns its DSCP, or a negative error. */
+static __always_inline int enter_tunnel(struct __sk_buff *skb, __u32 frame, struct transport *t)
+{
+	int tos, err = bpf_skb_load_bytes(skb, frame + offsetof(struct ethhdr, h_proto), &t->ethertype,
+					  sizeof(t->ethertype));
+
+	t->ip_offset = frame + ETH_HLEN;
+	err = err ?: find_transport(skb, t);
+	if (err)
+		return err;
+	tos = tos_at(skb, t->ip_offset, t->ethertype);
+	return tos < 0 ? tos : tos >> DSCP_SHIFT;
 }
 
 /* Tag of the packet; zero or a negative number if the packet must stay unchanged. */
 static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
 {
-	/* Linux 6.1's verifier does not see that no one reads `t` after an error. */
-	struct transport t = {};
-	int err = skb->protocol == bpf_htons(ETH_P_IP) ? ipv4_transport(skb, &t) : ipv6_transport(skb, &t);
+	struct transport t = {.ip_offset = ETH_HLEN, .ethertype = skb->protocol};
+	int inner, err = find_transport(skb, &t);
+	__u32 frame;
 
 	if (err)
 		return err;
+	frame = tunnelled_frame(skb, &t);
+	if (frame) {
+		inner = enter_tunnel(skb, frame, &t);
+		if (inner)
+			return inner < 0 || is_reserved(inner) ? -EPROTONOSUPPORT : inner;
+	}
 	if (t.protocol == IPPROTO_TCP && !t.later_fragment)
 		return tcp_tag(skb, &t, full);
 	if (t.protocol == IPPROTO_UDP)
@@ -279,35 +415,24 @@ static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *fu
 	return -EPROTONOSUPPORT;
 }
 
-static __always_inline __u32 dscp_of(struct __sk_buff *skb)
+static __always_inline void count(struct __sk_buff *skb, __u32 dscp)
 {
-	int tos = ip_tos(skb);
-
-	return tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
-}
-
-/* Write the tag, or the one that stands for it if it is reserved. No tag: the packet stays unchanged. */
-static __always_inline void write_tag(struct __sk_buff *skb, int tag)
-{
-	struct tag_written *w;
-	__u32 key = tag;
-
-	if (tag <= 0)
-		return;
-	w = bpf_map_lookup_elem(&written, &key);
-	if (w)
-		ip_set_dscp(skb, w->as);
-}
-
-static __always_inline void count(struct __sk_buff *skb)
-{
-	__u32 dscp = dscp_of(skb);
 	struct tag_counters *c = bpf_map_lookup_elem(&counters, &dscp);
 
 	if (c) {
 		c->packets++;
 		c->bytes += skb->len;
 	}
+}
+
+/*
+ * Does the kernel itself answer with this packet, on a raw socket of its own? The answer repeats the DSCP of what it
+ * answers, so no program of this host uses it.
+ */
+static __always_inline int is_reflected(const struct bpf_sock *full)
+{
+	return full && full->type == SOCK_RAW &&
+	       (full->protocol == IPPROTO_TCP || full->protocol == IPPROTO_ICMP || full->protocol == IPPROTO_ICMPV6);
 }
 
 /*
@@ -318,7 +443,7 @@ static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_so
 {
 	struct tag_foreign *f = bpf_map_lookup_elem(&foreign, &dscp);
 
-	if (!f)
+	if (!f || is_reflected(full))
 		return;
 	f->seen += is_local;
 	f->forwarded += !is_local;
@@ -329,30 +454,48 @@ static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_so
 	f->dst_port = bpf_ntohs(full->dst_port);
 }
 
-/* Tag a packet of a local socket, and count it. Note a DSCP that it had before. */
-static __always_inline void tag(struct __sk_buff *skb)
+/* Does the kernel answer a SYN here with a cookie? The answer has no socket, so that no CPU waits for another's. */
+static __always_inline int is_cookie(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk, *full = sk ? bpf_sk_fullsock(sk) : NULL;
-	struct tag_written *w;
-	int is_reserved = 0;
-	__u32 dscp = dscp_of(skb);
+	struct transport t = {.ip_offset = ETH_HLEN, .ethertype = skb->protocol};
+	struct tcphdr tcp;
 
-	if (dscp) {
-		note_foreign(dscp, sk != NULL, full);
-		w = bpf_map_lookup_elem(&written, &dscp);
-		is_reserved = w && w->reserved;
-	}
-	if (!sk)
-		return;
-	if (!is_reserved)
-		write_tag(skb, packet_tag(skb, full));
-	count(skb);
+	return !skb->ingress_ifindex && !find_transport(skb, &t) && t.protocol == IPPROTO_TCP && !t.later_fragment &&
+	       !bpf_skb_load_bytes(skb, t.offset, &tcp, sizeof(tcp)) && tcp.syn && tcp.ack;
+}
+
+/* Write the tag, or the one that stands for it if it is reserved. Return the DSCP with which the packet leaves. */
+static __always_inline __u32 write_tag(struct __sk_buff *skb, __u8 tos, int tag)
+{
+	__u32 key = tag;
+	const struct tag_written *w = tag > 0 ? bpf_map_lookup_elem(&written, &key) : NULL;
+
+	return w && !ip_set_dscp(skb, tos, w->as) ? w->as : tos >> DSCP_SHIFT;
+}
+
+/*
+ * Tag a packet of a local socket, and count it. Note a DSCP that it had before and that is not its tag: at a second
+ * interface it has its tag already. Return the DSCP with which the packet leaves.
+ */
+static __always_inline __u32 tag(struct __sk_buff *skb, __u8 tos)
+{
+	struct bpf_sock *sk = ip_socket(skb), *full = sk ? bpf_sk_fullsock(sk) : NULL;
+	__u32 before = tos >> DSCP_SHIFT, dscp = before;
+	int keeps = before && is_reserved(before), is_local = sk || is_cookie(skb);
+
+	if (is_local && !keeps)
+		dscp = write_tag(skb, tos, sk ? packet_tag(skb, full) : SL_TAG_ATTAINED_FIRST);
+	if (before && (keeps || !is_local || before != dscp))
+		note_foreign(before, is_local, full);
+	if (is_local)
+		count(skb, dscp);
+	return dscp;
 }
 
 /* The queue of the host's own link (dataplane/link_queues.py). It follows the DSCP, as at a switch. */
-static __always_inline void choose_queue(struct __sk_buff *skb)
+static __always_inline void choose_queue(struct __sk_buff *skb, __u32 dscp)
 {
-	__u32 dscp = dscp_of(skb), *priority = bpf_map_lookup_elem(&priorities, &dscp);
+	__u32 *priority = bpf_map_lookup_elem(&priorities, &dscp);
 
 	if (priority && *priority)
 		skb->priority = *priority;
@@ -361,10 +504,10 @@ static __always_inline void choose_queue(struct __sk_buff *skb)
 SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
-	if (is_ip(skb)) {
-		tag(skb);
-		choose_queue(skb);
-	}
+	int tos = is_ip(skb) ? ip_tos(skb) : -1;
+
+	if (tos >= 0)
+		choose_queue(skb, tag(skb, tos));
 	return TC_ACT_UNSPEC;
 }
 

@@ -2,9 +2,12 @@
 """bpf/tag.bpf.c on real transfers, captured at the receiver."""
 
 import contextlib
+import fcntl
 import os
 import socket
+import struct
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,7 +24,7 @@ from sluice.policy.tags import (
     urgency_tag,
 )
 from sluice.runtime.wait import wait_until
-from tests.kernel.capture import FIN, SYN, Capture, Packet
+from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, ones_complement_sum, parse
 from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
 
@@ -30,6 +33,8 @@ GAP_S = GAP_NS / 1e9
 LONG_GAP_NS = 60_000_000_000
 ECT0 = 2
 TFO_WITHOUT_COOKIE = 0x204
+VXLAN_BYTES = 14 + 20 + 8 + 8
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # include/uapi/linux/if_tun.h
 
 FAMILIES = pytest.mark.parametrize(
     ("family", "host"), [(socket.AF_INET, V4["b"]), (socket.AF_INET6, V6["b"])], ids=["ipv4", "ipv6"]
@@ -242,6 +247,136 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: l
     assert [(p.dscp, p.ecn) for p in packets] == [(33, ECT0)]
 
 
+def segment_of_others(to_mac: bytes, dscp: int) -> bytes:
+    """Return a frame that no IP socket has sent: a TCP segment of 100 bytes to V4["b"]."""
+    segment = struct.pack("!HHIIBBHHH", 1000, 2000, 7, 9, 5 << 4, ACK, 500, 0, 0) + bytes(100)
+    ends = socket.inet_aton("10.9.0.7") + socket.inet_aton(V4["b"])
+    before = struct.pack("!BBHHHBB", 0x45, dscp << 2, 20 + len(segment), 0, 0, 64, socket.IPPROTO_TCP)
+    checksum = 0xFFFF ^ ones_complement_sum(before + ends)
+    header = before + struct.pack("!H", checksum) + ends
+    return to_mac + bytes.fromhex("020000000077") + b"\x08\x00" + header + segment
+
+
+def tap(ns: Namespace, ifname: str) -> int:
+    """Make a tap device, as for a virtual machine, and return the file that the machine's frames are written to."""
+    with ns:
+        fd = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(fd, TUNSETIFF, struct.pack("=16sH22x", ifname.encode(), IFF_TAP | IFF_NO_PI))
+    return fd
+
+
+def send_from_packet_socket(ns: Namespace, frame: bytes) -> None:
+    with ns, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        sender.bind(("eth0", 0))
+        sender.send(frame)
+
+
+@contextlib.contextmanager
+def guest(ns: Namespace) -> Iterator[int]:
+    """Yield the file that a virtual machine's frames are written to. Its tap is on a bridge with eth0."""
+    fd = tap(ns, "tap0")
+    ns.run("ip", "link", "add", "br0", "type", "bridge")
+    for ifname in ("eth0", "tap0"):
+        ns.run("ip", "link", "set", ifname, "master", "br0", "up")
+    ns.run("ip", "link", "set", "br0", "up")
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize("is_guest", [False, True], ids=["packet socket", "tap"])
+def test_frames_of_others__keep_their_dscp(pair: Pair, is_guest: bool) -> None:
+    """Those of a packet socket, and those of a virtual machine that come from its tap over a bridge."""
+    other = bytes.fromhex(hardware_address(pair.b).replace(":", ""))
+    with (
+        Tagger(TagSettings(LONG_GAP_NS)) as tagger,
+        Capture(pair.b, "eth0") as capture,
+        guest(pair.a) if is_guest else contextlib.nullcontext() as fd,
+    ):
+        tagger_attach(tagger, pair.a)
+        for dscp in (0, 5, 40):
+            frame = segment_of_others(other, dscp)
+
+            def arrived(frame: bytes = frame) -> list[Packet]:
+                """A bridge forwards nothing until it has noticed that its ports have a carrier."""
+                send_from_packet_socket(pair.a, frame) if fd is None else os.write(fd, frame)
+                return capture.packets()
+
+            assert {p.dscp for p in wait_until(arrived, "the frame")} == {dscp}
+        assert sum(counted.packets for counted in tagger.counters()) == 0
+        uses = [(use.dscp, use.overwritten) for use in tagger.foreign() if use.dscp in (5, 40)]
+        assert uses == [(5, 0), (40, 0)]
+
+
+def test_an_answer_with_a_cookie_carries_tag_1(pair: Pair) -> None:
+    """It has no socket."""
+    pair.b.sysctl("net.ipv4.tcp_syncookies", 2)
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.b)
+        with Capture(pair.a, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            answers = [p for p in capture.packets() if p.flags & SYN]
+            client.close()
+            server.close()
+    assert [p.dscp for p in answers] == [ATTAINED_FIRST]
+
+
+@FAMILIES
+def test_a_socket_that_sends_to_many__has_a_flow_for_each(
+    pair: Pair, family: socket.AddressFamily, host: str
+) -> None:
+    ports, size_bytes = (9, 10), 1200
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.b, "eth0") as capture, pair.a:
+        tagger.attach("eth0")
+        with (
+            socket.socket(family, socket.SOCK_DGRAM) as server,
+            socket.socket(family, socket.SOCK_DGRAM) as other,
+        ):
+            for _ in range(20):
+                server.sendto(bytes(size_bytes), (host, ports[0]))
+            server.sendto(bytes(size_bytes), (host, ports[1]))
+            other.sendto(bytes(size_bytes), (host, ports[0]))
+        packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
+    to_first = [attained_tag(size_bytes * before) for before in range(20)]
+    assert [p.dscp for p in packets] == [*to_first, ATTAINED_FIRST, ATTAINED_FIRST]
+
+
+def vxlan(ns: Namespace, own: str, other: str, address_: str, *options: str) -> None:
+    ends = ("local", own, "remote", other, "dstport", "4789")
+    ns.run("ip", "link", "add", "vx0", "type", "vxlan", "id", "5", *ends, *options)
+    ns.run("ethtool", "-K", "vx0", "tso", "off", "gso", "off", "tx", "off")
+    ns.run("ip", "link", "set", "dev", "vx0", "mtu", "1400", "gso_max_segs", "1", "up")
+    address(ns, "vx0", address_)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["below", "below and inside"])
+def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair, inside: bool) -> None:
+    """A tagger below the tunnel alone, and one at each of both interfaces, which count a segment once."""
+    vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24", "tos", "inherit" if inside else "0")
+    vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, "10.8.0.2") as listener:
+        tagger_attach(tagger, pair.a)
+        if inside:
+            with pair.a:
+                tagger.attach("vx0")
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            send_and_receive(client, server, 100_000)
+            client.close()
+            assert server.recv(1) == b""
+            server.close()
+            frames = [frame for frame, _ in capture.frames()]
+        assert tagger.foreign() == ()
+    pairs = [(parse(frame), parse(frame[VXLAN_BYTES:])) for frame in frames]
+    of_tcp = [
+        (outer, inner) for outer, inner in pairs if outer and inner and inner.protocol == socket.IPPROTO_TCP
+    ]
+    start = first_byte([inner for _, inner in of_tcp])
+    data = [(outer, inner) for outer, inner in of_tcp if inner.data_bytes]
+    assert [outer.dscp for outer, _ in data] == [expected_tag(inner, start) for _, inner in data]
+    assert len({outer.dscp for outer, _ in data}) > 10
+    assert all(inner.dscp == (outer.dscp if inside else 0) for outer, inner in of_tcp)
+
+
 def test_a_new_gap_takes_effect_at_once(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
@@ -348,6 +483,17 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.A
         (use,) = tagger.foreign()
         assert (use.dscp, use.overwritten, use.forwarded) == (46, 2 + (len(cpus) > 1), 0)
         assert str(use) == "DSCP 46 (EF) from UDP port 5060"
+
+
+def test_foreign__an_answer_of_the_kernel_repeats_the_dscp_of_another(pair: Pair) -> None:
+    """A reset for no connection has the DSCP of the SYN that it answers."""
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, socket.socket() as client:
+        tagger_attach(tagger, pair.b)
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2)
+        with pytest.raises(ConnectionRefusedError):
+            client.connect((V4["b"], 9))
+        assert sum(counted.packets for counted in tagger.counters()) == 1
+        assert tagger.foreign() == ()
 
 
 def test_reserved__a_packet_keeps_the_dscp_and_no_tag_has_it(pair: Pair) -> None:
