@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 import platform
+import socket
 import struct
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -125,8 +126,12 @@ class _Registration:
         self._loaded.close()
 
 
-_NAMESPACE = Path("/proc/thread-self/ns/net")
-_LAYOUT = struct.Struct("=II")
+_LAYOUT = struct.Struct("=II16s")
+_COOKIE = struct.Struct("=Q")
+_MACHINE = bytes(_COOKIE.size)
+_ONLY_IN_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
+"""A setting that no namespace but the machine's first one shows."""
+_SO_NETNS_COOKIE = 71
 
 
 @dataclass(frozen=True)
@@ -137,36 +142,47 @@ class ControlSettings:
     """Packets by which a window without marks grows, for controls that grow as Reno."""
     forgets_late: bool = False
     """Past its deadline, a flow continues as one without a deadline. Otherwise it stays the most urgent."""
+    without_ecn: str = "reno"
+    """The kernel's control of connections whose other end refuses ECN."""
 
 
 DEFAULT_CONTROL = ControlSettings()
 
 
 class HostEntry:
-    """The entry of the network namespace that opens it, a context manager. Other namespaces keep theirs."""
+    """The entry of the network namespace that opens it, a context manager.
+
+    Other namespaces keep theirs. In the machine's first namespace it is also the entry of all that have none.
+    """
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object = load("cc_dctcp")  # any control: all share the machine's one map
-        self._map = self._object.map("sluice_host_1")
-        self._namespace = _NAMESPACE.stat().st_ino
+        self._map = self._object.map("sluice_host_2")
+        with socket.socket() as any_socket:
+            self._keys = [any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)]
+        if _ONLY_IN_THE_FIRST.exists():
+            self._keys.append(_MACHINE)
 
     @property
     def settings(self) -> ControlSettings:
         """The settings in force: the defaults without an entry."""
-        value = self._map.lookup(self._namespace)
+        value = self._map.lookup(self._keys[0])
         if value is None:
             return DEFAULT_CONTROL
-        growth, forgets_late = _LAYOUT.unpack(value)
-        return ControlSettings(growth, bool(forgets_late))
+        growth, forgets_late, without_ecn = _LAYOUT.unpack(value)
+        return ControlSettings(growth, bool(forgets_late), without_ecn.rstrip(b"\0").decode())
 
     def set(self, settings: ControlSettings) -> None:
         """Change the settings from each connection's next window on."""
-        self._map.update(self._namespace, _LAYOUT.pack(*astuple(settings)))
+        growth, forgets_late, without_ecn = astuple(settings)
+        for key in self._keys:
+            self._map.update(key, _LAYOUT.pack(growth, forgets_late, without_ecn.encode()))
 
     def forget(self) -> None:
         """Remove the entry: the defaults hold. Idempotent."""
-        self._map.delete(self._namespace)
+        for key in self._keys:
+            self._map.delete(key)
 
     def close(self) -> None:
         """Release the map. Idempotent."""

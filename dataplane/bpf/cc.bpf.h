@@ -23,11 +23,12 @@
 #include <bpf/bpf_tracing.h>
 #include "../laws/dctcp.h"
 #include "../laws/reduction.h"
+#include "host.bpf.h"
 
 /* include/net/tcp.h: macros, so not in BTF. */
 #define TCP_CONG_NON_RESTRICTED 0x1
 #define TCP_CONG_NEEDS_ECN 0x2
-#define TCP_ECN_OK 0x1
+#define TCP_ECN_AGREED 0x11 /* on ECN of RFC 3168 or on AccECN */
 #define TCP_ECN_DEMAND_CWR 0x4
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
@@ -101,17 +102,20 @@ static __always_inline void cc_receiver_event(struct sock *sk, struct cc_receive
 }
 
 /*
- * If the peer refused ECN, change to Reno and return 1. Otherwise ports would mark our packets
- * instead of dropping them, and no mark would be echoed. RFC 8257, section 3.5, requires a
- * conventional sender in this case. The kernel then takes ECT off the packets.
+ * If the peer refused ECN, change to the control that the host had before ours, and return 1.
+ * Otherwise ports would mark our packets instead of dropping them, and no mark would be echoed.
+ * RFC 8257, section 3.5, requires a conventional sender in this case. The kernel then takes ECT off
+ * the packets.
  */
 static __always_inline int cc_fell_back(struct sock *sk)
 {
-	char reno[] = "reno";
+	char name[CONTROL_NAME_BYTES], reno[] = "reno";
 
-	if ((tcp_sk(sk)->ecn_flags & TCP_ECN_OK) || (1 << sk->__sk_common.skc_state) & SL_CC_UNCONNECTED)
+	if ((tcp_sk(sk)->ecn_flags & TCP_ECN_AGREED) || (1 << sk->__sk_common.skc_state) & SL_CC_UNCONNECTED)
 		return 0;
-	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+	control_without_ecn(sk, name);
+	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) ||
+	       !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }
 
 /* The sender's side, without the fields that a control adds. All zero: not started. */

@@ -27,7 +27,6 @@
 #include "../laws/controls.gen.h"
 #include "cc.bpf.h"
 #include "flow.bpf.h"
-#include "host.bpf.h"
 #include "windows.h"
 
 _Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (int)SLUICE_SUSPENDED &&

@@ -1,36 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * What a host's policy says to our congestion controls, by network namespace: each host of a testbed
- * is one. The host's agent writes its own entry (dataplane/congestion.py). The machine has one such map
+ * is one. The host's agent writes its own entry (dataplane/congestion.py). A namespace made later, for
+ * example of a container, inherits the default control of the machine's first namespace. So it has the
+ * machine's entry, which the agent in that namespace writes. The machine has one such map
  * (dataplane/shared_resource.py).
  */
 #ifndef SLUICE_HOST_BPF_H
 #define SLUICE_HOST_BPF_H
 
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #define HOSTS_MAX 4096
+#define MACHINE 0	      /* no namespace has this cookie */
+#define CONTROL_NAME_BYTES 16 /* TCP_CA_NAME_MAX */
 
 struct host_settings {
-	__u32 growth;	    /* packets that a window of data without marks adds */
-	__u32 forgets_late; /* past its deadline, a flow continues as one without a deadline */
+	__u32 growth;			      /* packets that a window of data without marks adds */
+	__u32 forgets_late;		      /* past its deadline, a flow continues as one without a deadline */
+	char without_ecn[CONTROL_NAME_BYTES]; /* the control of connections whose other end refuses ECN */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, HOSTS_MAX);
-	__type(key, __u32); /* inode of the namespace */
+	__type(key, __u64); /* cookie of the namespace, which no later namespace gets; or MACHINE */
 	__type(value, struct host_settings);
-} sluice_host_1 SEC(".maps"); /* 1: the layout; a new layout gets a new number */
+} sluice_host_2 SEC(".maps"); /* 2: the layout; a new layout gets a new number */
 
-/* NULL in a namespace without an entry. */
+/* NULL if neither the namespace nor the machine has an entry. */
 static __always_inline const struct host_settings *host_of(const struct sock *sk)
 {
-	__u32 namespace = sk->__sk_common.skc_net.net->ns.inum;
+	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_net.net, net_cookie), machine = MACHINE;
 
-	return bpf_map_lookup_elem(&sluice_host_1, &namespace);
+	return bpf_map_lookup_elem(&sluice_host_2, &cookie) ?: bpf_map_lookup_elem(&sluice_host_2, &machine);
 }
 
 /* 1, as Reno, unless the policy says another number. */
@@ -46,6 +52,15 @@ static __always_inline int forgets_late(const struct sock *sk)
 	const struct host_settings *host = host_of(sk);
 
 	return host && host->forgets_late;
+}
+
+/* The name of the control of a connection without ECN: that of the host before ours, or Reno. */
+static __always_inline void control_without_ecn(const struct sock *sk, char name[CONTROL_NAME_BYTES])
+{
+	const struct host_settings *host = host_of(sk);
+	const char reno[CONTROL_NAME_BYTES] = "reno";
+
+	__builtin_memcpy(name, host && host->without_ecn[0] ? host->without_ecn : reno, CONTROL_NAME_BYTES);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "host.bpf.h"
 #include "sluice.h"
 
 /* Macros of the kernel, which BTF lacks. */
@@ -16,7 +17,7 @@
 #define EINVAL 22
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
-#define TCP_ECN_OK 0x1
+#define TCP_ECN_AGREED 0x11 /* on ECN of RFC 3168 or on AccECN */
 #define TCP_CONG_NEEDS_ECN 0x2
 #define CAP_NET_ADMIN 12
 
@@ -84,15 +85,18 @@ static __always_inline int may_select(struct tcp_sock *tp, const char *name)
 }
 
 /*
- * On a connection without ECN, a control that needs ECN changes to Reno in its `init`
+ * On a connection without ECN, a control that needs ECN changes to another in its `init`
  * (cc_fell_back). The kernel forbids that during a selection from here, so this function does it.
  */
-static __always_inline void without_ecn_use_reno(struct bpf_sock *sk, struct tcp_sock *tp, __u32 state)
+static __always_inline void without_ecn_fall_back(struct bpf_sock *sk, struct tcp_sock *tp, __u32 state)
 {
-	char reno[] = "reno";
+	char name[CONTROL_NAME_BYTES], reno[] = "reno";
 
-	if (state != TCP_CLOSE && state != TCP_SYN_SENT && !(BPF_CORE_READ(tp, ecn_flags) & TCP_ECN_OK) &&
-	    BPF_CORE_READ(control_of(tp), flags) & TCP_CONG_NEEDS_ECN)
+	if (state == TCP_CLOSE || state == TCP_SYN_SENT || (BPF_CORE_READ(tp, ecn_flags) & TCP_ECN_AGREED) ||
+	    !(BPF_CORE_READ(control_of(tp), flags) & TCP_CONG_NEEDS_ECN))
+		return;
+	control_without_ecn((struct sock *)tp, name);
+	if (bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }
 
@@ -102,7 +106,7 @@ static __always_inline int select_control(struct bpf_sock *sk, struct tcp_sock *
 		return -EPERM;
 	if (bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, SLUICE_CONTROL_BYTES))
 		return -EINVAL;
-	without_ecn_use_reno(sk, tp, state);
+	without_ecn_fall_back(sk, tp, state);
 	return 0;
 }
 

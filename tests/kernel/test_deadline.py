@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from sluice.dataplane.congestion import register_congestion_control
+from sluice.dataplane.congestion import ControlSettings, HostEntry, register_congestion_control
 from sluice.dataplane.loader import Map
 from sluice.dataplane.sockopt import Attachment
 from sluice.hostagent.sockets import (
@@ -262,17 +262,40 @@ def registered() -> Iterator[Callable[[str], str]]:
         yield register
 
 
-def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: Callable[[str], str]) -> None:
-    """Like after TCP_CONGESTION: a control that needs ECN falls back if the peer has refused ECN."""
+def test_control__without_ecn_is_that_of_the_host_before(
+    hook: Attachment, pair: Pair, registered: Callable[[str], str]
+) -> None:
+    """By a declaration, by TCP_CONGESTION and as the default: a control that needs ECN falls back if the peer refused.
+
+    The host's entry names the control. A namespace without an entry, as of a container, has the machine's.
+    """
     control = registered("cc_ucp")
-    for agrees, expected in ((0, "reno"), (1, control)):
-        pair.b.sysctl("net.ipv4.tcp_ecn", agrees)
-        with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-            client, server = dial(pair.a, listener)
+    with HostEntry() as machine, pair.a, HostEntry() as own:
+        for entry, without_ecn in ((own, "reno"), (own, "cubic"), (machine, "cubic")):
+            entry.set(ControlSettings(without_ecn=without_ecn))
+            for agrees, expected in ((0, without_ecn), (1, control)):
+                pair.b.sysctl("net.ipv4.tcp_ecn", agrees)
+                assert controls_of(pair, control, control if agrees else "reno") == [expected] * 3
+            entry.forget()
+
+
+def controls_of(pair: Pair, control: str, of_listener: str) -> list[str]:
+    """Return the control of three connections: declared after the handshake, selected before it, by default."""
+    found = []
+    default = pair.a.run("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    for selected in ("declared", "selected", "default"):
+        if selected == "default":
+            pair.a.sysctl("net.ipv4.tcp_congestion_control", control)
+        with listen(pair.b, socket.AF_INET, V4["b"], of_listener) as listener:
+            client, server = dial(pair.a, listener, control if selected == "selected" else None)
         with client, server:
-            declare(client, size_bytes=1000, deadline_s=1, congestion_control=control)
-            assert declared(client).congestion_control == expected
-            assert declared(client).size_bytes == 1000
+            if selected == "declared":
+                declare(client, size_bytes=1000, deadline_s=1, congestion_control=control)
+                assert declared(client).size_bytes == 1000
+            name = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+            found.append(name.rstrip(b"\0").decode())
+    pair.a.sysctl("net.ipv4.tcp_congestion_control", default)
+    return found
 
 
 def test_sendall__the_kernel_kills_flows_that_cannot_meet_their_deadlines(

@@ -70,6 +70,7 @@ def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_slui
 
         close = ensure
 
+    """With the control that the host had before, for connections without ECN."""
     entry, fast, late = Entry(), ControlSettings(8), ControlSettings(4, forgets_late=True)
     monkeypatch.setattr(control, "CongestionControl", Registered)
     monkeypatch.setattr(control, "available", lambda: kernel)
