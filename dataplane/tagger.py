@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from sluice.dataplane.clsact import Netlink
-from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from sluice.dataplane.loader import BpfObject, Program, attach_clsact, detach_clsact, is_attached, load
 from sluice.policy.schemes.ports import written_tag
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import ForeignDscp
@@ -17,7 +17,7 @@ from sluice.policy.wire.agents import ForeignDscp
 _SETTINGS = "=QQQ"
 _DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4
 _COUNTERS = "=QQ"
-_DSCPS = 64
+DSCPS = 64
 _FOREIGN = "=QQIHH"
 
 
@@ -44,8 +44,8 @@ class TagSettings:
     def __post_init__(self) -> None:
         if self.idle_gap_ns <= 0:
             raise ValueError(f"the idle gap must be positive, not {self.idle_gap_ns}")
-        if len(self.priorities) not in (0, _DSCPS):
-            raise ValueError(f"priorities must be none or {_DSCPS}, not {len(self.priorities)}")
+        if len(self.priorities) not in (0, DSCPS):
+            raise ValueError(f"priorities must be none or {DSCPS}, not {len(self.priorities)}")
 
 
 DEFAULT_SETTINGS = TagSettings()
@@ -77,16 +77,16 @@ class Tagger:
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
         written, priorities = self._object.map("written"), self._object.map("priorities")
-        for dscp in range(_DSCPS):
+        for dscp in range(DSCPS):
             kept = dscp in settings.reserved_dscp
             written.update(dscp, bytes((kept, written_tag(dscp, settings.reserved_dscp))))
             priority = settings.priorities[dscp] if settings.priorities else 0
             priorities.update(dscp, struct.pack("=I", priority))
 
     @property
-    def program_fd(self) -> int:
-        """File descriptor of the program. /proc/self/fdinfo describes it."""
-        return self._program.fd
+    def program(self) -> Program:
+        """The program. /proc/self/fdinfo describes its file descriptor."""
+        return self._program
 
     def attach(self, ifname: str) -> None:
         """Tag packets that leave through this interface of the current network namespace. Idempotent.
@@ -103,7 +103,7 @@ class Tagger:
         """Return whether this process's tagger is attached, not that of an earlier process."""
         return is_attached(ifname, self._program, netlink=self._netlink)
 
-    def counters(self, dscps: Iterable[int] = range(_DSCPS)) -> tuple[TagCounters, ...]:
+    def counters(self, dscps: Iterable[int] = range(DSCPS)) -> tuple[TagCounters, ...]:
         """Return the counters of these DSCPs."""
         by_dscp = self._object.map("counters")
         return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in dscps)
@@ -111,7 +111,7 @@ class Tagger:
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use, smallest first."""
         uses = []
-        for dscp in range(1, _DSCPS):
+        for dscp in range(1, DSCPS):
             values = self._object.map("foreign").lookup_per_cpu(dscp) or []
             by_cpu = sorted(struct.unpack(_FOREIGN, value) for value in values)
             overwritten, forwarded = (sum(row[field] for row in by_cpu) for field in range(2))

@@ -11,7 +11,6 @@ of the loss, because cubic costs something as well. For acknowledgements, both e
 """
 
 import json
-import re
 import resource
 import statistics
 import sys
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.bench.measuring import Result, in_own_network
+from sluice.dataplane.bench import Ran, kernel_statistics
 from sluice.dataplane.congestion import ours, register_congestion_control
 from sluice.dataplane.tagger import Tagger
 from sluice.dataplane.watch import Watch
@@ -188,7 +188,6 @@ def _against_cubic(name: str, unit: str, measured: Measured) -> Result:
 
 
 TAGGER_ROUNDS = 5
-STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]}
 """Name of the link → settings of the sender's interface."""
 
@@ -209,28 +208,11 @@ def _tagger_shares() -> dict[str, list[float]]:
                 run(["ip", "link", "set", "near0", *settings])
             shares[link] = []
             for _ in range(TAGGER_ROUNDS):
-                ran_before_s, cpu_before_s = _tagger_ran_s(tagger), children_cpu_s()
+                before, cpu_before_s = Ran.of(tagger.program), children_cpu_s()
                 transfer(BASELINE, enter)
-                ran_s = _tagger_ran_s(tagger) - ran_before_s
+                ran_s = (Ran.of(tagger.program).ns - before.ns) / 1e9
                 shares[link].append(ran_s / (children_cpu_s() - cpu_before_s))
     return shares
-
-
-def _tagger_ran_s(tagger: Tagger) -> float:
-    info = Path(f"/proc/self/fdinfo/{tagger.program_fd}").read_text()
-    run_time = re.search(r"run_time_ns:\s*(\d+)", info)
-    return int(run_time.group(1)) / 1e9 if run_time else 0.0
-
-
-@contextmanager
-def kernel_statistics() -> Iterator[None]:
-    """Let the kernel measure the time of every run of a BPF program, which adds about 10 ns to each."""
-    before = STATISTICS.read_text()
-    STATISTICS.write_text("1")
-    try:
-        yield
-    finally:
-        STATISTICS.write_text(before)
 
 
 def tagger_results() -> Iterator[Result]:
