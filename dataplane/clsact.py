@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attach a BPF program to an interface of the current network namespace: clsact, direct action, one Sluice filter.
 
-The filter has a fixed priority and handle. So a second attachment replaces it in one step, and no packet misses it.
-Filters of other programs stay. The kernel runs them after this one.
+The filter goes before those of other programs, because one of theirs may end the chain. They stay, and the kernel runs
+them after this one. A second attachment replaces the filter in one step, and no packet misses it.
 """
 
 import errno
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -23,10 +23,14 @@ Direction = Literal["ingress", "egress"]
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 _CLSACT = 0xFFFF0000
 _PARENT: dict[Direction, int] = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
-_PRIORITY = 49000
-_HANDLE = 1
+_FIRST = 1
+"""The priority before all others."""
+_HANDLES = 0x51C0, 0x51C1
+"""Of Sluice's filters. Of two with one priority, the kernel runs the newer one first."""
 _ETH_P_ALL = 0x0003
 _NAME_PREFIX = "sluice_"
+FEW_PACKETS = 10
+"""So many may pass beside the hook, for example those of a packet socket with PACKET_QDISC_BYPASS."""
 
 
 class Netlink:
@@ -66,30 +70,41 @@ class AttachableProgram(Protocol):
 
 
 def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction = "egress") -> None:
-    """Attach `program` and replace Sluice's earlier filter. Idempotent.
+    """Attach `program` before all filters of others, and remove Sluice's earlier filter. Idempotent.
 
-    Raises SluiceError if there is no such interface, or if a filter of another program has this priority.
+    Raises SluiceError if there is no such interface, and EnvironmentLacking if a filter of another kind or protocol has
+    the first priority.
     """
     index = _index(ifname)
     with _netlink(f"attach {program.name} to {ifname}") as netlink:
         _require_clsact(netlink, ifname, index)
         present = _filters(netlink, index, direction)
-        if len(present) > len(_own(present)):
-            raise SluiceError(
-                f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove it first"
+        own = [each for each in present if each.is_own]
+        is_first = bool(own) and present[0] == own[0] and own[0].priority == _FIRST
+        used = own[0].handle if own else None
+        handle = used if is_first else next(free for free in _HANDLES if free != used)
+        try:
+            netlink.tc(
+                "replace-filter",
+                "bpf",
+                index,
+                handle,
+                fd=program.fd,
+                name=_label(program),
+                parent=_PARENT[direction],
+                prio=_FIRST,
+                protocol=_ETH_P_ALL,
+                direct_action=True,
             )
-        netlink.tc(
-            "replace-filter",
-            "bpf",
-            index,
-            _HANDLE,
-            fd=program.fd,
-            name=_label(program),
-            parent=_PARENT[direction],
-            prio=_PRIORITY,
-            protocol=_ETH_P_ALL,
-            direct_action=True,
-        )
+        except NetlinkError as error:
+            if error.code not in (errno.EINVAL, errno.EEXIST, errno.ENOENT):
+                raise
+            raise EnvironmentLacking(
+                f"{ifname} has a tc filter of another program at priority {_FIRST}, which leaves no room before it: "
+                f"move it to another one (tc filter show dev {ifname} {direction})"
+            ) from error
+        for each in own[is_first:]:
+            _delete(netlink, index, direction, each)
 
 
 def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
@@ -99,17 +114,11 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
     """
     index = _index(ifname)
     with _netlink(f"detach from {ifname}") as netlink:
-        if not _own(_filters(netlink, index, direction)):
+        own = [each for each in _filters(netlink, index, direction) if each.is_own]
+        for each in own:
+            _delete(netlink, index, direction, each)
+        if not own:
             return False
-        netlink.tc(
-            "del-filter",
-            "bpf",
-            index,
-            _HANDLE,
-            parent=_PARENT[direction],
-            prio=_PRIORITY,
-            protocol=_ETH_P_ALL,
-        )
         if not any(list(netlink.get_filters(index=index, parent=parent)) for parent in _PARENT.values()):
             netlink.tc("del", "clsact", index)
         return True
@@ -122,10 +131,9 @@ def attached_program(ifname: str, direction: Direction = "egress") -> str | None
     except OSError:
         return None
     with _netlink(f"list the filters of {ifname}") as netlink:
-        for options in _own(_filters(netlink, index, direction)):
-            name: str = options.get_attr("TCA_BPF_NAME")
-            return name.partition(":")[0]
-    return None
+        return next(
+            (each.name.partition(":")[0] for each in _filters(netlink, index, direction) if each.is_own), None
+        )
 
 
 def is_attached(
@@ -143,10 +151,36 @@ def is_attached(
     except OSError:
         return False
     with _netlink(f"list the filters of {ifname}", netlink) as connected:
-        own = _own(_filters(connected, index, direction))
-    if program is None:
-        return bool(own)
-    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in own)
+        own = [each.name for each in _filters(connected, index, direction) if each.is_own]
+    return bool(own) if program is None else _label(program) in own
+
+
+class RunCheck:
+    """Whether a program runs at the interface where it is attached: its count of packets moves with the interface's.
+
+    It does not run if a program before it ends the chain: a filter of another process, or a TCX program.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int] | None = None
+
+    def runs(self, sent: int, seen: int) -> bool | None:
+        """Return whether the program has run since the last call. None: the interface has sent almost nothing.
+
+        `sent` and `seen` are the counts of the interface and of the program.
+        """
+        before, self._before = self._before, (sent, seen)
+        if before is None or (seen == before[1] and sent - before[0] < FEW_PACKETS):
+            return None
+        return seen != before[1]
+
+
+def skipped(interface: str) -> str:
+    """Return what to say of an interface whose program is skipped."""
+    return (
+        f"{interface}: another program ends the chain of tc before Sluice's, so packets pass without it "
+        f"(bpftool net show dev {interface})"
+    )
 
 
 def _label(program: AttachableProgram) -> str:
@@ -189,19 +223,43 @@ def _require_clsact(netlink: Any, ifname: str, index: int) -> None:
             ) from error
 
 
-def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
-    """Return the options of the BPF filters at Sluice's priority."""
+class _Filter(NamedTuple):
+    priority: int
+    handle: int
+    protocol: int
+    """In the kernel's byte order of the wire."""
+    name: str
+    """Of a BPF filter; empty for other kinds."""
+
+    @property
+    def is_own(self) -> bool:
+        return self.name.startswith(_NAME_PREFIX)
+
+
+def _filters(netlink: Any, index: int, direction: Direction) -> list[_Filter]:
+    """Return the filters at an interface, in the order in which the kernel runs them."""
     try:
-        filters = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
+        found = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
     except NetlinkError as error:
         if error.code in (errno.EINVAL, errno.ENOENT):  # no clsact there
             return []
         raise
-    at_our_place = [f for f in filters if f["info"] >> 16 == _PRIORITY and f["handle"] == _HANDLE]
-    return [f.get_attr("TCA_OPTIONS") for f in at_our_place if f.get_attr("TCA_KIND") == "bpf"]
+    filters = []
+    for each in found:
+        options = each.get_attr("TCA_OPTIONS") if each.get_attr("TCA_KIND") == "bpf" else None
+        if options is not None or each["handle"]:  # the kernel also lists the head of each priority
+            name = options.get_attr("TCA_BPF_NAME") if options is not None else ""
+            filters.append(_Filter(each["info"] >> 16, each["handle"], each["info"] & 0xFFFF, name or ""))
+    return filters
 
 
-def _own(filters: list[Any]) -> list[Any]:
-    return [
-        options for options in filters if (options.get_attr("TCA_BPF_NAME") or "").startswith(_NAME_PREFIX)
-    ]
+def _delete(netlink: Any, index: int, direction: Direction, one: _Filter) -> None:
+    netlink.tc(
+        "del-filter",
+        "bpf",
+        index,
+        one.handle,
+        parent=_PARENT[direction],
+        prio=one.priority,
+        protocol=socket.ntohs(one.protocol),
+    )

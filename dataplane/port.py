@@ -148,6 +148,10 @@ class PortProgram:
             return False
         return current and is_attached(ifname, self._program, netlink=self._netlink)
 
+    def go_first(self, ifname: str) -> None:
+        """Attach the program of a port before the filters of others. Raises SluiceError."""
+        attach_clsact(ifname, self._program)
+
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         """Return the counters of queues 0 … 7. KeyError: the port was never attached."""
         fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS)

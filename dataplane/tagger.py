@@ -103,6 +103,10 @@ class Tagger:
         """Return whether this process's tagger is attached, not that of an earlier process."""
         return is_attached(ifname, self._program, netlink=self._netlink)
 
+    def seen(self) -> int:
+        """Return how many packets the program has seen, at all its interfaces."""
+        return sum(self._object.map("seen").lookup_sum(0, "=Q") or ())
+
     def counters(self, dscps: Iterable[int] = range(DSCPS)) -> tuple[TagCounters, ...]:
         """Return the counters of these DSCPs."""
         by_dscp = self._object.map("counters")

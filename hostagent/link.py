@@ -36,6 +36,7 @@ _REQUEST = struct.Struct("=16sH6s16x")
 _DSCPS = 64
 _ROOT = 0xFFFFFFFF
 _DEVICES = Path("/proc/thread-self/net/dev")
+_HEAD_LINES = 2
 
 
 def mac_address(interface: str) -> str:
@@ -172,35 +173,40 @@ class LinkMeter:
         return counters
 
     def _counters(self) -> LinkCounters:
-        index, traffic = socket.if_nametoindex(self._interface), _traffic(self._interface)
+        index, counted = socket.if_nametoindex(self._interface), traffic().get(self._interface)
+        if counted is None:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
         roots = [qdisc for qdisc in queue_counters(Kind.QDISCS, index) if qdisc.parent == _ROOT]
         classes = {each.handle: each for each in queue_counters(Kind.CLASSES, index)} if roots else {}
         queues = (classes[handle] for handle in CLASSES if handle in classes)
         return LinkCounters(
             at=time.monotonic(),
-            sent_bytes=traffic.sent_bytes,
-            received_bytes=traffic.received_bytes,
-            dropped=sum(qdisc.dropped for qdisc in roots) + traffic.dropped,
+            sent_bytes=counted.sent_bytes,
+            received_bytes=counted.received_bytes,
+            dropped=sum(qdisc.dropped for qdisc in roots) + counted.dropped,
             waiting_bytes=sum(qdisc.waiting_bytes for qdisc in roots),
             queues=tuple(LinkQueue(queue.sent_bytes, queue.dropped, queue.waiting_bytes) for queue in queues),
         )
 
 
-class _Traffic(NamedTuple):
+class Traffic(NamedTuple):
+    """The counters of an interface."""
+
     received_bytes: int
     sent_bytes: int
+    sent_packets: int
     dropped: int
     """Packets that the driver did not send."""
 
 
-def _traffic(interface: str) -> _Traffic:
-    """Return the counters of an interface of the current network namespace. Raises OSError if it has gone."""
-    for line in _DEVICES.read_text().splitlines():
+def traffic() -> dict[str, Traffic]:
+    """Return the counters of each interface of the current network namespace. Raises OSError."""
+    found = {}
+    for line in _DEVICES.read_text().splitlines()[_HEAD_LINES:]:
         name, _, counters = line.partition(":")
-        if name.strip() == interface:
-            columns = [int(column) for column in counters.split()]
-            return _Traffic(columns[0], columns[8], columns[11])
-    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        columns = [int(column) for column in counters.split()]
+        found[name.strip()] = Traffic(columns[0], columns[8], columns[9], columns[11])
+    return found
 
 
 def with_rates(now: LinkCounters, before: LinkCounters | None) -> LinkCounters:

@@ -6,16 +6,17 @@ Without BPF, the host's packets leave untagged, and programs cannot declare thei
 
 import logging
 
+from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
 from sluice.dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
-from sluice.hostagent.link import HostLink, tag_burst_bytes
+from sluice.hostagent.link import HostLink, tag_burst_bytes, traffic
 from sluice.policy import tags
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.wire.agents import ForeignDscp, HostSettings
 
 log = logging.getLogger(__name__)
 
-_CHECK_EVERY = 5
+CHECK_EVERY = 5
 """`update` looks at the interface at every n-th call. The agent calls it once a second."""
 
 
@@ -29,6 +30,9 @@ class HostTagger:
         self._tagger: Tagger | None = None
         self._set = DEFAULT_SETTINGS
         self._calls = 0
+        self._check = RunCheck()
+        self._skipped = False
+        """At the last look, another program ended the chain before the tagger."""
         self.attached = False
         self.burst_bytes: int | None = None
         """The most payload that can leave under one tag; None while packets leave untagged."""
@@ -45,9 +49,41 @@ class HostTagger:
             self.problem = f"packets are not tagged: {lacking}"
             log.warning("%s", self.problem)
             return
-        self._tagger.attach(self._interface)
-        self.attached = True
+        self._attach(self._tagger)
+
+    def _attach(self, tagger: Tagger) -> None:
+        """Attach the tagger before the filters of others. Raises SluiceError without the interface."""
+        try:
+            tagger.attach(self._interface)
+        except EnvironmentLacking as lacking:
+            self._fail(str(lacking))
+            return
+        self.attached, self.problem = True, ""
         self.burst_bytes = tag_burst_bytes(self._interface)
+
+    def _fail(self, problem: str) -> None:
+        self.attached, self.burst_bytes = False, None
+        if problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
+
+    def _look(self, tagger: Tagger) -> None:
+        """Attach the tagger again if it was removed or is skipped. If that does not help, it is a problem."""
+        if not tagger.is_attached(self._interface):
+            log.warning("the tagger is not at %s: attaching it again", self._interface)
+            self._attach(tagger)
+            return
+        counted = traffic().get(self._interface)
+        runs = None if counted is None else self._check.runs(counted.sent_packets, tagger.seen())
+        if runs:
+            self._skipped = False
+            if not self.attached:
+                self._attach(tagger)
+        elif runs is False and self._skipped:
+            self._fail(skipped(self._interface))
+        elif runs is False:
+            self._skipped = True
+            self._attach(tagger)
 
     def update(self, desired: HostSettings | None) -> None:
         """Apply the policy's settings if they have changed, and attach the filter again if it was removed.
@@ -57,7 +93,7 @@ class HostTagger:
         if self._tagger is None:
             return
         self._calls += 1
-        looks = self._calls % _CHECK_EVERY == 0
+        looks = self._calls % CHECK_EVERY == 0
         if looks:
             self._link.ensure()
         settings = self._set
@@ -74,12 +110,9 @@ class HostTagger:
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
-        if not looks:
-            return
-        self.burst_bytes = tag_burst_bytes(self._interface)
-        if not self._tagger.is_attached(self._interface):
-            log.warning("another program removed the tagger from %s: attaching it again", self._interface)
-            self._tagger.attach(self._interface)
+        if looks:
+            self._look(self._tagger)
+            self.burst_bytes = tag_burst_bytes(self._interface) if self.attached else None
 
     def urgent_bytes(self) -> int:
         """Return the bytes that left under urgency tags since the tagger was attached. Reserved DSCPs are no tags."""

@@ -70,6 +70,14 @@ struct {
 	__type(value, struct tag_counters);
 } counters SEC(".maps");
 
+/* Packets of any kind that the program has seen. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} seen SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, TAG_DSCPS);
@@ -505,7 +513,11 @@ SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
 	int tos = is_ip(skb) ? ip_tos(skb) : -1;
+	__u32 zero = 0;
+	__u64 *packets = bpf_map_lookup_elem(&seen, &zero);
 
+	if (packets)
+		(*packets)++;
 	if (tos >= 0)
 		choose_queue(skb, tag(skb, tos));
 	return TC_ACT_UNSPEC;

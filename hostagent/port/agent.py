@@ -14,12 +14,14 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.link import traffic
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
 from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
 from sluice.hostagent.port.settings import (
@@ -36,7 +38,7 @@ from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
 from sluice.policy.version import VERSION
 from sluice.policy.wire.access import Holder
-from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, heartbeat_document
+from sluice.policy.wire.agents import AgentSettings, PortHeartbeat, QueueCounters, heartbeat_document
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
 from sluice.runtime.lifecycle import Notifier
@@ -127,6 +129,11 @@ class PortAgent:
     """Called when Open vSwitch has made the queues of a port, at first or again."""
     problems: tuple[str, ...] = ()
     """What the operator must mend at the ports."""
+    checks: dict[str, RunCheck] = field(default_factory=dict)
+    suspects: set[str] = field(default_factory=set)
+    """Interfaces where the program has not run. It goes first there."""
+    skipped: set[str] = field(default_factory=set)
+    """Those of them where that did not help."""
     disk_problem: str = ""
     """Why the report cannot be written into its file; empty if it can."""
     machine: MachineWatch | None = None
@@ -222,7 +229,11 @@ class PortAgent:
             ports={},
             late_ns={},
             version=VERSION,
-            problems=(*self.problems, *([self.disk_problem] if self.disk_problem else [])),
+            problems=(
+                *self.problems,
+                *map(skipped, sorted(self.skipped)),
+                *([self.disk_problem] if self.disk_problem else []),
+            ),
         )
 
     def report(self) -> PortHeartbeat:
@@ -231,6 +242,7 @@ class PortAgent:
         counters = {port.id: self.program.counters(port.interface) for port in ports}
         late_ns = {port.id: self.program.late_ns(port.interface) for port in ports}
         forwarding = self.program.forwarding()
+        self._check({port.interface: counters[port.id] for port in ports})
         return replace(
             self.state(),
             at=time.monotonic(),
@@ -239,6 +251,28 @@ class PortAgent:
             forwarding=forwarding,
             machine=self.machine.look(ports, counters, late_ns, forwarding) if self.machine else None,
         )
+
+    def _check(self, counters: Mapping[str, Sequence[QueueCounters]]) -> None:
+        """Go before a filter that has come later. A program that is skipped all the same is a problem."""
+        sent = traffic()
+        for interface, queues in counters.items():
+            check = self.checks.setdefault(interface, RunCheck())
+            seen = sum(queue.packets + queue.dropped for queue in queues)
+            runs = check.runs(sent[interface].sent_packets, seen) if interface in sent else None
+            if runs:
+                self.suspects.discard(interface)
+                self.skipped.discard(interface)
+            elif runs is False and interface in self.suspects:
+                self.skipped.add(interface)
+            elif runs is False:
+                self.suspects.add(interface)
+                self._go_first(interface)
+
+    def _go_first(self, interface: str) -> None:
+        try:
+            self.program.go_first(interface)
+        except SluiceError as error:
+            log.warning("%s", error)
 
     def judged_interfaces(self) -> frozenset[str]:
         """Return the interfaces whose queues are Sluice's, where only a full buffer may lose packets."""

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a host's windows, as its agent writes them (dataplane/congestion.py)."""
+"""What a host's agent keeps in the kernel: the settings of its windows, and a tagger that runs."""
 
 import contextlib
+import socket
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from sluice.dataplane.clsact import FEW_PACKETS
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry
 from sluice.hostagent.control import HostControl
+from sluice.hostagent.tagger import CHECK_EVERY, HostTagger
+from sluice.policy.tags import ATTAINED_FIRST
+from tests.kernel.capture import Capture
+from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import Namespace
+from tests.kernel.others import BPF_PROG_ATTACH, BPF_PROG_DETACH, add_filter, ending_program, tcx
 
 WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)
 BEFORE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
@@ -41,3 +50,50 @@ def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces:
         agent.use("sluice_dctcp")
         assert entry.settings == replace(DEFAULT_CONTROL, without_ecn=BEFORE)
         agent.restore()
+
+
+def looks(tagger: HostTagger, pair: Pair) -> None:
+    """Let the agent look at the interface, after some packets."""
+    with pair.a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(2 * FEW_PACKETS):
+            sender.sendto(b"x", (V4["b"], 9))
+        for _ in range(CHECK_EVERY):
+            tagger.update(None)
+
+
+def test_tagger__goes_before_a_filter_that_has_come_later(pair: Pair) -> None:
+    with ending_program() as other, Capture(pair.b, "eth0") as capture:
+        with pair.a:
+            tagger = HostTagger("eth0")
+            tagger.attach()
+        looks(tagger, pair)
+        add_filter(pair.a, "eth0", other, 1)
+        capture.packets()
+        looks(tagger, pair)
+        assert {packet.dscp for packet in capture.packets()} == {0}
+        looks(tagger, pair)
+        assert {packet.dscp for packet in capture.packets()} == {ATTAINED_FIRST}
+        assert (tagger.attached, tagger.problem) == (True, "")
+        with pair.a:
+            tagger.detach()
+
+
+def test_tagger__is_a_problem_while_a_program_before_it_ends_the_chain(pair: Pair) -> None:
+    with ending_program() as other:
+        with pair.a:
+            tagger = HostTagger("eth0")
+            tagger.attach()
+        looks(tagger, pair)
+        try:
+            tcx(BPF_PROG_ATTACH, pair.a, "eth0", other)
+        except OSError as error:
+            pytest.skip(f"no TCX here: {error}")
+        for _ in range(3):
+            looks(tagger, pair)
+        assert (tagger.attached, tagger.burst_bytes) == (False, None)
+        assert tagger.problem.startswith("eth0: another program ends the chain of tc before Sluice's")
+        tcx(BPF_PROG_DETACH, pair.a, "eth0", other)
+        looks(tagger, pair)
+        assert (tagger.attached, tagger.problem) == (True, "")
+        with pair.a:
+            tagger.detach()

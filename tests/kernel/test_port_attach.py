@@ -6,9 +6,10 @@ from pyroute2 import IPRoute
 
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.tagger import Tagger
-from sluice.policy.errors import SluiceError
+from sluice.policy.errors import EnvironmentLacking, SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
+from tests.kernel.others import add_filter, ending_program
 from tests.kernel.port_frames import OPEN, PORT, Port, frame, ipv4, received
 
 
@@ -64,6 +65,41 @@ def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: 
     assert "Sent 0 bytes" not in shown, "the kernel calls the filter after Sluice's"
     program.detach(PORT)
     assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+
+
+def test_attach__goes_before_a_filter_that_ends_the_chain(port: Port, pair: Pair) -> None:
+    """And before one that has come later, with the same priority."""
+    program, sender, capture = port
+    with ending_program() as other:
+        program.detach(PORT)
+        pair.a.run("tc", "qdisc", "replace", "dev", PORT, "clsact")
+        add_filter(pair.a, PORT, other, 1)
+        program.attach(PORT, OPEN)
+        sender.send(frame(ipv4(0, b"1"), 1 << 13))
+        received(capture, 1)
+        assert program.counters(PORT)[1].packets == 1
+        pair.a.run(
+            "tc", "filter", "del", "dev", PORT, "egress", "prio", "1", "protocol", "all", "handle", "1", "bpf"
+        )
+        add_filter(pair.a, PORT, other, 1)
+        sender.send(frame(ipv4(0, b"2"), 1 << 13))
+        received(capture, 1)
+        assert program.counters(PORT)[1].packets == 1, "the newer one ends the chain"
+        program.go_first(PORT)
+        sender.send(frame(ipv4(0, b"3"), 1 << 13))
+        received(capture, 1)
+        assert program.counters(PORT)[1].packets == 2
+        program.detach(PORT)
+        assert "others" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+
+
+def test_attach__no_room_before_a_filter_of_another_kind(pair: Pair) -> None:
+    first = ("prio", "1", "protocol", "ip", "u32", "match", "u32", "0", "0", "flowid", "1:1")
+    with PortProgram() as program, pair.a:
+        pair.a.run("tc", "qdisc", "add", "dev", PORT, "clsact")
+        pair.a.run("tc", "filter", "add", "dev", PORT, "egress", *first)
+        with pytest.raises(EnvironmentLacking, match="tc filter show dev eth0 egress"):
+            program.attach(PORT, OPEN)
 
 
 def test_release__takes_the_program_of_another_process_and_leaves_the_port_as_it_was(pair: Pair) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from sluice import topologies
 from sluice.dataplane.port_settings import PortSettings
+from sluice.hostagent.link import Traffic
+from sluice.hostagent.port import agent as port_agent
 from sluice.hostagent.port import queues
 from sluice.hostagent.port.agent import Channel, PortAgent, last_behaviour
 from sluice.hostagent.port.machine_watch import MachineWatch
@@ -42,6 +44,8 @@ class FakeProgram:
     on: dict[str, PortSettings] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     flow_queues: set[str] = field(default_factory=set)
+    packets: int = 1
+    went_first: list[str] = field(default_factory=list)
 
     def without_flow_queues(self, ifnames: Iterable[str]) -> set[str]:
         return set(ifnames) - self.flow_queues
@@ -70,7 +74,10 @@ class FakeProgram:
         return NO_DELAYS
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
-        return (QueueCounters(1, 2, 3, 4, 5),) * 8
+        return (QueueCounters(self.packets, 2, 3, 4, 5),) * 8
+
+    def go_first(self, ifname: str) -> None:
+        self.went_first.append(ifname)
 
 
 class FakeDatabase:
@@ -218,6 +225,20 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     agent.set_behaviour(PortBehaviour(6_000, 50_000))
     agent.read_behaviour_file()
     assert agent.behaviour.mark_bytes == 6_000
+
+
+def test_report__a_program_that_is_skipped_goes_first_and_is_a_problem_if_that_does_not_help(
+    agent: PortAgent, program: FakeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = iter((0, 100, 200, 300, 400))
+    monkeypatch.setattr(port_agent, "traffic", lambda: {"s1-eth1": Traffic(0, 0, next(sent), 0)})
+    agent.reconcile()
+    assert [len(agent.report().problems) for _ in range(3)] == [0, 0, 1]
+    assert program.went_first == ["s1-eth1"]
+    assert agent.report().problems[0].startswith("s1-eth1: another program ends the chain of tc")
+    program.packets = 2
+    agent.report()
+    assert agent.state().problems == ()
 
 
 def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
