@@ -126,7 +126,7 @@ class _Registration:
         self._loaded.close()
 
 
-_LAYOUT = struct.Struct("=II16s")
+_LAYOUT = struct.Struct("=II16s16s")
 _COOKIE = struct.Struct("=Q")
 _MACHINE = bytes(_COOKIE.size)
 _ONLY_IN_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
@@ -142,6 +142,8 @@ class ControlSettings:
     """Packets by which a window without marks grows, for controls that grow as Reno."""
     forgets_late: bool = False
     """Past its deadline, a flow continues as one without a deadline. Otherwise it stays the most urgent."""
+    control: str = ""
+    """The control for connections of listeners from before it was the default. Empty: they keep theirs."""
     without_ecn: str = "reno"
     """The kernel's control of connections whose other end refuses ECN."""
 
@@ -170,14 +172,15 @@ class HostEntry:
         value = self._map.lookup(self._keys[0])
         if value is None:
             return DEFAULT_CONTROL
-        growth, forgets_late, without_ecn = _LAYOUT.unpack(value)
-        return ControlSettings(growth, bool(forgets_late), without_ecn.rstrip(b"\0").decode())
+        growth, forgets_late, *names = _LAYOUT.unpack(value)
+        control, without_ecn = (name.rstrip(b"\0").decode() for name in names)
+        return ControlSettings(growth, bool(forgets_late), control, without_ecn)
 
     def set(self, settings: ControlSettings) -> None:
         """Change the settings from each connection's next window on."""
-        growth, forgets_late, without_ecn = astuple(settings)
+        growth, forgets_late, *names = astuple(settings)
         for key in self._keys:
-            self._map.update(key, _LAYOUT.pack(growth, forgets_late, without_ecn.encode()))
+            self._map.update(key, _LAYOUT.pack(growth, forgets_late, *map(str.encode, names)))
 
     def forget(self) -> None:
         """Remove the entry: the defaults hold. Idempotent."""

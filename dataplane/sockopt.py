@@ -15,6 +15,7 @@ from sluice.dataplane import build
 from sluice.dataplane.libbpf import (
     ATTACH_CGROUP_GETSOCKOPT,
     ATTACH_CGROUP_SETSOCKOPT,
+    ATTACH_CGROUP_SOCK_OPS,
     PROGRAM_TYPE_CGROUP_SOCKOPT,
     PROGRAM_TYPE_SCHED_CLS,
     ffi,
@@ -31,7 +32,11 @@ STATE_BYTES = 64
 
 MOUNTS = Path("/proc/self/mountinfo")
 
-_PROGRAMS = (("sluice_set", ATTACH_CGROUP_SETSOCKOPT), ("sluice_get", ATTACH_CGROUP_GETSOCKOPT))
+_PROGRAMS = (
+    ("sluice_set", ATTACH_CGROUP_SETSOCKOPT),
+    ("sluice_get", ATTACH_CGROUP_GETSOCKOPT),
+    ("sluice_accept", ATTACH_CGROUP_SOCK_OPS),
+)
 
 
 class SocketHook(Provided):
@@ -104,7 +109,7 @@ class Attachment:
 
     @property
     def program_ids(self) -> list[int]:
-        """The kernel's ids of the two programs."""
+        """The kernel's ids of its programs."""
         return [self._loaded.program(name).id for name, _ in _PROGRAMS]
 
     def _attach(self, folder: Path) -> None:

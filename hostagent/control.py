@@ -52,7 +52,7 @@ class HostControl:
         if name != self.requested:
             self._release()
             self.requested = name
-        self.in_force = self._provide(name, replace(settings, without_ecn=self.own))
+        self.in_force = self._provide(name, replace(settings, control=name, without_ecn=self.own))
         default = _set_default(self.in_force)
         if default != self.in_force and default != self.default:
             log.warning(

@@ -20,6 +20,7 @@
 struct host_settings {
 	__u32 growth;			      /* packets that a window of data without marks adds */
 	__u32 forgets_late;		      /* past its deadline, a flow continues as one without a deadline */
+	char control[CONTROL_NAME_BYTES];     /* the control of Sluice for new connections; empty: none */
 	char without_ecn[CONTROL_NAME_BYTES]; /* the control of connections whose other end refuses ECN */
 };
 
@@ -31,12 +32,17 @@ struct {
 	__type(value, struct host_settings);
 } sluice_host_2 SEC(".maps"); /* 2: the layout; a new layout gets a new number */
 
-/* NULL if neither the namespace nor the machine has an entry. */
-static __always_inline const struct host_settings *host_of(const struct sock *sk)
+/* NULL if neither the namespace with this cookie nor the machine has an entry. */
+static __always_inline const struct host_settings *host_with(__u64 cookie)
 {
-	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_net.net, net_cookie), machine = MACHINE;
+	__u64 machine = MACHINE;
 
 	return bpf_map_lookup_elem(&sluice_host_2, &cookie) ?: bpf_map_lookup_elem(&sluice_host_2, &machine);
+}
+
+static __always_inline const struct host_settings *host_of(const struct sock *sk)
+{
+	return host_with(BPF_CORE_READ(sk, __sk_common.skc_net.net, net_cookie));
 }
 
 /* 1, as Reno, unless the policy says another number. */

@@ -9,7 +9,9 @@
  *   get SLUICE_STATE   the state from the congestion control; the bytes are counted here, so that
  *                      they are right under any control
  *
- * Both run with the socket locked. Options of other levels pass unchanged. Agents that do not know
+ * It also lets listeners from before the policy accept ECN, and gives their connections its control.
+ *
+ * All run with the socket locked. Options of other levels pass unchanged. Agents that do not know
  * of each other may attach several instances: the second one finds the call handled and leaves it
  * alone.
  */
@@ -272,6 +274,45 @@ int sluice_get(struct bpf_sockopt *ctx)
 	}
 	if (ctx->retval) /* the kernel does not know the level, and no instance has answered yet */
 		bpf_set_retval(get_option(ctx));
+	return 1;
+}
+
+/*
+ * A listener from before the policy has the host's former control, which needs no ECN. The kernel
+ * then refuses the ECN of a SYN that is itself ECN-capable, as those of our controls are. So this
+ * accepts it where the policy acts. The connection gets the control that new listeners have.
+ */
+static __always_inline void take_control(struct bpf_sock_ops *ops, const struct host_settings *host)
+{
+	char former[CONTROL_NAME_BYTES] = {}, control[CONTROL_NAME_BYTES];
+	struct bpf_sock *sk = ops->sk;
+	struct tcp_sock *tp;
+
+	if (!sk)
+		return;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp || !(tp->ecn_flags & TCP_ECN_AGREED) ||
+	    bpf_getsockopt(ops, SOL_TCP, TCP_CONGESTION, former, sizeof(former)) ||
+	    !same_name(former, host->without_ecn))
+		return;
+	__builtin_memcpy(control, host->control, sizeof(control));
+	bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, control, sizeof(control));
+}
+
+SEC("sockops")
+int sluice_accept(struct bpf_sock_ops *ops)
+{
+	const struct host_settings *host;
+
+	if (ops->op != BPF_SOCK_OPS_NEEDS_ECN && ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 1;
+	host = host_with(bpf_get_netns_cookie(ops));
+	if (!host || !host->control[0])
+		return 1;
+	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		take_control(ops, host);
+	else if (!ops->is_fullsock) /* a request; a socket that connects decides by its own control */
+		ops->reply = 1;
 	return 1;
 }
 

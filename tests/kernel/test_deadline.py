@@ -279,6 +279,34 @@ def test_control__without_ecn_is_that_of_the_host_before(
             entry.forget()
 
 
+def test_a_listener_from_before_the_policy__accepts_the_control_and_gets_it(
+    hook: Attachment, pair: Pair, registered: Callable[[str], str]
+) -> None:
+    """One that has chosen another control than the host's former one keeps it. ECN is agreed on all the same."""
+    control = registered("cc_dctcp")
+    with pair.b, HostEntry() as entry, contextlib.ExitStack() as stack:
+        former = pair.b.run("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+        older = stack.enter_context(listen(pair.b, socket.AF_INET, V4["b"]))
+        chosen = stack.enter_context(listen(pair.b, socket.AF_INET, V4["b"], "reno"))
+        assert both_controls(pair, older, control)[1] == former
+        entry.set(ControlSettings(control=control, without_ecn=former))
+        assert both_controls(pair, older, control) == (control, control)
+        assert both_controls(pair, chosen, control) == (control, control if former == "reno" else "reno")
+        entry.forget()
+        assert both_controls(pair, older, control)[1] == former
+
+
+def both_controls(pair: Pair, listener: socket.socket, control: str) -> tuple[str, str]:
+    """Return the controls of a connection's ends: of the one that selects `control` and connects, and of the other."""
+    client, server = dial(pair.a, listener, control)
+    with client, server:
+        return control_of(client), control_of(server)
+
+
+def control_of(sock: socket.socket) -> str:
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
 def controls_of(pair: Pair, control: str, of_listener: str) -> list[str]:
     """Return the control of three connections: declared after the handshake, selected before it, by default."""
     found = []
@@ -292,8 +320,7 @@ def controls_of(pair: Pair, control: str, of_listener: str) -> list[str]:
             if selected == "declared":
                 declare(client, size_bytes=1000, deadline_s=1, congestion_control=control)
                 assert declared(client).size_bytes == 1000
-            name = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-            found.append(name.rstrip(b"\0").decode())
+            found.append(control_of(client))
     pair.a.sysctl("net.ipv4.tcp_congestion_control", default)
     return found
 

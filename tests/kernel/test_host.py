@@ -34,7 +34,8 @@ def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: li
                 seen.append(opened.enter_context(HostEntry()))
                 agents.append(HostControl())
                 agents[-1].use("sluice_ucp", wanted)
-        assert [entry.settings for entry in seen] == [replace(one, without_ecn=BEFORE) for one in WANTED]
+        expected = [replace(one, control="sluice_ucp", without_ecn=BEFORE) for one in WANTED]
+        assert [entry.settings for entry in seen] == expected
         for place, agent in zip(hosts, agents, strict=True):
             with place:
                 agent.restore()
@@ -48,7 +49,7 @@ def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces:
         entry.set(WANTED[0])
         agent = HostControl()
         agent.use("sluice_dctcp")
-        assert entry.settings == replace(DEFAULT_CONTROL, without_ecn=BEFORE)
+        assert entry.settings == replace(DEFAULT_CONTROL, control="sluice_dctcp", without_ecn=BEFORE)
         agent.restore()
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,6 @@ def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_slui
 
         close = ensure
 
-    """With the control that the host had before, for connections without ECN."""
     entry, fast, late = Entry(), ControlSettings(8), ControlSettings(4, forgets_late=True)
     monkeypatch.setattr(control, "CongestionControl", Registered)
     monkeypatch.setattr(control, "available", lambda: kernel)
@@ -84,10 +84,14 @@ def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_slui
         ("cubic", ControlSettings()),
     ):
         host.use(name, settings)
-    assert entry.written == [fast, late, "forgotten"]
+    assert entry.written == [
+        replace(fast, control="sluice_ucp"),
+        replace(late, control="sluice_ucp"),
+        "forgotten",
+    ]
     host.use("sluice_dctcp", ControlSettings())
     host.restore()
-    assert entry.written[3:] == [ControlSettings(), "forgotten"], (
+    assert entry.written[3:] == [ControlSettings(control="sluice_dctcp"), "forgotten"], (
         "a killed agent may have left other settings"
     )
 
