@@ -71,6 +71,9 @@ UNSENT_BYTES = 131_072
 LINGER_S, MOST_LINGERING = 1.0, 10
 """Time to discard what a refused client still sends, and for how many. Closed with unread data, a socket takes its
 answer back."""
+PARKED_S, MOST_PARKED = 10.0, 500
+"""While more clients are refused, the time after which their connections end, and for how many. Many a client tries
+again once its connection has ended, and each attempt costs a millisecond."""
 AT_ONCE = 8
 """How many streams send their frames before the loop looks for other work."""
 PLAIN, UNIX, AGENTS = "plain", "unix", "agents"
@@ -132,6 +135,8 @@ class Bridge:
         """Streams that wait for news."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._lingering = 0
+        self.parked = 0
+        """Connections of refused clients that end later."""
         self._listeners: list[socket.socket] = []
         self.services.live.call_at_ticks(self._tick)
 
@@ -181,6 +186,13 @@ class Bridge:
         """Let a client read its last answer, though it still sends. The caller closes the connection at once."""
         if self._lingering < MOST_LINGERING:
             self.start(self._discard(connection.dup()))
+        elif self.parked < MOST_PARKED:
+            self.parked += 1
+            self.loop.call_later(PARKED_S, self._let_go, connection.dup())
+
+    def _let_go(self, connection: socket.socket) -> None:
+        self.parked -= 1
+        connection.close()
 
     async def _discard(self, connection: socket.socket) -> None:
         self._lingering += 1

@@ -50,9 +50,11 @@ def call(app: Flask, *requests: bytes) -> list[Reply]:
     async def one(port: int, request: bytes) -> Reply:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
-        answer = await reader.read()
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = Reply(head).headers.get("content-length")
+        body = await (reader.read() if length is None else reader.readexactly(int(length)))
         writer.close()
-        return Reply(answer)
+        return Reply(head + body)
 
     async def everything() -> list[Reply]:
         with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
@@ -88,6 +90,32 @@ def test_a_slow_body_is_a_408_and_holds_no_thread(app: Flask, monkeypatch: pytes
     assert {(reply.status, reply.code) for reply in late} == {(408, "too-slow")}
     assert late[0].headers["connection"] == "close"
     assert health.status == 200
+
+
+def test_linger__while_many_are_refused_their_connections_end_later(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_module, "PARKED_S", 0.05)
+    monkeypatch.setattr(bridge_module, "MOST_PARKED", 15)
+    number = bridge_module.MOST_LINGERING + 20
+
+    async def refuse_all() -> None:
+        bridge = Bridge(app, 2, 1000)
+        pairs = [socket.socketpair() for _ in range(number)]
+        for ours, theirs in pairs:
+            theirs.setblocking(False)
+            ours.setblocking(False)
+            bridge.linger(ours)
+            ours.close()
+            await asyncio.sleep(0)
+        assert bridge.parked == 15
+        ends = [asyncio.get_running_loop().sock_recv(theirs, 1) for _, theirs in pairs]
+        assert await asyncio.gather(*ends) == [b""] * number
+        assert bridge.parked == 0
+        for _, theirs in pairs:
+            theirs.close()
+
+    asyncio.run(refuse_all())
 
 
 def test_a_long_body_is_a_413(app: Flask) -> None:
