@@ -20,13 +20,18 @@ adding them under traffic would lose waiting packets.
 import os
 import socket
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pyroute2 import IPRoute
 
 from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
 SUB_QUEUES = 8
 """PORT_SUB_QUEUES in bpf/port.h."""
+LEAF_PACKETS = 100_000
+"""More than a policy's buffer holds of the shortest packets."""
 _FIRST_MAJOR = 0x10
 """PORT_FLOW_MAJOR in bpf/port.h."""
 
@@ -72,17 +77,37 @@ def turns(ifname: str, quantum_bytes: int) -> str:
 
 def make(ifname: str) -> None:
     """Make missing flow queues at a port of this network namespace. CommandFailed: it has no Open vSwitch queues."""
-    there = standing().get(socket.if_nametoindex(ifname), set())
+    index = socket.if_nametoindex(ifname)
+    there = standing().get(index, set())
     lacking = [queue for queue in range(QUEUES) if queue not in there]
     if not lacking:
         return
     try:
-        run(["tc", "-batch", "-"], stdin="".join(commands(ifname, queue) for queue in lacking))
+        with _long_leaves(index):
+            run(["tc", "-batch", "-"], stdin="".join(commands(ifname, queue) for queue in lacking))
     except CommandFailed:
         for queue in lacking:  # a part would pass for a complete set
             with suppress(CommandFailed):
                 run(["tc", "qdisc", "del", "dev", ifname, "parent", f"1:{queue + 1}"])
         raise
+
+
+@contextmanager
+def _long_leaves(index: int) -> Iterator[None]:
+    """Let the classes that are made meanwhile hold LEAF_PACKETS each, so that no packet is lost after the port's law.
+
+    A new class holds as many as the interface's txqueuelen says, often 1,000, which is less than the policy's buffer at
+    25 Gb/s or with short packets. The interface keeps its own length.
+    """
+    with IPRoute() as routes:
+        before = routes.get_links(index)[0].get_attr("IFLA_TXQLEN")
+        if before < LEAF_PACKETS:
+            routes.link("set", index=index, txqlen=LEAF_PACKETS)
+        try:
+            yield
+        finally:
+            if before < LEAF_PACKETS:
+                routes.link("set", index=index, txqlen=before)
 
 
 def standing() -> dict[int, set[int]]:

@@ -31,6 +31,7 @@ DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}
 """Payload that makes a full frame with flow and number. HTB's turn is one full frame."""
 RELEASE_NS = 20_000_000
 PEER = "busy0"
+SO_SNDBUFFORCE = 32
 
 
 @dataclass
@@ -115,6 +116,24 @@ def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> Non
     for packet in sent:
         port.send(*packet)
     assert port.receive(80) == sent
+
+
+def test_short_packets__none_is_lost_after_the_law(port: Port) -> None:
+    """More of them wait than an interface's txqueuelen, which the interface keeps."""
+    packets = 3000
+    port.sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)  # otherwise the sender waits for the port
+    short = frame(ipv4(0, bytes(300)), 2 << 13)
+    for _ in range(packets):
+        port.sender.send(short)
+    got = [0]
+
+    def all_came() -> bool:
+        got[0] += sum(data[:12] == MACS for data, _ in port.capture.frames())
+        return got[0] == packets
+
+    wait_until(all_came, f"{packets} frames")
+    assert sum(queue.dropped for queue in port.program.counters(PORT)) == 0
+    assert "qlen 1000" in port.pair.a.run("ip", "link", "show", "dev", PORT)
 
 
 def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port: Port) -> None:
