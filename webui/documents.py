@@ -241,7 +241,7 @@ class HealthModel(Model):
     )
     controller: ControllerModel
     problems: list[ProblemModel] = Field(
-        description="contradictions of the network, refused agents, and what agents cannot do"
+        description="contradictions of the network, what has ended, refused agents, and what agents cannot do"
     )
 
 
@@ -253,7 +253,8 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
     agents = [agent_document(row, age_s) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
     alive = (row for row in rows if is_alive(row, age_s))
-    wrong = problems(engine, now, topology, alive, programmed_ports(row.heartbeat for row in rows))
+    programmed = programmed_ports(row.heartbeat for row in rows)
+    wrong = problems(engine, now, topology, controller, alive, programmed)
     works = everyone and not wrong and all(agent["alive"] for agent in agents)
     simulators = (row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat))
     simulator = next(simulators, None)

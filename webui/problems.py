@@ -8,7 +8,7 @@ network and not the machine, by what the port agents report of their machines.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -74,16 +74,19 @@ def problems(
     engine: Engine,
     now: float,
     topology: Topology | None,
+    controller: Mapping[str, Any],
     alive: Iterable[AgentRow],
     programmed: frozenset[str],
 ) -> list[dict[str, Any]]:
-    """Return the problems as documents: the policy, the network, and the agents that are alive.
+    """Return the problems as documents: the policy, the controller, the network, and the agents that are alive.
 
-    `programmed`: the ids of the ports with the port program, also those of an agent that has ended.
+    `controller` is its document. `programmed`: the ids of the ports with the port program, also those of an agent that
+    has ended.
     """
     alive = tuple(alive)
     listed = (
         *_policy_problem(engine),
+        *_gone(controller, topology),
         *_without_port_agent(engine, topology, programmed),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
@@ -106,6 +109,22 @@ def _policy_problem(engine: Engine) -> Iterator[Problem]:
         key = error.field or "document"
         text = f"this version of Sluice does not accept it ({key}), so the one before stays in force; upgrade"
         yield Problem("policy", f"policy version {version}", text)
+
+
+def _gone(controller: Mapping[str, Any], topology: Topology | None) -> Iterator[Problem]:
+    """Yield the controller, or switches of the network, if they have reported before and do not any more."""
+    age_s = controller["age_s"]
+    if age_s is not None and not controller["alive"]:
+        text = f"no controller has written to the store for {age_s:.0f} s, so thresholds and rules stay as they are"
+        yield Problem("controller-away", "controller", f"{text}; start `sluice controller`, or read its log")
+    if not controller["alive"] or topology is None:
+        return
+    expected = {switch.name for switch in topology.switches}
+    for switch in controller["switches"]:
+        if switch["name"] in expected and not switch["connected"]:
+            text = "the controller has no connection to it, so its thresholds and rules stay as they are"
+            remedy = "look at its log and at its address of the controller (ovs-vsctl get-controller)"
+            yield Problem("switch-away", switch["name"], f"{text}; {remedy}")
 
 
 def _without_port_agent(

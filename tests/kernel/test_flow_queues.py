@@ -121,7 +121,9 @@ def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> Non
 def test_short_packets__none_is_lost_after_the_law(port: Port) -> None:
     """More of them wait than an interface's txqueuelen, which the interface keeps."""
     packets = 3000
-    port.sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)  # otherwise the sender waits for the port
+    port.sender.setsockopt(
+        socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20
+    )  # otherwise the sender waits for the port
     short = frame(ipv4(0, bytes(300)), 2 << 13)
     for _ in range(packets):
         port.sender.send(short)

@@ -91,7 +91,7 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics_and_every_metric_is
 ) -> None:
     second()
     samples = exposed(shared_server)
-    assert len(alerts()) == 6
+    assert len(alerts()) == 9
     for query in (*queries(), *alerts()):
         names = set(re.findall(r"sluice_\w+", query))
         assert names, query

@@ -16,7 +16,7 @@ from sluice.policy.version import VERSION
 from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.observed import add_event, newest_events, put_agent, put_network, put_sightings, put_switch
-from sluice.store.schema import agents, policies
+from sluice.store.schema import agents, policies, signs
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 
@@ -60,6 +60,21 @@ def test_a_wrong_port_is_a_problem_until_the_description_is_mended(client: Clien
 def test_a_new_report_of_the_switches_counts_at_once(client: Client, engine: Engine) -> None:
     put_sightings(engine, replace(SEEN, duplicates={0xF1: "192.0.2.9"}))
     assert problems(client) == [("duplicate-datapath-id", "rack1")]
+
+
+def test_what_does_not_report_any_more(client: Client, engine: Engine) -> None:
+    """A switch is no problem before its first connection, and none of its own while the controller is away."""
+    put_switch(engine, 0xF1, "rack1", connected=False, policy_version=1)
+    assert problems(client) == [("switch-away", "rack1")]
+    assert health(client)["status"] == "degraded"
+    with engine.begin() as connection:
+        connection.execute(signs.update().values(seen_s=age_s(engine) - 60))
+    (problem,) = health(client)["problems"]
+    assert (problem["kind"], problem["where"]) == ("controller-away", "controller")
+    assert problem["problem"].startswith("no controller has written to the store for 60 s")
+    with engine.begin() as connection:
+        connection.execute(signs.delete())
+    assert problems(client) == []
 
 
 def test_a_testbed_has_no_description(client: Client, engine: Engine) -> None:

@@ -52,7 +52,7 @@ export interface components {
             controller: components["schemas"]["ControllerModel"];
             /**
              * Problems
-             * @description contradictions of the network, refused agents, and what agents cannot do
+             * @description contradictions of the network, what has ended, refused agents, and what agents cannot do
              */
             problems: components["schemas"]["ProblemModel"][];
             /** Agents */
@@ -2739,7 +2739,7 @@ export interface components {
             controller: components["schemas"]["ControllerModel"];
             /**
              * Problems
-             * @description contradictions of the network, refused agents, and what agents cannot do
+             * @description contradictions of the network, what has ended, refused agents, and what agents cannot do
              */
             problems: components["schemas"]["ProblemModel"][];
             /** Agents */
