@@ -23,8 +23,9 @@ from tests.web.synthetic import Network, fill
 
 TOKEN = "the-token"
 LARGE = ("policy", "policy/preview", "network", "network/check")
+LONG = ("policy", "runs")
 RANDOM = os.environ.get("SLUICE_EXAMPLES") == "random"
-EXAMPLES = 40 if RANDOM else 10
+EXAMPLES = 40 if RANDOM else 6
 
 
 def configuration() -> schemathesis.Config:
@@ -58,9 +59,9 @@ def configuration() -> schemathesis.Config:
                 {
                     "include-name": f"{method} /api/v1/{path}",
                     "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", status]}},
-                    # To cover every key of a policy takes minutes, so only `make fuzz` does it.
+                    # To cover every key of a policy or a scenario takes long, so only `make fuzz` does it.
                     "phases": {
-                        "coverage": {"enabled": path != "policy/preview" and (path != "policy" or RANDOM)}
+                        "coverage": {"enabled": path != "policy/preview" and (path not in LONG or RANDOM)}
                     },
                 }
                 for (method, path), status in refusals.items()
