@@ -57,11 +57,16 @@ class Remote:
 
     def change(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a change, with the token."""
-        token, _ = find_token(self._token_file)
-        return self._request(method, path, document, {"Authorization": f"Bearer {token}"})
+        token, source = find_token(self._token_file)
+        return self._request(method, path, document, {"Authorization": f"Bearer {token}"}, source)
 
     def _request(
-        self, method: str, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        document: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        source: str = "",
     ) -> dict[str, Any]:
         body = None if document is None else json.dumps(document).encode()
         try:
@@ -72,7 +77,8 @@ class Remote:
                 f"no Sluice answers at {self._url} ({away}): start a web process, or give --url"
             ) from None
         if answer.status == 401:
-            raise SluiceError(f"{self._url} refuses the token: give the web process's own with --token-file")
+            problem = f"refuses the token of {source}" if source else "asks for a token"
+            raise SluiceError(f"{self._url} {problem}: give the web process's own with --token-file")
         if not answer.ok:
             error = content["error"]
             where = f"{error['field']}: " if error["field"] else ""

@@ -46,11 +46,11 @@ def default_authority_path() -> Path:
     return default_token_path().with_name("authority")
 
 
-def find_token(token_file: Path | None) -> tuple[str, str]:
-    """Return the token and, for the log, its source.
+def find_token(token_file: Path | None, *, make: bool = False) -> tuple[str, str]:
+    """Return the token and its source, for a message.
 
-    The source is the named file, otherwise the environment variable, otherwise a generated token.
-    Raises EnvironmentLacking if the named file cannot give a token.
+    The source is the named file, otherwise the environment variable, otherwise the file of the generated token. Only
+    the web process may `make` one. Raises EnvironmentLacking if there is none.
     """
     if token_file is not None:
         return read_token(token_file), str(token_file)
@@ -58,6 +58,10 @@ def find_token(token_file: Path | None) -> tuple[str, str]:
         return os.environ[TOKEN_VARIABLE], f"the environment variable {TOKEN_VARIABLE}"
     path = default_token_path()
     if not path.exists():
+        if not make:
+            raise EnvironmentLacking(
+                f"there is no token at {path}: give the web process's own with --token-file or in ${TOKEN_VARIABLE}"
+            )
         write_token(path, secrets.token_urlsafe(24))
     return read_token(path), str(path)
 

@@ -49,7 +49,7 @@ def run(options: WebOptions) -> int:
             why = getattr(error, "orig", error) if failure == AWAY else failure.problem
             raise EnvironmentLacking(f"cannot open the store: {why}") from error
         log.error("%s", failure.problem)
-    token, source = find_token(options.token_file)
+    token, source = find_token(options.token_file, make=True)
     settings = _server_settings(options, store_url, token)
     if options.agents:
         Authority(settings.authority).web_chain()  # a problem with the folder shows before the workers start

@@ -27,8 +27,11 @@ def test_find_token__the_file_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert find_token(None)[0] == "from-environment"
 
 
-def test_find_token__generated_once_for_its_owner_alone() -> None:
-    token, source = find_token(None)
+def test_find_token__generated_once_by_the_web_process_for_its_owner_alone() -> None:
+    """A command that made one would use it ever after."""
+    with pytest.raises(EnvironmentLacking, match=r"there is no token at .*: give the web process's own"):
+        find_token(None)
+    token, source = find_token(None, make=True)
     assert len(token) >= 24
     assert source == str(default_token_path())
     assert stat.S_IMODE(default_token_path().stat().st_mode) == 0o600

@@ -164,7 +164,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_bundle: Path) -> Pat
     monkeypatch.setattr(testbeds, "running_testbeds", list)  # other tests have some at the same time
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("SLUICE_TOKEN", raising=False)
+    monkeypatch.setenv("SLUICE_TOKEN", "token")
     return tmp_path
 
 
@@ -199,7 +199,6 @@ def test_a_wrong_value_ends_with_a_line_that_says_what_is_wrong(
     key: str,
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     line, values = WRONG[key]
     if HERE in line:
@@ -207,7 +206,6 @@ def test_a_wrong_value_ends_with_a_line_that_says_what_is_wrong(
             request.getfixturevalue("engine"), Policy.from_document({"scheme": "mlfq-adaptive"}), "test"
         )
         line = line.replace(HERE, request.getfixturevalue("url"))
-        monkeypatch.setenv("SLUICE_TOKEN", "token")
     for value in values:
         began = time.monotonic()
         try:
