@@ -21,11 +21,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sluice.dataplane import build
+from sluice.dataplane.congestion import in_first_namespace
 from sluice.dataplane.libbpf import failure, ffi, lib
 from sluice.dataplane.link_queues import HTB
 from sluice.dataplane.loader import Program, attach_clsact, detach_clsact, load, open_object
 from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.tagger import DSCPS, Tagger, TagSettings
+from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import run
 
 REPEAT = 200_000
@@ -55,8 +57,10 @@ class PacketCost:
 def measure() -> list[PacketCost]:
     """Return the cost of each program. Raises EnvironmentLacking if BPF cannot be used here.
 
-    It changes the loopback device, so this process needs a network namespace of its own.
+    It changes the loopback device, so it refuses the machine's first network namespace.
     """
+    if in_first_namespace():
+        raise EnvironmentLacking("it changes the loopback device: run it under `unshare --net`")
     run(["ip", "link", "set", "lo", "mtu", "1500", "up"])
     run(["ethtool", "-K", "lo", "tso", "off", "gso", "off"])
     with tempfile.TemporaryDirectory() as directory:

@@ -130,7 +130,7 @@ _LAYOUT = struct.Struct("=II16s16s")
 _COOKIE = struct.Struct("=Q")
 _MACHINE = bytes(_COOKIE.size)
 _ONLY_IN_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
-"""A setting that no namespace but the machine's first one shows."""
+"""A setting that no network namespace but the machine's first one shows."""
 _SO_NETNS_COOKIE = 71
 
 
@@ -151,6 +151,11 @@ class ControlSettings:
 DEFAULT_CONTROL = ControlSettings()
 
 
+def in_first_namespace() -> bool:
+    """Return whether this thread is in the machine's first network namespace, from which new ones inherit."""
+    return _ONLY_IN_THE_FIRST.exists()
+
+
 class HostEntry:
     """The entry of the network namespace that opens it, a context manager.
 
@@ -163,7 +168,7 @@ class HostEntry:
         self._map = self._object.map("sluice_host_2")
         with socket.socket() as any_socket:
             self._keys = [any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)]
-        if _ONLY_IN_THE_FIRST.exists():
+        if in_first_namespace():
             self._keys.append(_MACHINE)
 
     @property

@@ -170,6 +170,7 @@ static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transpor
 	t->offset = t->ip_offset + sizeof(struct ipv6hdr);
 	t->protocol = next_header;
 	t->later_fragment = 0;
+#pragma unroll /* Linux 6.1 refuses a loop whose end is no jump */
 	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
 		err = ipv6_skip_extension(skb, t);
 		if (err <= 0)
@@ -178,8 +179,8 @@ static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transpor
 	return 0;
 }
 
-/* Fill `t`, whose ip_offset and ethertype are known. */
-static __always_inline int find_transport(struct __sk_buff *skb, struct transport *t)
+/* Fill `t`, whose ip_offset and ethertype are known. A function of its own, because three places call it. */
+static __noinline int find_transport(struct __sk_buff *skb, struct transport *t)
 {
 	if (t->ethertype == bpf_htons(ETH_P_IP))
 		return ipv4_transport(skb, t);
