@@ -7,8 +7,10 @@
  * the scheme's queues, the program also chooses the packet's queue there, by its DSCP.
  *
  * The state of a connection is in its socket (socket storage) and goes away with the socket. TCP
- * needs no lock, because it makes and sends a socket's segments under the socket's lock. Datagrams
- * may leave from several CPUs at once, so they take a lock.
+ * needs no lock, because it makes and sends a socket's segments under the socket's lock. Below a
+ * bridge, two CPUs may have segments of one socket at once. The highest byte may then be noted a
+ * segment late, which changes no segment's place in its flow. Datagrams may leave from several CPUs
+ * at once, so they take a lock.
  *
  *   packet                                           tag
  *   TCP of an established (or closing) connection    by sequence numbers, or by the declared flow
@@ -435,13 +437,20 @@ static __always_inline void count(struct __sk_buff *skb, __u32 dscp)
 }
 
 /*
- * Does the kernel itself answer with this packet, on a raw socket of its own? The answer repeats the DSCP of what it
- * answers, so no program of this host uses it.
+ * Does the kernel itself answer with this packet? It has a socket of its own, or that of a listener,
+ * a request or a connection in TIME-WAIT. The answer repeats the DSCP of what it answers, so no
+ * program of this host uses it.
  */
 static __always_inline int is_reflected(const struct bpf_sock *full)
 {
-	return full && full->type == SOCK_RAW &&
-	       (full->protocol == IPPROTO_TCP || full->protocol == IPPROTO_ICMP || full->protocol == IPPROTO_ICMPV6);
+	__u32 protocol;
+
+	if (!full)
+		return 1;
+	protocol = full->protocol;
+	if (full->type == SOCK_RAW)
+		return protocol == IPPROTO_TCP || protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6;
+	return protocol == IPPROTO_TCP && full->state == BPF_TCP_LISTEN;
 }
 
 /*
@@ -452,7 +461,7 @@ static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_so
 {
 	struct tag_foreign *f = bpf_map_lookup_elem(&foreign, &dscp);
 
-	if (!f || is_reflected(full))
+	if (!f || (is_local && is_reflected(full)))
 		return;
 	f->seen += is_local;
 	f->forwarded += !is_local;

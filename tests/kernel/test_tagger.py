@@ -247,13 +247,14 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: l
     assert [(p.dscp, p.ecn) for p in packets] == [(33, ECT0)]
 
 
-def segment_of_others(to_mac: bytes, dscp: int) -> bytes:
+def segment_of_others(to_mac: bytes, dscp: int, source: str = "10.9.0.7", port: int = 2000) -> bytes:
     """Return a frame that no IP socket has sent: a TCP segment of 100 bytes to V4["b"]."""
-    segment = struct.pack("!HHIIBBHHH", 1000, 2000, 7, 9, 5 << 4, ACK, 500, 0, 0) + bytes(100)
-    ends = socket.inet_aton("10.9.0.7") + socket.inet_aton(V4["b"])
+    ends = socket.inet_aton(source) + socket.inet_aton(V4["b"])
+    segment = struct.pack("!HHIIBBHHH", 1000, port, 7, 9, 5 << 4, ACK, 500, 0, 0) + bytes(100)
+    pseudo = ends + struct.pack("!HH", socket.IPPROTO_TCP, len(segment))
+    segment = segment[:16] + struct.pack("!H", 0xFFFF ^ ones_complement_sum(pseudo + segment)) + segment[18:]
     before = struct.pack("!BBHHHBB", 0x45, dscp << 2, 20 + len(segment), 0, 0, 64, socket.IPPROTO_TCP)
-    checksum = 0xFFFF ^ ones_complement_sum(before + ends)
-    header = before + struct.pack("!H", checksum) + ends
+    header = before + struct.pack("!H", 0xFFFF ^ ones_complement_sum(before + ends)) + ends
     return to_mac + bytes.fromhex("020000000077") + b"\x08\x00" + header + segment
 
 
@@ -302,7 +303,7 @@ def test_frames_of_others__keep_their_dscp(pair: Pair, is_guest: bool) -> None:
                 return capture.packets()
 
             assert {p.dscp for p in wait_until(arrived, "the frame")} == {dscp}
-        assert sum(counted.packets for counted in tagger.counters()) == 0
+        assert sum(counted.packets for counted in tagger.counters()[1:]) == 0, "IPv6's own packets are untagged"
         uses = [(use.dscp, use.overwritten) for use in tagger.foreign() if use.dscp in (5, 40)]
         assert uses == [(5, 0), (40, 0)]
 
@@ -486,13 +487,19 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.A
 
 
 def test_foreign__an_answer_of_the_kernel_repeats_the_dscp_of_another(pair: Pair) -> None:
-    """A reset for no connection has the DSCP of the SYN that it answers."""
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, socket.socket() as client:
+    """A reset for no connection has the DSCP of what it answers: of a SYN to no port, of a segment to a listener."""
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.b)
-        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2)
-        with pytest.raises(ConnectionRefusedError):
-            client.connect((V4["b"], 9))
-        assert sum(counted.packets for counted in tagger.counters()) == 1
+        with pair.a, socket.socket() as client:
+            client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2)
+            with pytest.raises(ConnectionRefusedError):
+                client.connect((V4["b"], 9))
+        port, mac = listener.getsockname()[1], bytes.fromhex(hardware_address(pair.b).replace(":", ""))
+        with Capture(pair.a, "eth0") as capture:
+            send_from_packet_socket(pair.a, segment_of_others(mac, 34, V4["a"], port))
+            (reset,) = wait_until(capture.packets, "the reset")
+        assert reset.dscp == ATTAINED_FIRST
+        assert tagger.counters()[ATTAINED_FIRST].packets == 2
         assert tagger.foreign() == ()
 
 
