@@ -15,7 +15,6 @@ from sluice.policy.version import VERSION
 from tests.deploy.packaged import PACKAGES, WITH_SYSTEMD, obstacle
 from tests.kit import guests
 from tests.kit.guests import CACHE, run_in_guest
-from tests.kit.pages import DOCS, of_order
 
 GUEST_S = 3600
 SERIES = "6.1"
@@ -43,8 +42,6 @@ def seen() -> Iterator[Path]:
     try:
         install(root)
         shutil.copy(HERE / "units", folder / "units")
-        [rights] = of_order(DOCS / "how-to" / "watch.md", "save")
-        (folder / rights.argument).write_text(rights.text)
         command = ["bash", str(folder / "units"), str(folder)]
         run_in_guest(SERIES, folder, command, timeout_s=GUEST_S, system=root)
         yield folder
