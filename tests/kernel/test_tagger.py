@@ -303,7 +303,9 @@ def test_frames_of_others__keep_their_dscp(pair: Pair, is_guest: bool) -> None:
                 return capture.packets()
 
             assert {p.dscp for p in wait_until(arrived, "the frame")} == {dscp}
-        assert sum(counted.packets for counted in tagger.counters()[1:]) == 0, "IPv6's own packets are untagged"
+        assert sum(counted.packets for counted in tagger.counters()[1:]) == 0, (
+            "IPv6's own packets are untagged"
+        )
         uses = [(use.dscp, use.overwritten) for use in tagger.foreign() if use.dscp in (5, 40)]
         assert uses == [(5, 0), (40, 0)]
 
