@@ -17,13 +17,12 @@ sub-queue. If the policy has no flow queues, the port program sets no marks. The
 adding them under traffic would lose waiting packets.
 """
 
+import json
 import os
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-
-from pyroute2 import IPRoute
 
 from sluice.runtime.command import CommandFailed, run
 
@@ -77,13 +76,12 @@ def turns(ifname: str, quantum_bytes: int) -> str:
 
 def make(ifname: str) -> None:
     """Make missing flow queues at a port of this network namespace. CommandFailed: it has no Open vSwitch queues."""
-    index = socket.if_nametoindex(ifname)
-    there = standing().get(index, set())
+    there = standing().get(socket.if_nametoindex(ifname), set())
     lacking = [queue for queue in range(QUEUES) if queue not in there]
     if not lacking:
         return
     try:
-        with _long_leaves(index):
+        with _long_leaves(ifname):
             run(["tc", "-batch", "-"], stdin="".join(commands(ifname, queue) for queue in lacking))
     except CommandFailed:
         for queue in lacking:  # a part would pass for a complete set
@@ -93,21 +91,21 @@ def make(ifname: str) -> None:
 
 
 @contextmanager
-def _long_leaves(index: int) -> Iterator[None]:
+def _long_leaves(ifname: str) -> Iterator[None]:
     """Let the classes that are made meanwhile hold LEAF_PACKETS each, so that no packet is lost after the port's law.
 
     A new class holds as many as the interface's txqueuelen says, often 1,000, which is less than the policy's buffer at
     25 Gb/s or with short packets. The interface keeps its own length.
     """
-    with IPRoute() as routes:
-        before = routes.get_links(index)[0].get_attr("IFLA_TXQLEN")
+    before = int(json.loads(run(["ip", "-j", "link", "show", "dev", ifname]))[0]["txqlen"])
+    length = ["ip", "link", "set", "dev", ifname, "txqueuelen"]
+    if before < LEAF_PACKETS:
+        run([*length, str(LEAF_PACKETS)])
+    try:
+        yield
+    finally:
         if before < LEAF_PACKETS:
-            routes.link("set", index=index, txqlen=LEAF_PACKETS)
-        try:
-            yield
-        finally:
-            if before < LEAF_PACKETS:
-                routes.link("set", index=index, txqlen=before)
+            run([*length, str(before)])
 
 
 def standing() -> dict[int, set[int]]:
