@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bottleneck of 100 Mb/s between two hosts: a router with HTB queues and the port program, and flows that fill it."""
 
+from __future__ import annotations
+
 import select
 import socket
 import struct

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel tier: BPF programs in the running kernel, and namespaces that the tests make."""
 
+from __future__ import annotations
+
 import os
 import socket
 from collections.abc import Iterator

@@ -5,6 +5,8 @@ The kernel has one list of controls for the whole machine. Under its public name
 another process, which removes it when it ends.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import functools

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames that Open vSwitch sends to a port, and what arrives at the next hop."""
 
+from __future__ import annotations
+
 import socket
 import struct
 from collections.abc import Callable

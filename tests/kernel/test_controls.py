@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deadline-aware congestion controls over a real bottleneck. The laws must reproduce their windows."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import socket

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """sluice_dctcp over a real bottleneck: HTB queues and the port program on a router between two hosts."""
 
+from __future__ import annotations
+
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise

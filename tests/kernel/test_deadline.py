@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python API and the examples on real connections, with the hook attached."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import socket

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of hostagent/ and the programs in its README send and report on real connections."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re

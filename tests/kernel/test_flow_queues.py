@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow queues on a port. laws/dqs.h chooses at arrival, the kernel serves in turn, a tracepoint counts departures."""
 
+from __future__ import annotations
+
 import os
 import random
 import re

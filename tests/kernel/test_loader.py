@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading, unloading and registering leave nothing behind, and refusals name the reason."""
 
+from __future__ import annotations
+
 import os
 import signal
 import struct

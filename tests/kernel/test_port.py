@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/port.bpf.c on frames that Open vSwitch sends and the next hop receives."""
 
+from __future__ import annotations
+
 import socket
 import struct
 import time

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window of a persistent connection after a pause that is longer than its retransmission timeout."""
 
+from __future__ import annotations
+
 import socket
 import struct
 import time

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The setsockopt hook on real sockets follows include/sluice.h in every byte and errno."""
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os

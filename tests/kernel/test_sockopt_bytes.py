@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which bytes of a connection the setsockopt hook counts for a flow."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import socket

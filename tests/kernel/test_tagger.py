@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/tag.bpf.c on real transfers, captured at the receiver."""
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os

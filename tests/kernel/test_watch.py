@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/watch.bpf.c on real connections between namespaces."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import socket

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of one connection, as bpf/watch.bpf.c sees them at the end that sends."""
 
+from __future__ import annotations
+
 import socket
 import time
 from itertools import pairwise

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A watch on many connections, on earlier ones, and when it comes and goes."""
 
+from __future__ import annotations
+
 import ctypes
 import socket
 import struct

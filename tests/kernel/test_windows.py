@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a socket's windows, beside all other storage that this project keeps in a socket."""
 
+from __future__ import annotations
+
 import socket
 from contextlib import suppress
 from pathlib import Path

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network tier: real Open vSwitch and real kernel TCP, in namespaces that the tests make."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Callable, Iterator

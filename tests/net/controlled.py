@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed with a real controller process and a store, for the controller's tests."""
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys

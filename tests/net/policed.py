@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network whose hosts may send wrong tags, under a controller that polices them."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 from pathlib import Path

@@ -6,6 +6,8 @@ GET /BYTES/MILLISECONDS returns that many bytes, and declares them to the kernel
 Usage: python rpc_server.py ADDRESS PORT
 """
 
+from __future__ import annotations
+
 import asyncio
 import socket
 import sys

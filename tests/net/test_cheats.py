@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller names a host with wrong tags, demotes it, and restores it when its tags are right again."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Iterator

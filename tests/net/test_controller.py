@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller and real Open vSwitch: rules, counters, changes under traffic, and every kind of crash."""
 
+from __future__ import annotations
+
 import re
 import socket
 import sys

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equal-cost paths and broadcast on a real leaf-spine network."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest

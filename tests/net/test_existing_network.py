@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that Sluice did not make: two racks with switches, servers and a gateway of their own."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

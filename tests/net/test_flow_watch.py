@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs without Sluice on hosts with agents. Each of their connections is recorded and shown once."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys

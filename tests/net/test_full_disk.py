@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent whose disk is full keeps its host's traffic going, and loses no record that fits into memory."""
 
+from __future__ import annotations
+
 from sluice.policy.wire.records import FINISHED, ScheduledFlow
 from sluice.runtime.wait import wait_until
 from tests.kit.small_disk import SmallDisk

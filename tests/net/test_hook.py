@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents attach the setsockopt hook and take it over. They report what the kernel lacks and run without it."""
 
+from __future__ import annotations
+
 import json
 import signal
 import subprocess

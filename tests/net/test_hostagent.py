@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents on real kernel TCP: two network namespaces on one cable."""
 
+from __future__ import annotations
+
 import os
 import re
 import signal

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of the marking scheme under traffic, from the REST API to the marks on packets."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any

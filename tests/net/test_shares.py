@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares of the link among a port's queues, and flow queues in a queue. Both change on a busy Open vSwitch."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

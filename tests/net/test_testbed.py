@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of a testbed: reachability, frames, rates, and the settings of its hosts."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queues: each counts its tags, priority is strict, marking and buffer follow their settings."""
 
+from __future__ import annotations
+
 import json
 import re
 import sys

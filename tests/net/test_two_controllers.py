@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two controllers on one store and real Open vSwitch. One leads, the other takes over, and none writes a rule twice."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scripts for hosts that send, answer and count tagged packets."""
 
+from __future__ import annotations
+
 SEND_TAGGED = """
 import socket, sys
 address, family, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow records and the partitions that keep them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from sqlalchemy import Engine, text

@@ -4,6 +4,8 @@
 The store's other tests, tests/unit/store, run on both stores.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -2,6 +2,8 @@
 """The event calendar against a sorted list: events come by time, and events of one time in the
 order of adding."""
 
+from __future__ import annotations
+
 import bisect
 import ctypes
 from collections.abc import Callable

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue disciplines against their definitions: the fabric's port and a port in a few lines agree on every packet."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise

@@ -4,6 +4,8 @@
 At the end, the command that compiles the core.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

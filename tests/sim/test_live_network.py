@@ -3,6 +3,8 @@
 the time, so they wait for nothing.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many short runs in a few processes: each one runs once, and failures are named."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the package has to ship, by pyproject.toml."""
 
+from __future__ import annotations
+
 import configparser
 import re
 import shutil

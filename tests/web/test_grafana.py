@@ -2,6 +2,8 @@
 """The provisioned dashboard uses only metrics that exist, and a real Prometheus answers every one
 of its queries."""
 
+from __future__ import annotations
+
 import json
 import re
 import shutil

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that no honest client sends, byte for byte, to a real server: each gets one answer, and no traceback."""
 
+from __future__ import annotations
+
 import re
 import socket
 import threading

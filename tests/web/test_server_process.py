@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web process under load: killed, stopped, with many clients, and with input that no client should send."""
 
+from __future__ import annotations
+
 import json
 import os
 import random

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests that run the controller as a process."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

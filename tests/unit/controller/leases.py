@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lease of a controller that is not there."""
 
+from __future__ import annotations
+
 from sqlalchemy import Engine
 
 from sluice.controller.leadership import NAME

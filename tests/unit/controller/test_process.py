@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller as a process: how it starts, serves, waits for its store, and stops."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket

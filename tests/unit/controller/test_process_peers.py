@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers that break the protocol. The controller closes their connections and serves all others as before."""
 
+from __future__ import annotations
+
 import socket
 import struct
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several switches at one controller: duplicates, slow ones, many at once, counters that reset."""
 
+from __future__ import annotations
+
 import struct
 import time
 from pathlib import Path

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path

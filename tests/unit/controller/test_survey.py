@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the controller takes from a switch, if two connections claim one datapath id."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import cast
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switches that the benchmark plays: the controller reads from their replies what they have counted."""
 
+from __future__ import annotations
+
 import select
 import socket
 from collections.abc import Iterator

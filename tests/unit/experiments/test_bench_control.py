@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark of the control loop, in small: it measures what it names, and rejects wrong rules."""
 
+from __future__ import annotations
+
 import pytest
 from sqlalchemy import Engine
 

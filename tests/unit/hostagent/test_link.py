@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's link: its bytes, its tagger, its address, and the loop and the clocks around it."""
 
+from __future__ import annotations
+
 import os
 import random
 import signal

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivery over a real Unix socket, through lost answers, restarts on both sides and bad records."""
 
+from __future__ import annotations
+
 import logging
 import random
 import shutil

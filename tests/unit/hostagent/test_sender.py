@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of a sender, its records, its journal, and what it writes to the wire."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sender and receiver in one process, over TCP on the loopback interface, without root."""
 
+from __future__ import annotations
+
 import json
 import socket
 import threading

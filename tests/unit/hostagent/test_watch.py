@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from __future__ import annotations
+
 import errno
 from dataclasses import replace
 from ipaddress import ip_address

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests over TCP and over a Unix socket."""
 
+from __future__ import annotations
+
 import json
 import socketserver
 import threading

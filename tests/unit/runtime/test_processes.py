@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service's process: its children, its priority, its end, what it reports to systemd, and its logs."""
 
+from __future__ import annotations
+
 import os
 import pty
 import signal

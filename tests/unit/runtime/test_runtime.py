@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting, commands, TOML files, identities, and names of files."""
 
+from __future__ import annotations
+
 import errno
 import os
 import signal

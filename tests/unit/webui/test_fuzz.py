@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """For any input: a 4xx with the error's shape or a 2xx, never a 5xx, and never a partial change."""
 
+from __future__ import annotations
+
 import json
 import tempfile
 from typing import Any, cast

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents send, from its arrival to the store."""
 
+from __future__ import annotations
+
 import json
 import threading
 from collections.abc import Mapping

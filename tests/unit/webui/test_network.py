@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Health, topology, schemes, thresholds, ports, agents, errors."""
 
+from __future__ import annotations
+
 import json
 import time
 from typing import Any

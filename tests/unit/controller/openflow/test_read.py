@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for what a switch holds, and the answers."""
 
+from __future__ import annotations
+
 import struct
 
 import pytest

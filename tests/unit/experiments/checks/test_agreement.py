@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One schedule on both fabrics: when the two agree, and the order of schemes on both."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path

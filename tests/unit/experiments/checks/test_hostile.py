@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks with hostile hosts and of declared sizes: their frames, phases and claims."""
 
+from __future__ import annotations
+
 import asyncio
 import struct
 from dataclasses import replace

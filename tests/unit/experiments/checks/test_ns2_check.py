@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ns2_check: its runs differ in what their names say, and its flows are those of the reference."""
 
+from __future__ import annotations
+
 from functools import cache
 from pathlib import Path
 from typing import Any

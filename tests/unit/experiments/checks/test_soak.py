@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The soak, random faults and switches of schemes: their traffic, and claims that tell of each fault."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of a run as columns, the points of a sweep, and the gaps of a port."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments on Aemon, DATCP, FISH, PIAS and adaptive thresholds: set-ups of the papers, and figures of a run."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

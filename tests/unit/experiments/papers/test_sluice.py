@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments on the scheme sluice. sluice_fct: its variants differ in what their names say."""
 
+from __future__ import annotations
+
 from collections import Counter
 from math import inf
 from pathlib import Path

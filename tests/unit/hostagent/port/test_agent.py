@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The port agent's decisions. A dictionary replaces the port program."""
 
+from __future__ import annotations
+
 import json
 import logging
 import uuid

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario, distribution and flow files."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 

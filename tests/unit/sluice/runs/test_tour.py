@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tour and its scoreboard."""
 
+from __future__ import annotations
+
 import json
 import math
 from dataclasses import replace

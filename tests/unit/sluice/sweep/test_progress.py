@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of a sweep: states of points, time left, progress.json."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The points of a sweep, its table, its start, and its jobs on a cluster."""
 
+from __future__ import annotations
+
 import json
 import sys
 import tomllib
