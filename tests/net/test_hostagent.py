@@ -174,7 +174,7 @@ def test_new_connections_follow_a_new_policy() -> None:
 
 def egress_filters(agents: Agents, host: str) -> int:
     text = agents.cable.exec(host, ["tc", "filter", "show", "dev", f"{host}-eth0", "egress"])
-    return len(re.findall(r"\bhandle 0x1 sluice_tag", text))
+    return len(re.findall(r"\bhandle 0x[0-9a-f]+ sluice_tag", text))
 
 
 def test_killed_in_the_middle__every_flow_has_one_record() -> None:

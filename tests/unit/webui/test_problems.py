@@ -31,9 +31,13 @@ WRONG: dict[str, Any] = {
 }
 
 
+HOUR_S = 3600
+
+
 @pytest.fixture(autouse=True)
-def connected(engine: Engine) -> None:
-    """A switch that is connected, and a description of it."""
+def connected(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch that is connected, and a description of it. The controller is away after an hour without a sign."""
+    monkeypatch.setattr("sluice.webui.documents.CONTROLLER_LATE_S", HOUR_S)
     put_sightings(engine, SEEN)
     put_network(engine, DESCRIPTION, "test")
     topology = realise(read_network(DESCRIPTION), SEEN).topology
@@ -70,10 +74,10 @@ def test_what_does_not_report_any_more(client: Client, engine: Engine) -> None:
     assert problems(client) == [("switch-away", "rack1")]
     assert health(client)["status"] == "degraded"
     with engine.begin() as connection:
-        connection.execute(signs.update().values(seen_s=age_s(engine) - 60))
+        connection.execute(signs.update().values(seen_s=age_s(engine) - 2 * HOUR_S))
     (problem,) = health(client)["problems"]
     assert (problem["kind"], problem["where"]) == ("controller-away", "controller")
-    assert problem["problem"].startswith("no controller has written to the store for 60 s")
+    assert problem["problem"].startswith("no controller has written to the store for 72")
     with engine.begin() as connection:
         connection.execute(signs.delete())
     assert problems(client) == []
