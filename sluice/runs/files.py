@@ -22,7 +22,6 @@ from sluice.policy.workload.sizes import SizeCdf, parse_cdf
 from sluice.policy.workload.tables import LoadCdf, LoadTrace
 from sluice.runtime import plugins
 from sluice.runtime.toml import NotToml, exists, is_file, parse_toml, read_toml
-from sluice.topologies import build_fabric
 
 
 def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +171,9 @@ def resolve(document: dict[str, Any], cdf: LoadCdf = load_cdf, trace: LoadTrace 
 
     `cdf` and `trace` read the distribution and the trace that it names.
     """
+    # Here, because `sluice policy` reads its words with this file where no package has the topologies.
+    from sluice.topologies import build_fabric
+
     networks: list[Topology] = []
 
     def path(fabric: Fabric) -> NetworkPath | None:

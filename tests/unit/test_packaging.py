@@ -183,6 +183,18 @@ def test_the_simulator_and_its_reports_import_nothing_of_the_testbed() -> None:
     assert done.returncode == 0, done.stderr
 
 
+OF_OPERATORS = ("policy", "network", "token", "enrol", "revoke", "agents", "top", "export")
+
+
+def test_the_commands_of_operators_work_without_the_package_of_agents() -> None:
+    """As where the controller and the web process are installed alone."""
+    absent = [f"sluice.{room}" for room in (*packages.ROOMS["agent"], "simulator")]
+    modules = ", ".join(f"sluice.commands.{name}" for name in OF_OPERATORS)
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent})); import {modules}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # The source of the wheel sluice-sockets works alone: its tests run where nothing else can be imported.
 
 
