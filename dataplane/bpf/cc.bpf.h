@@ -28,10 +28,7 @@
 /* include/net/tcp.h: macros, so not in BTF. */
 #define TCP_CONG_NON_RESTRICTED 0x1
 #define TCP_CONG_NEEDS_ECN 0x2
-#define TCP_ECN_AGREED 0x11 /* on ECN of RFC 3168 or on AccECN */
 #define TCP_ECN_DEMAND_CWR 0x4
-#define SOL_TCP 6
-#define TCP_CONGESTION 13
 #define TCP_INIT_CWND 10
 #define DST_METRICS_FLAGS 3UL
 #define USEC_PER_SEC 1000000ULL
@@ -109,13 +106,9 @@ static __always_inline void cc_receiver_event(struct sock *sk, struct cc_receive
  */
 static __always_inline int cc_fell_back(struct sock *sk)
 {
-	char name[CONTROL_NAME_BYTES], reno[] = "reno";
-
 	if ((tcp_sk(sk)->ecn_flags & TCP_ECN_AGREED) || (1 << sk->__sk_common.skc_state) & SL_CC_UNCONNECTED)
 		return 0;
-	control_without_ecn(sk, name);
-	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) ||
-	       !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+	return !use_control_without_ecn(sk, sk);
 }
 
 /* The sender's side, without the fields that a control adds. All zero: not started. */

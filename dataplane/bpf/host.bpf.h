@@ -12,16 +12,21 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "sluice.h"
 
 #define HOSTS_MAX 4096
-#define MACHINE 0	      /* no namespace has this cookie */
-#define CONTROL_NAME_BYTES 16 /* TCP_CA_NAME_MAX */
+#define MACHINE 0 /* no namespace has this cookie */
+
+/* include/net/tcp.h: macros, so not in BTF. */
+#define TCP_ECN_AGREED 0x11 /* on ECN of RFC 3168 or on AccECN */
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
 
 struct host_settings {
-	__u32 growth;			      /* packets that a window of data without marks adds */
-	__u32 forgets_late;		      /* past its deadline, a flow continues as one without a deadline */
-	char control[CONTROL_NAME_BYTES];     /* the control of Sluice for new connections; empty: none */
-	char without_ecn[CONTROL_NAME_BYTES]; /* the control of connections whose other end refuses ECN */
+	__u32 growth;				/* packets that a window of data without marks adds */
+	__u32 forgets_late;			/* past its deadline, a flow continues as one without a deadline */
+	char control[SLUICE_CONTROL_BYTES];	/* the control of Sluice for new connections; empty: none */
+	char without_ecn[SLUICE_CONTROL_BYTES]; /* the control of connections whose other end refuses ECN */
 };
 
 struct {
@@ -60,13 +65,20 @@ static __always_inline int forgets_late(const struct sock *sk)
 	return host && host->forgets_late;
 }
 
-/* The name of the control of a connection without ECN: that of the host before ours, or Reno. */
-static __always_inline void control_without_ecn(const struct sock *sk, char name[CONTROL_NAME_BYTES])
+/*
+ * Give a connection without ECN the control of the host before ours, or Reno. `ctx` is what the
+ * program's kind passes to bpf_setsockopt(). Returns 0, or an error.
+ */
+static __always_inline int use_control_without_ecn(void *ctx, const struct sock *sk)
 {
 	const struct host_settings *host = host_of(sk);
-	const char reno[CONTROL_NAME_BYTES] = "reno";
+	char name[SLUICE_CONTROL_BYTES] = {}, reno[] = "reno";
 
-	__builtin_memcpy(name, host && host->without_ecn[0] ? host->without_ecn : reno, CONTROL_NAME_BYTES);
+	if (host)
+		__builtin_memcpy(name, host->without_ecn, sizeof(name));
+	if (name[0] && !bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
+		return 0;
+	return bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }
 
 #endif

@@ -10,14 +10,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "host.bpf.h"
-#include "sluice.h"
 
 /* Macros of the kernel, which BTF lacks. */
 #define EPERM 1
 #define EINVAL 22
-#define SOL_TCP 6
-#define TCP_CONGESTION 13
-#define TCP_ECN_AGREED 0x11 /* on ECN of RFC 3168 or on AccECN */
 #define TCP_CONG_NEEDS_ECN 0x2
 #define CAP_NET_ADMIN 12
 
@@ -90,14 +86,9 @@ static __always_inline int may_select(struct tcp_sock *tp, const char *name)
  */
 static __always_inline void without_ecn_fall_back(struct bpf_sock *sk, struct tcp_sock *tp, __u32 state)
 {
-	char name[CONTROL_NAME_BYTES], reno[] = "reno";
-
-	if (state == TCP_CLOSE || state == TCP_SYN_SENT || (BPF_CORE_READ(tp, ecn_flags) & TCP_ECN_AGREED) ||
-	    !(BPF_CORE_READ(control_of(tp), flags) & TCP_CONG_NEEDS_ECN))
-		return;
-	control_without_ecn((struct sock *)tp, name);
-	if (bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)))
-		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+	if (state != TCP_CLOSE && state != TCP_SYN_SENT && !(BPF_CORE_READ(tp, ecn_flags) & TCP_ECN_AGREED) &&
+	    BPF_CORE_READ(control_of(tp), flags) & TCP_CONG_NEEDS_ECN)
+		use_control_without_ecn(sk, (struct sock *)tp);
 }
 
 static __always_inline int select_control(struct bpf_sock *sk, struct tcp_sock *tp, __u32 state, char *name)

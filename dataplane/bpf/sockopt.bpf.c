@@ -284,7 +284,7 @@ int sluice_get(struct bpf_sockopt *ctx)
  */
 static __always_inline void take_control(struct bpf_sock_ops *ops, const struct host_settings *host)
 {
-	char former[CONTROL_NAME_BYTES] = {}, control[CONTROL_NAME_BYTES];
+	char former[SLUICE_CONTROL_BYTES] = {}, control[SLUICE_CONTROL_BYTES];
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp;
 
