@@ -8,7 +8,7 @@ them after this one. A second attachment replaces the filter in one step, and no
 import errno
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -163,16 +163,25 @@ class RunCheck:
 
     def __init__(self) -> None:
         self._before: tuple[int, int] | None = None
+        self._is_suspect = False
+        self.is_skipped = False
+        """The program did not run, though it has been put first."""
 
-    def runs(self, sent: int, seen: int) -> bool | None:
-        """Return whether the program has run since the last call. None: the interface has sent almost nothing.
+    def look(self, sent: int, seen: int, go_first: Callable[[], None]) -> None:
+        """Put the program first if it has not run since the last call, though the interface has sent FEW_PACKETS.
 
         `sent` and `seen` are the counts of the interface and of the program.
         """
         before, self._before = self._before, (sent, seen)
-        if before is None or (seen == before[1] and sent - before[0] < FEW_PACKETS):
-            return None
-        return seen != before[1]
+        if before is None:
+            return
+        if seen != before[1]:
+            self._is_suspect = self.is_skipped = False
+        elif sent - before[0] >= FEW_PACKETS:
+            self.is_skipped = self._is_suspect
+            if not self._is_suspect:
+                self._is_suspect = True
+                go_first()
 
 
 def skipped(interface: str) -> str:

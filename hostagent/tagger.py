@@ -5,6 +5,7 @@ Without BPF, the host's packets leave untagged, and programs cannot declare thei
 """
 
 import logging
+from functools import partial
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
@@ -31,8 +32,6 @@ class HostTagger:
         self._set = DEFAULT_SETTINGS
         self._calls = 0
         self._check = RunCheck()
-        self._skipped = False
-        """At the last look, another program ended the chain before the tagger."""
         self.attached = False
         self.burst_bytes: int | None = None
         """The most payload that can leave under one tag; None while packets leave untagged."""
@@ -46,8 +45,7 @@ class HostTagger:
         try:
             self._tagger = Tagger()
         except EnvironmentLacking as lacking:
-            self.problem = f"packets are not tagged: {lacking}"
-            log.warning("%s", self.problem)
+            self._fail(f"packets are not tagged: {lacking}")
             return
         self._attach(self._tagger)
 
@@ -56,7 +54,7 @@ class HostTagger:
         try:
             tagger.attach(self._interface)
         except EnvironmentLacking as lacking:
-            self._fail(str(lacking))
+            self._fail(f"packets are not tagged: {lacking}")
             return
         self.attached, self.problem = True, ""
         self.burst_bytes = tag_burst_bytes(self._interface)
@@ -70,19 +68,16 @@ class HostTagger:
     def _look(self, tagger: Tagger) -> None:
         """Attach the tagger again if it was removed or is skipped. If that does not help, it is a problem."""
         if not tagger.is_attached(self._interface):
-            log.warning("the tagger is not at %s: attaching it again", self._interface)
+            if self.attached:
+                log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._attach(tagger)
             return
         counted = traffic().get(self._interface)
-        runs = None if counted is None else self._check.runs(counted.sent_packets, tagger.seen())
-        if runs:
-            self._skipped = False
-            if not self.attached:
-                self._attach(tagger)
-        elif runs is False and self._skipped:
+        if counted is not None:
+            self._check.look(counted.sent_packets, tagger.seen(), partial(self._attach, tagger))
+        if self._check.is_skipped:
             self._fail(skipped(self._interface))
-        elif runs is False:
-            self._skipped = True
+        elif not self.attached:
             self._attach(tagger)
 
     def update(self, desired: HostSettings | None) -> None:

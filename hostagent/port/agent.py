@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sluice.dataplane.clsact import RunCheck, skipped
@@ -32,7 +33,7 @@ from sluice.hostagent.port.settings import (
     read_json,
     try_write_json,
 )
-from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.entries import read, write
@@ -130,10 +131,9 @@ class PortAgent:
     problems: tuple[str, ...] = ()
     """What the operator must mend at the ports."""
     checks: dict[str, RunCheck] = field(default_factory=dict)
-    suspects: set[str] = field(default_factory=set)
-    """Interfaces where the program has not run. It goes first there."""
-    skipped: set[str] = field(default_factory=set)
-    """Those of them where that did not help."""
+    """Interface → whether the program runs there."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Interface → why the program cannot be attached there."""
     disk_problem: str = ""
     """Why the report cannot be written into its file; empty if it can."""
     machine: MachineWatch | None = None
@@ -153,16 +153,23 @@ class PortAgent:
                 if interface in bare - self.unqueued:
                     self.program.make_flow_queues(interface)
                     self.classes_made(port)
-                if self.program.is_attached(interface):
-                    continue
-                self.program.attach(interface, self.desired(port))
-                if self.emulated:
-                    self.program.follow_arrivals(interface)
-                self.attached[interface] = self.attached.get(interface, 0) + 1
+                if not self.program.is_attached(interface):
+                    self._attach(port)
+                self.refused.pop(interface, None)
+            except EnvironmentLacking as lacking:
+                if self.refused.get(interface) != str(lacking):
+                    log.warning("%s: %s", port.id, lacking)
+                self.refused[interface] = str(lacking)
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s: %s", port.id, error)
         if not self.shares_stand:
             self._share_out()
+
+    def _attach(self, port: Port) -> None:
+        self.program.attach(port.interface, self.desired(port))
+        if self.emulated:
+            self.program.follow_arrivals(port.interface)
+        self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
 
     def _share_out(self) -> None:
         """Set the shares in Open vSwitch, which keeps them even after its restart."""
@@ -231,7 +238,8 @@ class PortAgent:
             version=VERSION,
             problems=(
                 *self.problems,
-                *map(skipped, sorted(self.skipped)),
+                *self.refused.values(),
+                *(skipped(name) for name, check in sorted(self.checks.items()) if check.is_skipped),
                 *([self.disk_problem] if self.disk_problem else []),
             ),
         )
@@ -255,18 +263,10 @@ class PortAgent:
     def _check(self, counters: Mapping[str, Sequence[QueueCounters]]) -> None:
         """Go before a filter that has come later. A program that is skipped all the same is a problem."""
         sent = traffic()
-        for interface, queues in counters.items():
+        for interface in counters.keys() & sent.keys():
+            seen = sum(queue.packets + queue.dropped for queue in counters[interface])
             check = self.checks.setdefault(interface, RunCheck())
-            seen = sum(queue.packets + queue.dropped for queue in queues)
-            runs = check.runs(sent[interface].sent_packets, seen) if interface in sent else None
-            if runs:
-                self.suspects.discard(interface)
-                self.skipped.discard(interface)
-            elif runs is False and interface in self.suspects:
-                self.skipped.add(interface)
-            elif runs is False:
-                self.suspects.add(interface)
-                self._go_first(interface)
+            check.look(sent[interface].sent_packets, seen, partial(self._go_first, interface))
 
     def _go_first(self, interface: str) -> None:
         try:

@@ -34,11 +34,11 @@ def ending_program() -> Iterator[Program]:
             yield loaded.program("others")
 
 
-def add_filter(ns: Namespace, ifname: str, program: Program, priority: int) -> None:
+def add_filter(ns: Namespace, ifname: str, program: Program, priority: int, name: str = "others") -> None:
     """Add a filter of tc, as Cilium does."""
     with ns, IPRoute() as routes:
         routes.tc(
-            "add-filter", "bpf", socket.if_nametoindex(ifname), 1, fd=program.fd, name="others", parent=EGRESS,
+            "add-filter", "bpf", socket.if_nametoindex(ifname), 1, fd=program.fd, name=name, parent=EGRESS,
             prio=priority, protocol=ALL, direct_action=True,
         )  # fmt: skip
 

@@ -95,6 +95,17 @@ def test_attach__goes_before_a_filter_that_ends_the_chain(port: Port, pair: Pair
         assert "others" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
 
 
+def test_attach__replaces_the_filter_of_an_earlier_version(pair: Pair) -> None:
+    """It had another priority."""
+    with PortProgram() as program, ending_program() as earlier, pair.a:
+        pair.a.run("tc", "qdisc", "add", "dev", PORT, "clsact")
+        add_filter(pair.a, PORT, earlier, 49_000, "sluice_port:1")
+        program.attach(PORT, OPEN)
+        shown = pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+        assert program.is_attached(PORT)
+    assert (shown.count("handle"), shown.count("sluice_port:1 ")) == (1, 0)
+
+
 def test_attach__no_room_before_a_filter_of_another_kind(pair: Pair) -> None:
     first = ("prio", "1", "protocol", "ip", "u32", "match", "u32", "0", "0", "flowid", "1:1")
     with PortProgram() as program, pair.a:

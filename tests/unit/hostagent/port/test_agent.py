@@ -229,6 +229,22 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     assert agent.behaviour.mark_bytes == 6_000
 
 
+def test_reconcile__a_port_that_has_no_room_for_the_program_is_a_problem_until_it_has(
+    agent: PortAgent, program: FakeProgram, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_room(ifname: str, settings: PortSettings) -> None:
+        raise EnvironmentLacking(f"{ifname} has no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(program, "attach", no_room)
+        for _ in range(3):
+            agent.reconcile()
+    assert "s1-eth1 has no room" in agent.state().problems
+    assert caplog.text.count("s1-eth1 has no room") == 1
+    agent.reconcile()
+    assert agent.state().problems == ()
+
+
 def test_report__a_program_that_is_skipped_goes_first_and_is_a_problem_if_that_does_not_help(
     agent: PortAgent, program: FakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
