@@ -27,23 +27,10 @@ from sluice.runtime.command import run
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from tests.kernel.controls import FULL, SIZE, declare, declare_size, declared, refusal
+from tests.kernel.objects import map_exists, program_exists
 from tests.kernel.watching import Cgroup
 
 ROUNDS = 5
-
-
-def program_exists(program_id: int) -> bool:
-    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
-
-
-def map_exists(map_id: int) -> bool:
-    fd = int(lib().bpf_map_get_fd_by_id(map_id))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
 
 
 # -- attaching

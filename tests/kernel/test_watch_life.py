@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 import struct
 import subprocess
@@ -13,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane.watch import Watch
-from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.objects import map_exists, maps_of, program_exists, programs_of
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
 
 
@@ -106,40 +107,34 @@ def disconnect(sock: socket.socket) -> None:
     assert ctypes.CDLL(None).connect(sock.fileno(), nowhere, 16) == 0
 
 
-def tracing_programs() -> int:
-    return sum("sluice_watch" in line for line in run(["bpftool", "prog", "show"]).splitlines())
-
-
-def watch_maps() -> int:
-    shown = run(["bpftool", "map", "show"]).splitlines()
-    return sum(line.split("name ")[-1].startswith(("connections", "ended", "losses")) for line in shown)
-
-
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
-    programs, maps, files = tracing_programs(), watch_maps(), open_files()
+    me, files = os.getpid(), open_files()
+    programs, maps = programs_of(me), maps_of(me)
+    made_programs, made_maps = set[int](), set[int]()
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         for _ in range(8):
             watch = WatchOf(pair.a)
             send_and_receive(near, far, 100)
             assert watch.live()
+            made_programs |= programs_of(me) - programs
+            made_maps |= maps_of(me) - maps
             watch.close()
             watch.close()
         with pytest.raises(ValueError, match="closed"):
             watch.live()
         close_in_order(near, far)
     assert open_files() == files
-    wait_until(  # fewer, if the kernel has freed those of an earlier test in the meantime
-        lambda: tracing_programs() <= programs and watch_maps() <= maps, "the kernel has freed all objects"
-    )
+    assert len(made_programs) >= 8
+    wait_until(lambda: not any(map(program_exists, made_programs)), "the kernel has freed all programs")
+    wait_until(lambda: not any(map(map_exists, made_maps)), "the kernel has freed all maps")
 
 
 def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
-    programs = tracing_programs()
     code = (
         "import sys, dataplane.watch as w; x = w.Watch(); print(len(x.live()), flush=True); sys.stdin.read()"
     )
@@ -148,6 +143,7 @@ def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
-        assert tracing_programs() > programs
+        programs = programs_of(process.pid)
+        assert programs
         process.kill()
-    wait_until(lambda: tracing_programs() <= programs, "the programs ended with their process")
+    wait_until(lambda: not any(map(program_exists, programs)), "the programs ended with their process")

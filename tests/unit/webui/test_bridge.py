@@ -7,6 +7,8 @@ import asyncio
 import json
 import socket
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from flask import Flask
@@ -97,12 +99,14 @@ def test_a_slow_body_is_a_408_and_holds_no_thread(app: Flask, monkeypatch: pytes
 def test_linger__while_many_are_refused_their_connections_end_later(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bridge_module, "PARKED_S", 0.05)
+    monkeypatch.setattr(bridge_module, "LINGER_S", 3600)
     monkeypatch.setattr(bridge_module, "MOST_PARKED", 15)
+    later: list[Callable[[], None]] = []
     number = bridge_module.MOST_LINGERING + 20
 
     async def refuse_all() -> None:
         bridge = Bridge(app, 2, 1000)
+        monkeypatch.setattr(bridge.loop, "call_later", lambda _, end, one: later.append(partial(end, one)))
         pairs = [socket.socketpair() for _ in range(number)]
         for ours, theirs in pairs:
             theirs.setblocking(False)
@@ -110,7 +114,9 @@ def test_linger__while_many_are_refused_their_connections_end_later(
             bridge.linger(ours)
             ours.close()
             await asyncio.sleep(0)
-        assert bridge.parked == 15
+        assert bridge.parked == len(later) == 15
+        for end in later:
+            end()
         ends = [asyncio.get_running_loop().sock_recv(theirs, 1) for _, theirs in pairs]
         assert await asyncio.gather(*ends) == [b""] * number
         assert bridge.parked == 0
