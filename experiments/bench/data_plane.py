@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of the data plane for packets, connections and socket options of a host, and for a hop of the switch.
 
-- **Programs**: the kernel's own test runs of the BPF programs, beside an empty one.
+- **Programs**: what the kernel measures of each BPF program, beside an empty one (dataplane/bench.py).
 - **A host's own link**: through the tagger and the scheme's queues, or through one queue. A device that drops what it
   sends stands for the link, so that only the way to it is measured.
 - **Flow watch**: one process opens short connections to itself, one after the other, over the loopback device. Flow
