@@ -109,6 +109,8 @@ class NetworkKeeper:
         if (network, manages) != (self._network, self._manages):
             self._network, self._manages, self._topology = network, manages, topology
             self._dirty, self._began_ns = True, now_ns
+            if topology is not None and not foreign and not self._hosts:
+                self._hosts = dict.fromkeys(_learned_hosts(topology), now_ns)
 
     def agents_named(self, agents: Mapping[str, str]) -> None:
         """Take the names of the agents by MAC address."""
@@ -257,3 +259,12 @@ class NetworkKeeper:
             realised, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
         parameters = {"network": realised.topology.kind}
         return replace(realised, topology=replace(realised.topology, kind=str(kind), parameters=parameters))
+
+
+def _learned_hosts(topology: Topology) -> Iterator[SeenHost]:
+    """Yield the hosts that an earlier controller has learned. They count until their switches say whom they remember."""
+    for host in topology.hosts:
+        port = topology.edge_port(host.name)
+        if port.peer != host.name:
+            at = topology.switch_by_name[port.switch].dpid, port.number
+            yield SeenHost(host.mac, at, host.ipv4, host.ipv6)

@@ -288,6 +288,7 @@ def lasting(racks: Racks) -> list[str]:
 
 def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Path) -> None:
     """Neither its own nor those of others."""
+    assert all(racks.reaches("web1", host) for host in HOSTS), "so that no switch forgets a host meanwhile"
     before = lasting(racks)
     assert any("tp_dst=7" in flow for flow in before)
     racks.stop("controller")

@@ -176,6 +176,19 @@ def test_a_new_leader_waits_for_the_switches_of_the_stored_graph(declared: Lab) 
     assert all(news.topology is None for news in successor.news)
 
 
+def test_a_new_leader_keeps_learned_hosts_until_their_switches_say_whom_they_remember(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.keeper.hosts_seen(FRONT, [SeenHost(MAC, (FRONT, 1), "10.9.0.11")], 0)
+    declared.run(2 * S)
+    successor = Lab(declared.network, declared.last)
+    successor.connect(FRONT, BACK)
+    successor.run(2 * PATIENCE_NS)
+    assert all(news.topology is None for news in successor.news), "a host must not lose its rules"
+    successor.keeper.hosts_seen(FRONT, [], successor.now_ns)
+    successor.run(S)
+    assert not successor.last.hosts
+
+
 def test_a_new_leader_reports_a_switch_that_stays_away(declared: Lab) -> None:
     declared.connect(FRONT, BACK)
     declared.run(S)
