@@ -262,7 +262,7 @@ class NetworkKeeper:
 
 
 def _learned_hosts(topology: Topology) -> Iterator[SeenHost]:
-    """Yield the hosts that an earlier controller has learned. They count until their switches say whom they remember."""
+    """Yield the hosts that an earlier controller has learned. They count until their switches have reported."""
     for host in topology.hosts:
         port = topology.edge_port(host.name)
         if port.peer != host.name:

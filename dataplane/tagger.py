@@ -18,6 +18,7 @@ _SETTINGS = "=QQQ"
 _DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4
 _COUNTERS = "=QQ"
 DSCPS = 64
+_NONE = 255
 _FOREIGN = "=QQIHH"
 
 
@@ -37,6 +38,8 @@ class TagSettings:
     """Past its deadline, a flow has the tags of one without a deadline. Otherwise they show the greatest urgency."""
     reserved_dscp: tuple[int, ...] = ()
     """DSCPs of others: no tag has them, and packets keep them."""
+    writes: bool = True
+    """Otherwise packets keep their DSCP, and the tagger only counts."""
     priorities: tuple[int, ...] = ()
     """The priority of a packet by the DSCP with which it leaves, 64 values. It names the packet's class in the qdisc
     of the host's own link (dataplane/link_queues.py). 0, or an empty tuple: the priority stays."""
@@ -78,8 +81,9 @@ class Tagger:
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
         written, priorities = self._object.map("written"), self._object.map("priorities")
         for dscp in range(DSCPS):
-            kept = dscp in settings.reserved_dscp
-            written.update(dscp, bytes((kept, written_tag(dscp, settings.reserved_dscp))))
+            kept = not settings.writes or dscp in settings.reserved_dscp
+            tag = written_tag(dscp, settings.reserved_dscp) if settings.writes else _NONE
+            written.update(dscp, bytes((kept, tag)))
             priority = settings.priorities[dscp] if settings.priorities else 0
             priorities.update(dscp, struct.pack("=I", priority))
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
-from sluice.dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
+from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.hostagent.link import HostLink, tag_burst_bytes, traffic
 from sluice.policy import tags
 from sluice.policy.errors import EnvironmentLacking
@@ -17,6 +17,7 @@ from sluice.policy.wire.agents import ForeignDscp, HostSettings
 
 log = logging.getLogger(__name__)
 
+_BEFORE_A_POLICY = TagSettings(writes=False)
 CHECK_EVERY = 5
 """`update` looks at the interface at every n-th call. The agent calls it once a second."""
 
@@ -29,7 +30,7 @@ class HostTagger:
         self._link = link or HostLink(interface, None)
         self._use_bpf = use_bpf
         self._tagger: Tagger | None = None
-        self._set = DEFAULT_SETTINGS
+        self._set = _BEFORE_A_POLICY
         self._calls = 0
         self._check = RunCheck()
         self.attached = False
@@ -43,7 +44,7 @@ class HostTagger:
         if not self._use_bpf:
             return
         try:
-            self._tagger = Tagger()
+            self._tagger = Tagger(self._set)
         except EnvironmentLacking as lacking:
             self._fail(f"packets are not tagged: {lacking}")
             return
@@ -100,6 +101,7 @@ class HostTagger:
                 sizes=desired.tags_sizes,
                 forgets_late=desired.forgets_late,
                 reserved_dscp=desired.reserved_dscp,
+                writes=desired.acts,
                 priorities=self._link.priorities(desired.queue_of_tag),
             )
         if settings != self._set:

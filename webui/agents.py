@@ -134,7 +134,7 @@ def heartbeat(path: AgentPath) -> Response:
         earlier = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
         if uses := new_uses(earlier, beat.foreign_dscps):
             add_event(services().engine, "foreign-dscp", host=path.name, uses=[str(use) for use in uses])
-    return jsonify(services().heartbeats.settings(outcome.policy_version))
+    return jsonify(services().heartbeats.settings(path.name, outcome.policy_version))
 
 
 def _heartbeat(name: str, body: bytes) -> Heartbeat:

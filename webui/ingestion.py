@@ -24,7 +24,7 @@ from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat, HostHeartbeat
 from sluice.policy.wire.records import WATCHED, FlowRecord
 from sluice.store import ages
-from sluice.store.desired import current_topology, policy_in_force
+from sluice.store.desired import PolicyVersion, current_topology, policy_in_force
 from sluice.store.flows import Added, add_batch
 from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
 from sluice.store.observed import all_agents
@@ -55,6 +55,16 @@ class _Waiting:
     error: Exception | None = None
 
 
+def _documents(current: PolicyVersion | None) -> Callable[[str], dict[str, Any]]:
+    """Return a function from an agent's name to the document of its settings. There are two documents at most."""
+    if current is None:
+        nothing = write(NO_SETTINGS)
+        return lambda name: nothing
+    version, policy = current.version, current.policy
+    watches, acts = (write(AgentSettings.of(version, policy, acts=acts)) for acts in (False, True))
+    return lambda name: acts if policy.acts_on_host(name) else watches
+
+
 class Heartbeats:
     """Writes heartbeats into the store, one transaction at a time."""
 
@@ -65,8 +75,8 @@ class Heartbeats:
         """Every thread appends to it; the thread that writes takes from it."""
         self._last: dict[str, tuple[bytes, Heartbeat]] = {}
         """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
-        self._settings: tuple[int, dict[str, Any]] = (0, write(NO_SETTINGS))
-        """The newest policy's version, and the document of the settings that were in force then."""
+        self._settings = 0, _documents(None)
+        """The newest policy's version, and what `_documents` made of the policy that was in force then."""
 
     def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
         """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
@@ -92,14 +102,13 @@ class Heartbeats:
             raise mine.error
         return mine.outcome
 
-    def settings(self, policy_version: int) -> dict[str, Any]:
-        """Return the document of the settings in force. It reads the store if this version is not the last one's."""
-        version, document = self._settings
+    def settings(self, name: str, policy_version: int) -> dict[str, Any]:
+        """Return the document of an agent's settings. It reads the store if this version is not the last one's."""
+        version, document_of = self._settings
         if version != policy_version:
-            current = policy_in_force(self._engine)
-            document = write(AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS)
-            self._settings = policy_version, document
-        return document
+            document_of = _documents(policy_in_force(self._engine))
+            self._settings = policy_version, document_of
+        return document_of(name)
 
     def _write(self, taken: Sequence[_Waiting]) -> None:
         try:

@@ -482,13 +482,13 @@ static __always_inline int is_cookie(struct __sk_buff *skb)
 	       !bpf_skb_load_bytes(skb, t.offset, &tcp, sizeof(tcp)) && tcp.syn && tcp.ack;
 }
 
-/* Write the tag, or the one that stands for it if it is reserved. Return the DSCP with which the packet leaves. */
+/* Write the tag, or the one that stands for it if it is reserved, if the policy acts on this host. Return the DSCP with which the packet leaves. */
 static __always_inline __u32 write_tag(struct __sk_buff *skb, __u8 tos, int tag)
 {
 	__u32 key = tag;
 	const struct tag_written *w = tag > 0 ? bpf_map_lookup_elem(&written, &key) : NULL;
 
-	return w && !ip_set_dscp(skb, tos, w->as) ? w->as : tos >> DSCP_SHIFT;
+	return w && w->as != TAG_NONE && !ip_set_dscp(skb, tos, w->as) ? w->as : tos >> DSCP_SHIFT;
 }
 
 /*

@@ -21,10 +21,12 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
+#define TAG_NONE 255
+
 /* Map "written": key = DSCP. The program fills it before it attaches the tagger. */
 struct tag_written {
 	__u8 reserved; /* a packet that has this DSCP keeps it */
-	__u8 as;       /* the DSCP that is written for this tag */
+	__u8 as;       /* the DSCP that is written for this tag, or TAG_NONE: the packet keeps its own */
 };
 
 /*

@@ -22,7 +22,7 @@ from sluice.policy import tags
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError, guess, shortened
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.field_kinds import PORT_NAMES, name_port
+from sluice.policy.schema.field_kinds import PORT_NAMES, name_host, name_port
 from sluice.policy.schema.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
 from sluice.policy.schema.kinds import ListOf, Number, Whole
 from sluice.policy.schemes import Marking, Scheme, scheme_named
@@ -141,8 +141,12 @@ class Policy(PolicyFields):
 
     @property
     def only_watches(self) -> bool:
-        """The policy acts at no port, so hosts keep their own congestion control."""
+        """The policy acts nowhere."""
         return not self.acts_at
+
+    def acts_on_host(self, name: str) -> bool:
+        """Return whether the policy acts on the host of this agent. Other hosts are only watched."""
+        return not self.only_watches and name_host(self.acts_on, name)
 
     def has_levels_of(self, other: Policy) -> bool:
         """Return whether thresholds mean the same under both policies: the same number, for the same queues."""

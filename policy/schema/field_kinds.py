@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeAlias
 
 from sluice.policy.controls import Need
@@ -153,12 +154,19 @@ _PORT_NAME = Text(r"(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))", what='a name suc
 _PORT_NAMES = ListOf(_PORT_NAME, shortest=1)
 PORT_NAMES = ListOf(_PORT_NAME)
 """Names of ports; the list may be empty."""
+HOST_NAMES = ListOf(Text(r"[A-Za-z0-9._*-]{1,64}", what='a name such as "web1", "web*" or "*"'))
+"""Names of hosts' agents; the list may be empty."""
 _KEYS = ("ports", "thresholds", "freeze")
 
 
 def name_port(names: Collection[str], port_id: str) -> bool:
     """Return whether one of the names is of this port, of its whole switch, or of all ports."""
     return any(name in (port_id, f"{port_id.rpartition(':')[0]}:*", "*") for name in names)
+
+
+def name_host(names: Collection[str], host: str) -> bool:
+    """Return whether one of the names is of this host; "*" in a name stands for any characters."""
+    return any(fnmatchcase(host, name) for name in names)
 
 
 @dataclass(frozen=True)

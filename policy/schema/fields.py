@@ -14,6 +14,7 @@ from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.schema import field_kinds as kinds
 from sluice.policy.schema.entries import Entry
 from sluice.policy.schema.field_kinds import (
+    HOST_NAMES,
     MAX_GROWTH,
     MAX_QUEUES,
     MAX_SUB_QUEUES,
@@ -326,6 +327,15 @@ class PolicyFields:
         'Ports at which the policy acts: "s1:2", all ports of a switch ("s1:*") or all ports ("*"). Other ports count,'
         " and compute thresholds, but no packet changes its queue and none is marked. Empty: Sluice only watches.",
         title="Acts at",
+        default=("*",),
+        null_is_value=False,
+        of_network=True,
+    )
+    acts_on: tuple[str, ...] = policy_field(
+        HOST_NAMES,
+        'Hosts on which the policy acts, by the names of their agents: "web1", "web*" or "*". Other hosts write no DSCP'
+        " and keep their congestion control. None does while `acts_at` is empty.",
+        title="Acts on",
         default=("*",),
         null_is_value=False,
         of_network=True,

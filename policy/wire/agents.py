@@ -186,21 +186,27 @@ class HostSettings:
         "Queue of each tag on the host's own link. Empty: the link is one queue.",
         default=(),
     )
+    acts: bool = entry(
+        Flag(),
+        "Whether the policy acts on this host. If not, the host only watches: packets keep their DSCP.",
+        default=True,
+    )
 
     @classmethod
-    def of(cls, policy: Policy) -> HostSettings:
+    def of(cls, policy: Policy, *, acts: bool = True) -> HostSettings:
         scheme = policy.definition
         return cls(
             scheme=policy.scheme,
-            congestion_control=None if policy.only_watches else scheme.congestion_control,
+            congestion_control=scheme.congestion_control if acts else None,
             tags_deadlines=scheme.tags_deadlines,
             urgent_after_bytes=policy.urgent_after or 0,
             tags_sizes=scheme.tags_sizes,
             idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
             forgets_late=scheme.forgets_late,
-            growth=None if policy.only_watches else policy.growth,
+            growth=policy.growth if acts else None,
             reserved_dscp=policy.reserved_dscp,
-            queue_of_tag=host_queue_map(policy) if policy.host_queues and not policy.only_watches else (),
+            queue_of_tag=host_queue_map(policy) if policy.host_queues and acts else (),
+            acts=acts,
         )
 
 
@@ -213,8 +219,9 @@ class AgentSettings:
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
 
     @classmethod
-    def of(cls, version: int, policy: Policy) -> AgentSettings:
-        return cls(version, HostSettings.of(policy), policy.port_behaviour)
+    def of(cls, version: int, policy: Policy, *, acts: bool = True) -> AgentSettings:
+        """`acts`: whether the policy acts on the agent's host."""
+        return cls(version, HostSettings.of(policy, acts=acts), policy.port_behaviour)
 
 
 NO_SETTINGS = AgentSettings(0)

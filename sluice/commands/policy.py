@@ -47,10 +47,11 @@ _EPILOG = """examples:
   sluice policy set thresholds=10KB,100KB   a list; thresholds=default gives a key its default again
   sluice policy freeze s1:2 s3:*            these ports keep the thresholds that are in force
   sluice policy unfreeze s1:2               this port adapts again
-  sluice policy act --at rack1:3 rack1:4    a canary: the policy acts at two ports and watches at all others
+  sluice policy act --at rack1:3 rack1:4    it acts at two ports, watches at all others, and acts on all hosts
+  sluice policy act --at rack1:3 --on web1  a canary: it acts at one port and on one host
   sluice policy act --at '*'                it acts everywhere
-  sluice policy act --nowhere               it only watches: counters and thresholds, no queue changes
-  sluice policy rollback                    repeat the version before, as a new version; a second one undoes that
+  sluice policy act --nowhere               it only watches: no packet, host or port changes
+  sluice policy rollback                    repeat the version before, as a new version; a second one goes further back
   sluice policy rollback 3                  repeat version 3
 """
 HISTORY = 10
@@ -78,10 +79,17 @@ def parser() -> argparse.ArgumentParser:
     freeze.add_argument("ports", nargs="+", metavar="PORT", help=_PORTS)
     unfreeze = actions.add_parser("unfreeze", help="let frozen ports adapt again")
     unfreeze.add_argument("ports", nargs="+", metavar="PORT", help="names with which they were frozen")
-    act = actions.add_parser("act", help="choose the ports at which the policy acts")
+    act = actions.add_parser("act", help="choose the ports and hosts on which the policy acts")
     where = act.add_mutually_exclusive_group(required=True)
     where.add_argument("--at", nargs="+", metavar="PORT", help=_PORTS)
     where.add_argument("--nowhere", action="store_true", help="only watch")
+    act.add_argument(
+        "--on",
+        nargs="+",
+        metavar="HOST",
+        default=["*"],
+        help='names of agents such as "web1" or "web*" (default: all)',
+    )
     back = actions.add_parser("rollback", help="repeat an earlier version, as a new version")
     back.add_argument("version", type=int, nargs="?", help="number of the version (default: the one before)")
     return parser
@@ -111,7 +119,10 @@ def execute(arguments: argparse.Namespace) -> int:
         case "unfreeze":
             _change(remote, lambda policy: unfrozen(policy, arguments.ports))
         case "act":
-            _change(remote, lambda policy: {"acts_at": [] if arguments.nowhere else arguments.at})
+            acts = (
+                {"acts_at": []} if arguments.nowhere else {"acts_at": arguments.at, "acts_on": arguments.on}
+            )
+            _change(remote, lambda policy: acts)
         case "rollback":
             _roll_back(remote, arguments.version)
     return 0
@@ -120,11 +131,14 @@ def execute(arguments: argparse.Namespace) -> int:
 def _show(remote: Remote) -> None:
     history = remote.get(f"policy?limit={HISTORY}")["history"]
     console.print_json(json.dumps(history[0]["policy"]) if history else "null")
-    table = Table("version", "scheme", "acts at", "by", "state")
+    table = Table("version", "scheme", "acts at", "on", "by", "state")
     for version in history:
         policy = version["policy"]
-        acts_at = ", ".join(policy["acts_at"]) or "no port"
-        table.add_row(str(version["version"]), policy["scheme"], acts_at, version["author"], version["state"])
+        ports = ", ".join(policy["acts_at"]) or "no port"
+        hosts = ", ".join(policy["acts_on"]) if policy["acts_at"] else "no host"
+        table.add_row(
+            str(version["version"]), policy["scheme"], ports, hosts, version["author"], version["state"]
+        )
     console.print(table)
 
 
@@ -156,25 +170,37 @@ def _change(remote: Remote, settings: Callable[[Policy], Mapping[str, Any]]) -> 
 
 
 def _roll_back(remote: Remote, version: int | None) -> None:
-    """Repeat an earlier version as a new one, and say what another rollback would do."""
+    """Repeat an earlier version as a new one, and say where another rollback would lead."""
     history = remote.get("policy?limit=500")["history"]
     if not history:
         raise SluiceError(_NO_POLICY)
+    *before, _ = _way_to(history)
     newest = history[0]["version"]
-    wanted = newest - 1 if version is None else version
+    wanted = version if version is not None else before[-1]["version"] if before else None
+    if wanted is None:
+        raise SluiceError(
+            f"version {newest} has the first policy: there is none before it; `sluice policy show` lists the others"
+        )
     earlier = next((change for change in history if change["version"] == wanted), None)
-    if earlier is None and version is None:
-        raise SluiceError(f"version {newest} is the first policy: there is none before it")
     if earlier is None:
         numbers = ", ".join(str(change["version"]) for change in history[:HISTORY])
         raise SluiceError(f"there is no version {wanted}; the newest are {numbers}")
     if _put(remote, earlier["policy"]) is None:
-        console.print(f"version {earlier['version']} is the same policy; give the number of another version")
+        console.print(f"version {wanted} is the same policy; give the number of another version")
         return
     console.print(
-        f"it repeats version {earlier['version']}. Another `sluice policy rollback` returns to version "
-        f"{newest}; give a number to go further back"
+        f"it repeats version {wanted}. `sluice policy rollback {newest}` undoes that, and another"
+        " `sluice policy rollback` goes further back"
     )
+
+
+def _way_to(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the versions that led to the newest one, oldest first, without those that a rollback has left."""
+    way: list[Mapping[str, Any]] = []
+    for change in reversed(history):
+        same = [index for index, earlier in enumerate(way) if earlier["policy"] == change["policy"]]
+        way = way[: same[-1] + 1] if same else [*way, change]
+    return way
 
 
 def _read(file: Path) -> dict[str, Any]:

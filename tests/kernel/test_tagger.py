@@ -519,6 +519,28 @@ def test_reserved__a_packet_keeps_the_dscp_and_no_tag_has_it(pair: Pair) -> None
         assert (sent[46].packets, sent[2].packets, sent[1].packets) == (1, 1, 0)
 
 
+def test_a_host_that_only_watches__writes_no_dscp_and_says_which_ones_others_use(pair: Pair) -> None:
+    """The state of connections goes on, so that their tags are right as soon as the policy acts."""
+    with (
+        Tagger(TagSettings(LONG_GAP_NS, writes=False)) as tagger,
+        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
+    ):
+        tagger_attach(tagger, pair.a)
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 46 << 2)
+            send_and_receive(client, server, 50_000)
+            assert [use.dscp for use in tagger.foreign()] == [46]
+            tagger.set(TagSettings(LONG_GAP_NS))
+            client.sendall(b"x")
+            assert server.recv(1)
+            client.close()
+            server.close()
+            *before, last = (packet for packet in capture.packets() if packet.data_bytes)
+        assert {packet.dscp for packet in before} == {46}
+        assert last.dscp == attained_tag(50_000)
+
+
 @FAMILIES
 def test_a_request_in_the_syn_is_a_flow(pair: Pair, family: socket.AddressFamily, host: str) -> None:
     """TCP Fast Open. The FIN says how much the flow has sent, so that switches count it."""

@@ -137,15 +137,15 @@ def test_summarise__watched_flows_are_told_apart() -> None:
 # ── What agents are told ───────────────────────────────────────────────────────────────────────
 
 
-def settings(**fields: object) -> AgentSettings:
-    return AgentSettings.of(3, Policy.from_document({"scheme": "pias", **fields}))
+def settings(*, acts: bool = True, **fields: object) -> AgentSettings:
+    return AgentSettings.of(3, Policy.from_document({"scheme": "pias", **fields}), acts=acts)
 
 
-def test_of__hosts_keep_their_own_control_while_sluice_only_watches() -> None:
-    host, ports = settings(acts_at=[]).host, settings(acts_at=["s1:2"]).ports
+def test_of__a_host_on_which_the_policy_does_not_act_keeps_its_own_control() -> None:
+    host, ports = settings(acts=False).host, settings(acts_at=["s1:2"]).ports
     assert host is not None
     assert ports is not None
-    assert host.congestion_control is None
+    assert (host.congestion_control, host.acts) == (None, False)
     assert ports.acts_at == ("s1:2",)
 
 
@@ -156,8 +156,8 @@ def test_of__hosts_get_the_queues_of_their_own_link_from_the_policys_thresholds(
     assert len(set(host.queue_of_tag)) > 1
 
 
-@pytest.mark.parametrize("fields", [{"host_queues": False}, {"acts_at": []}], ids=["switched off", "watches"])
-def test_of__a_hosts_link_stays_one_queue(fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", [{"host_queues": False}, {"acts": False}], ids=["switched off", "watches"])
+def test_of__a_hosts_link_stays_one_queue(fields: dict[str, Any]) -> None:
     host = settings(**fields).host
     assert host is not None
     assert host.queue_of_tag == ()

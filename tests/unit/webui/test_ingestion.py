@@ -198,13 +198,19 @@ def test_read__remembers_no_more_agents_than_there_may_be(
 def test_settings__are_those_of_the_newest_policy(engine: Engine) -> None:
     beats = Heartbeats(engine)
     assert beats.add("a", host_heartbeat()) == Outcome(True, 0)
-    assert beats.settings(0)["policy_version"] == 0
+    assert beats.settings("a", 0)["policy_version"] == 0
     for scheme in ("pias", "sluice"):
         put_policy(engine, Policy.from_document({"scheme": scheme}), "test")
         version = beats.add("a", host_heartbeat()).policy_version
-        found = beats.settings(version)
+        found = beats.settings("a", version)
         assert (found["policy_version"], found["host"]["scheme"]) == (version, scheme)
-        assert beats.settings(version) is found
+        assert beats.settings("a", version) is found
+
+
+def test_settings__a_host_on_which_the_policy_does_not_act_only_watches(engine: Engine) -> None:
+    beats = Heartbeats(engine)
+    version = put_policy(engine, Policy.from_document({"scheme": "sluice", "acts_on": ["web*"]}), "test")
+    assert [beats.settings(name, version)["host"]["acts"] for name in ("web1", "db1")] == [True, False]
 
 
 def _has_waiting(beats: Heartbeats, number: int) -> bool:

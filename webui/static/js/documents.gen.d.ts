@@ -1283,6 +1283,11 @@ export interface components {
              * @description Ports at which the policy acts: "s1:2", all ports of a switch ("s1:*") or all ports ("*"). Other ports count, and compute thresholds, but no packet changes its queue and none is marked. Empty: Sluice only watches.
              */
             acts_at: string[];
+            /**
+             * Acts On
+             * @description Hosts on which the policy acts, by the names of their agents: "web1", "web*" or "*". Other hosts write no DSCP and keep their congestion control. None does while `acts_at` is empty.
+             */
+            acts_on: string[];
         };
         /** PolicyVersionModel */
         PolicyVersionModel: {
@@ -2502,6 +2507,11 @@ export interface components {
              * @description Queue of each tag on the host's own link. Empty: the link is one queue.
              */
             queue_of_tag: number[];
+            /**
+             * Acts
+             * @description Whether the policy acts on this host. If not, the host only watches: packets keep their DSCP.
+             */
+            acts: boolean;
         };
         /** TokenAnswer */
         TokenAnswer: {

@@ -224,8 +224,11 @@ def test_a_canary_and_the_way_back(sluice_policy: Command, engine: Engine, tmp_p
     assert (in_force(engine).scheme, in_force(engine).acts_at) == ("pias", ("rack1:3", "rack1:4"))
     assert sluice_policy("rollback") == 0
     assert in_force(engine).acts_at == ("*",)
+    assert sluice_policy("act", "--at", "rack1:3", "--on", "web*") == 0
+    assert [in_force(engine).acts_on_host(name) for name in ("web1", "db1")] == [True, False]
     assert sluice_policy("act", "--nowhere") == 0
     assert in_force(engine).only_watches
+    assert not in_force(engine).acts_on_host("web1")
     assert sluice_policy("rollback", "2") == 0
     assert in_force(engine).acts_at == ("rack1:3", "rack1:4")
 
@@ -236,19 +239,23 @@ def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
     (tmp_path / "policy.toml").write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
     sluice_policy("set", str(tmp_path / "policy.toml"))
     assert sluice_policy("rollback") == 2
-    assert "version 1 is the first policy: there is none before it" in capsys.readouterr().err
+    assert "version 1 has the first policy: there is none before it" in capsys.readouterr().err
     sluice_policy("set", "thresholds=20KB")
-    for repeated, undone, thresholds in ((1, 2, (10_000,)), (2, 3, (20_000,)), (3, 4, (10_000,))):
+    sluice_policy("set", "thresholds=30KB")
+    for repeated, undone, thresholds in ((2, 3, (20_000,)), (1, 4, (10_000,))):
         capsys.readouterr()
         assert sluice_policy("rollback") == 0
         said = " ".join(capsys.readouterr().out.split())
-        assert f"it repeats version {repeated}. " in said
-        assert f"Another `sluice policy rollback` returns to version {undone}; " in said
+        assert f"it repeats version {repeated}. `sluice policy rollback {undone}` undoes that" in said
         assert in_force(engine).thresholds == thresholds
+    assert sluice_policy("rollback") == 2
+    assert "version 5 has the first policy: there is none before it" in capsys.readouterr().err
     assert sluice_policy("rollback", "1") == 0
     assert "version 1 is the same policy; give the number of another version" in capsys.readouterr().out
     assert sluice_policy("rollback", "9") == 2
     assert "there is no version 9; the newest are 5, 4, 3, 2, 1" in capsys.readouterr().err
+    assert sluice_policy("rollback", "3") == 0
+    assert in_force(engine).thresholds == (30_000,)
 
 
 def test_set__changes_some_keys_and_prints_what_changes(
