@@ -15,7 +15,7 @@ import os
 import platform
 import socket
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,6 +31,7 @@ from sluice.dataplane.loader import (
     open_object,
 )
 from sluice.dataplane.shared_resource import Provided
+from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
 from sluice.policy.controls import PREFIX
 from sluice.policy.errors import EnvironmentLacking
@@ -126,12 +127,15 @@ class _Registration:
         self._loaded.close()
 
 
-_LAYOUT = struct.Struct("=II16s16s")
+_LAYOUT = struct.Struct("=II16s16s24s128s")
 _COOKIE = struct.Struct("=Q")
 _MACHINE = bytes(_COOKIE.size)
 _ONLY_IN_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
 """A setting that no network namespace but the machine's first one shows."""
 _SO_NETNS_COOKIE = 71
+
+
+NO_TAGS = TagSettings(writes=False)
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,18 @@ class ControlSettings:
     """The control for connections of listeners from before it was the default. Empty: they keep theirs."""
     without_ecn: str = "reno"
     """The kernel's control of connections whose other end refuses ECN."""
+    tags: TagSettings = NO_TAGS
+    """Tags that sockets with a control of Sluice carry themselves (bpf/socket_tag.bpf.h)."""
 
 
 DEFAULT_CONTROL = ControlSettings()
+
+
+def _packed(settings: ControlSettings) -> bytes:
+    """As struct host_settings (bpf/host.bpf.h)."""
+    names = (name.encode() for name in (settings.control, settings.without_ecn))
+    written = b"".join(map(settings.tags.written, range(DSCPS)))
+    return _LAYOUT.pack(settings.growth, settings.forgets_late, *names, settings.tags.packed(), written)
 
 
 def in_first_namespace() -> bool:
@@ -156,41 +169,43 @@ def in_first_namespace() -> bool:
     return _ONLY_IN_THE_FIRST.exists()
 
 
-class HostEntry:
-    """The entry of the network namespace that opens it, a context manager.
+def _namespace() -> bytes:
+    """Return the cookie of this thread's network namespace."""
+    with socket.socket() as any_socket:
+        return any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)
 
-    Other namespaces keep theirs. In the machine's first namespace it is also the entry of all that have none.
+
+class HostEntry:
+    """The entry of the network namespace of the thread that calls, a context manager.
+
+    Other namespaces keep theirs. In the machine's first namespace, it may also write the entry of all that have none.
     """
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object = load("cc_dctcp")  # any control: all share the machine's one map
-        self._map = self._object.map("sluice_host_2")
-        with socket.socket() as any_socket:
-            self._keys = [any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)]
-        if in_first_namespace():
-            self._keys.append(_MACHINE)
+        self._map = self._object.map("sluice_host_3")
 
-    @property
-    def settings(self) -> ControlSettings:
-        """The settings in force: the defaults without an entry."""
-        value = self._map.lookup(self._keys[0])
-        if value is None:
-            return DEFAULT_CONTROL
-        growth, forgets_late, *names = _LAYOUT.unpack(value)
-        control, without_ecn = (name.rstrip(b"\0").decode() for name in names)
-        return ControlSettings(growth, bool(forgets_late), control, without_ecn)
+    def set(self, settings: ControlSettings, others: ControlSettings | None = None) -> None:
+        """Change the settings from each connection's next window on.
 
-    def set(self, settings: ControlSettings) -> None:
-        """Change the settings from each connection's next window on."""
-        growth, forgets_late, *names = astuple(settings)
-        for key in self._keys:
-            self._map.update(key, _LAYOUT.pack(growth, forgets_late, *map(str.encode, names)))
+        `others`: of all namespaces without an entry, if this is the machine's first one. None: they have no settings.
+        """
+        self._map.update(_namespace(), _packed(settings))
+        if in_first_namespace() and others is not None:
+            self._map.update(_MACHINE, _packed(others))
+        elif in_first_namespace():
+            self._map.delete(_MACHINE)
+
+    def holds(self, settings: ControlSettings) -> bool:
+        """Return whether these settings are in force."""
+        return self._map.lookup(_namespace()) == _packed(settings)
 
     def forget(self) -> None:
-        """Remove the entry: the defaults hold. Idempotent."""
-        for key in self._keys:
-            self._map.delete(key)
+        """Remove the entry: the defaults hold, and programs cannot declare flows. Idempotent."""
+        self._map.delete(_namespace())
+        if in_first_namespace():
+            self._map.delete(_MACHINE)
 
     def close(self) -> None:
         """Release the map. Idempotent."""

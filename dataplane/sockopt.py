@@ -35,7 +35,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 _PROGRAMS = (
     ("sluice_set", ATTACH_CGROUP_SETSOCKOPT),
     ("sluice_get", ATTACH_CGROUP_GETSOCKOPT),
-    ("sluice_accept", ATTACH_CGROUP_SOCK_OPS),
+    ("sluice_socket", ATTACH_CGROUP_SOCK_OPS),
 )
 
 

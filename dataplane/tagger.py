@@ -14,7 +14,7 @@ from sluice.policy.schemes.ports import written_tag
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import ForeignDscp
 
-_SETTINGS = "=QQQ"
+_SETTINGS = struct.Struct("=QQQ")
 _DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4
 _COUNTERS = "=QQ"
 DSCPS = 64
@@ -50,6 +50,17 @@ class TagSettings:
         if len(self.priorities) not in (0, DSCPS):
             raise ValueError(f"priorities must be none or {DSCPS}, not {len(self.priorities)}")
 
+    def packed(self) -> bytes:
+        """As struct tag_settings (bpf/tag.h)."""
+        carries = self.deadlines * _DEADLINES | self.sizes * _SIZES | self.forgets_late * _FORGETS_LATE
+        return _SETTINGS.pack(self.idle_gap_ns, carries, self.urgent_after_bytes)
+
+    def written(self, dscp: int) -> bytes:
+        """What happens to a packet with this DSCP, and what is written for this tag: struct tag_written (bpf/tag.h)."""
+        if not self.writes:
+            return bytes((True, _NONE))
+        return bytes((dscp in self.reserved_dscp, written_tag(dscp, self.reserved_dscp)))
+
 
 DEFAULT_SETTINGS = TagSettings()
 
@@ -74,16 +85,10 @@ class Tagger:
 
     def set(self, settings: TagSettings) -> None:
         """Change the settings from the next packet on."""
-        carries = (
-            settings.deadlines * _DEADLINES | settings.sizes * _SIZES | settings.forgets_late * _FORGETS_LATE
-        )
-        values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
-        self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
+        self._object.map("settings").update(0, settings.packed())
         written, priorities = self._object.map("written"), self._object.map("priorities")
         for dscp in range(DSCPS):
-            kept = not settings.writes or dscp in settings.reserved_dscp
-            tag = written_tag(dscp, settings.reserved_dscp) if settings.writes else _NONE
-            written.update(dscp, bytes((kept, tag)))
+            written.update(dscp, settings.written(dscp))
             priority = settings.priorities[dscp] if settings.priorities else 0
             priorities.update(dscp, struct.pack("=I", priority))
 

@@ -22,7 +22,7 @@ from sluice.hostagent.reporter import Courier, Reporter
 from sluice.hostagent.sender import Sender
 from sluice.hostagent.service import GRACE_S
 from sluice.hostagent.spool import Spool
-from sluice.hostagent.tagger import FlowHook, HostTagger
+from sluice.hostagent.tagger import FlowHook, HostTagger, tag_settings
 from sluice.hostagent.tcp import running_flows
 from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport, start_in
 from sluice.hostagent.watch import FlowWatch
@@ -134,6 +134,7 @@ class Agent:
             self._link.begin()
             self._tagger.attach()
             self._hook.ensure()
+            self._control.begin()
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._watch.begin()
@@ -206,7 +207,9 @@ class Agent:
         """Apply the settings that answer a heartbeat."""
         host = settings.host
         if host is not None:
-            self._control_settings = ControlSettings(host.growth or 1, host.forgets_late)
+            self._control_settings = ControlSettings(
+                host.growth or 1, host.forgets_late, tags=tag_settings(host)
+            )
             self._use_control(host.congestion_control or self._control.own, host.scheme)
         elif self._control.requested:
             self._use_control(self._control.requested, self._traffic.transport.scheme)
@@ -217,7 +220,7 @@ class Agent:
         self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
-        self._control.use(name, self._control_settings)
+        self._control.use(name, self._control_settings, is_tagged=self._tagger.attached)
         transport = Transport(self._control.in_force, scheme)
         if transport == self._traffic.transport:
             return

@@ -3,11 +3,13 @@
 
 import logging
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from sluice.dataplane.congestion import (
     DEFAULT_CONTROL,
+    NO_TAGS,
     CongestionControl,
     ControlSettings,
     HostEntry,
@@ -33,9 +35,8 @@ class HostControl:
         self._use_bpf = use_bpf
         self._registered: CongestionControl | None = None
         self._entry: HostEntry | None = None
-        """Open while a control of Sluice is in use."""
-        self._settings: ControlSettings | None = None
-        """What the entry holds. None: unknown, because a killed agent may have left one."""
+        self._written: tuple[ControlSettings, ControlSettings | None] | None = None
+        """What the entry holds, and that of other namespaces. None: unknown, as after a killed agent."""
         self._before = _DEFAULT.read_text().strip()
         self.requested: str | None = None
         self.in_force: str = self._before
@@ -44,15 +45,21 @@ class HostControl:
         self.fallback_reason = ""
         """Why `in_force` is not the requested control; empty if it is."""
 
-    def use(self, name: str, settings: ControlSettings = DEFAULT_CONTROL) -> None:
+    def begin(self) -> None:
+        """Let programs of this namespace declare flows. Without BPF, nothing happens."""
+        with suppress(EnvironmentLacking):
+            self._write(DEFAULT_CONTROL)
+
+    def use(self, name: str, settings: ControlSettings = DEFAULT_CONTROL, *, is_tagged: bool = True) -> None:
         """Register the control if no process has, and make it the namespace's default.
 
-        `settings` are for controls of Sluice. Call it regularly: a registration ends with the process that holds it.
+        `settings` are for controls of Sluice. Where a tagger sees the packets (`is_tagged`), the sockets of this
+        namespace carry no tags. Call it regularly: a registration ends with the process that holds it.
         """
         if name != self.requested:
             self._release()
             self.requested = name
-        self.in_force = self._provide(name, replace(settings, control=name, without_ecn=self.own))
+        self.in_force = self._provide(name, settings, is_tagged)
         default = _set_default(self.in_force)
         if default != self.in_force and default != self.default:
             log.warning(
@@ -83,18 +90,17 @@ class HostControl:
         if self._entry is not None:
             self._entry.forget()
             self._entry.close()
-        self._entry, self._settings = None, None
+        self._entry, self._written = None, None
 
-    def _provide(self, name: str, settings: ControlSettings) -> str:
-        """Register the control and write the settings of this namespace's windows. Returns it, or a fallback."""
+    def _provide(self, name: str, settings: ControlSettings, is_tagged: bool) -> str:
+        """Register the control and write the settings of this machine's sockets. Returns it, or a fallback."""
         try:
             self._require(name)
-            if not name.startswith(PREFIX):
-                self._forget_settings()
-            elif settings != self._settings:
-                self._entry = self._entry or HostEntry()
-                self._entry.set(settings)
-                self._settings = settings
+            if name.startswith(PREFIX):
+                others = replace(settings, control=name, without_ecn=self.own)
+                self._write(replace(others, tags=NO_TAGS) if is_tagged else others, others)
+            else:
+                self.begin()
         except EnvironmentLacking as lacking:
             if str(lacking) != self.fallback_reason:
                 log.warning("congestion control %s is not available: %s", name, lacking)
@@ -102,6 +108,13 @@ class HostControl:
             return next((other for other in (fallback_of(name), LAST_RESORT) if _usable(other)), "reno")
         self.fallback_reason = ""
         return name
+
+    def _write(self, own: ControlSettings, others: ControlSettings | None = None) -> None:
+        """Write the settings of this namespace's sockets, and of those in namespaces without an agent."""
+        if self._use_bpf and (own, others) != self._written:
+            self._entry = self._entry or HostEntry()
+            self._entry.set(own, others)
+            self._written = own, others
 
     def _require(self, name: str) -> None:
         if name.startswith(PREFIX):

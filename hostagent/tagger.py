@@ -5,6 +5,7 @@ Without BPF, the host's packets leave untagged, and programs cannot declare thei
 """
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 from sluice.dataplane.clsact import RunCheck, skipped
@@ -20,6 +21,19 @@ log = logging.getLogger(__name__)
 _BEFORE_A_POLICY = TagSettings(writes=False)
 CHECK_EVERY = 5
 """`update` looks at the interface at every n-th call. The agent calls it once a second."""
+
+
+def tag_settings(desired: HostSettings) -> TagSettings:
+    """Return what the policy says of a host's tags."""
+    return TagSettings(
+        idle_gap_ns=desired.idle_gap_ns,
+        deadlines=desired.tags_deadlines,
+        urgent_after_bytes=desired.urgent_after_bytes,
+        sizes=desired.tags_sizes,
+        forgets_late=desired.forgets_late,
+        reserved_dscp=desired.reserved_dscp,
+        writes=desired.acts,
+    )
 
 
 class HostTagger:
@@ -94,16 +108,7 @@ class HostTagger:
             self._link.ensure()
         settings = self._set
         if desired is not None:
-            settings = TagSettings(
-                idle_gap_ns=desired.idle_gap_ns,
-                deadlines=desired.tags_deadlines,
-                urgent_after_bytes=desired.urgent_after_bytes,
-                sizes=desired.tags_sizes,
-                forgets_late=desired.forgets_late,
-                reserved_dscp=desired.reserved_dscp,
-                writes=desired.acts,
-                priorities=self._link.priorities(desired.queue_of_tag),
-            )
+            settings = replace(tag_settings(desired), priorities=self._link.priorities(desired.queue_of_tag))
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings

@@ -26,7 +26,8 @@
 
 #include "../laws/controls.gen.h"
 #include "cc.bpf.h"
-#include "flow.bpf.h"
+#include "socket_tag.bpf.h"
+#include "tag_of_flow.bpf.h"
 #include "windows.h"
 
 _Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (int)SLUICE_SUSPENDED &&
@@ -154,7 +155,7 @@ static __always_inline void log_window(struct sock *sk, const struct sl_window_r
 
 static __always_inline void window_ended(struct sock *sk, struct cc *ca, const struct sl_window_sum *sum)
 {
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	struct sl_window_record w = {};
 
 	ca->alpha_q20 = sl_dctcp_alpha(ca->alpha_q20, sum->acked, sum->marked);
@@ -179,7 +180,7 @@ void BPF_PROG(cc_init, struct sock *sk)
 	if (cc_fell_back(sk))
 		return;
 	begin(sk, cc_state(sk));
-	bpf_sk_storage_get(&sluice_flow_1, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	bpf_sk_storage_get(&sluice_flow_2, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 SEC("struct_ops/cc_undo_cwnd")
@@ -221,7 +222,7 @@ __u32 BPF_PROG(cc_ssthresh, struct sock *sk)
 
 	if (ca->sender.started)
 		end_window(sk, ca);
-	flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	if (flow)
 		flow->state.cuts++;
 	return cc_cut(sk, &ca->sender, ca->penalty_q20);
@@ -246,10 +247,43 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
  */
 static __always_inline void drop_passed_deadline(struct sock *sk)
 {
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 
 	if (flow && (flow->declared.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->declared.deadline_ns)
 		flow->declared.fields &= ~SLUICE_HAS_DEADLINE;
+}
+
+/* Does a direction end that has carried no data? It is no flow, and switches count tagged FINs as ends of flows. */
+static __always_inline int only_fin_left(const struct tcp_sock *tp)
+{
+	__u8 state = ((const struct sock *)tp)->__sk_common.skc_state;
+
+	return (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK) && !tp->data_segs_out &&
+	       tp->write_seq - tp->snd_nxt == 1;
+}
+
+/* The socket carries the tag of the data that it sends next (socket_tag.bpf.h). */
+static __always_inline void tag_next_data(struct sock *sk)
+{
+	const struct host_settings *host = host_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	__u64 sent, attained, now_ns;
+	struct socket_flow *flow;
+
+	if (!host || host->written[SL_TAG_ATTAINED_FIRST].as == TAG_NONE)
+		return;
+	flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
+	if (!flow)
+		return;
+	if (only_fin_left(tp)) {
+		carry_tag(sk, sk, host, SL_TAG_UNTAGGED);
+		return;
+	}
+	now_ns = bpf_ktime_get_ns();
+	sent = tp->bytes_acked + (tp->snd_nxt - tp->snd_una);
+	attained = sl_tag_next(&flow->tag, sent, tp->snd_nxt == tp->snd_una, now_ns,
+			       sl_tag_gap_ns(host->tags.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
+	carry_tag(sk, sk, host, tag_of_flow(flow, sent, 1, attained, now_ns, &host->tags));
 }
 
 /*
@@ -267,6 +301,7 @@ __u32 BPF_PROG(cc_min_tso_segs, struct sock *sk)
 		cc_restart(sk, &ca->sender, timeouts);
 		drop_passed_deadline(sk);
 	}
+	tag_next_data(sk);
 	return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
 }
 

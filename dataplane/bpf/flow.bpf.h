@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include "sluice.h"
 #include "../laws/datcp.h"
+#include "../laws/tag.h"
 
 struct declared_flow {
 	__u32 fields;		/* SLUICE_HAS_*, without SLUICE_HAS_CONTROL */
@@ -30,6 +31,7 @@ struct socket_flow {
 	struct declared_flow declared;
 	struct sluice_state state;
 	struct sl_datcp_state datcp;
+	struct sl_tag_state tag; /* of a socket that carries its tag itself (socket_tag.bpf.h) */
 };
 
 struct {
@@ -37,6 +39,6 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct socket_flow);
-} sluice_flow_1 SEC(".maps"); /* 1: the layout; a new layout gets a new number */
+} sluice_flow_2 SEC(".maps"); /* 2: the layout; a new layout gets a new number */
 
 #endif

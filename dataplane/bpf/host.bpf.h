@@ -13,6 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "sluice.h"
+#include "tag.h"
 
 #define HOSTS_MAX 4096
 #define MACHINE 0 /* no namespace has this cookie */
@@ -27,6 +28,8 @@ struct host_settings {
 	__u32 forgets_late;			/* past its deadline, a flow continues as one without a deadline */
 	char control[SLUICE_CONTROL_BYTES];	/* the control of Sluice for new connections; empty: none */
 	char without_ecn[SLUICE_CONTROL_BYTES]; /* the control of connections whose other end refuses ECN */
+	struct tag_settings tags;		/* of sockets that carry their tags themselves (socket_tag.bpf.h) */
+	struct tag_written written[TAG_DSCPS];	/* as in tag.h; all TAG_NONE: sockets carry no tags */
 };
 
 struct {
@@ -35,14 +38,14 @@ struct {
 	__uint(max_entries, HOSTS_MAX);
 	__type(key, __u64); /* cookie of the namespace, which no later namespace gets; or MACHINE */
 	__type(value, struct host_settings);
-} sluice_host_2 SEC(".maps"); /* 2: the layout; a new layout gets a new number */
+} sluice_host_3 SEC(".maps"); /* 3: the layout; a new layout gets a new number */
 
 /* NULL if neither the namespace with this cookie nor the machine has an entry. */
 static __always_inline const struct host_settings *host_with(__u64 cookie)
 {
 	__u64 machine = MACHINE;
 
-	return bpf_map_lookup_elem(&sluice_host_2, &cookie) ?: bpf_map_lookup_elem(&sluice_host_2, &machine);
+	return bpf_map_lookup_elem(&sluice_host_3, &cookie) ?: bpf_map_lookup_elem(&sluice_host_3, &machine);
 }
 
 static __always_inline const struct host_settings *host_of(const struct sock *sk)

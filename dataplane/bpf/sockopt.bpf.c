@@ -20,13 +20,13 @@
 #include <bpf/bpf_helpers.h>
 #include "flow.bpf.h"
 #include "select_control.bpf.h"
+#include "socket_tag.bpf.h"
+#include "../laws/tag.h"
 
 /* Macros of the kernel, which BTF lacks. */
 #define ENOMEM 12
 #define ENOPROTOOPT 92
 #define EOPNOTSUPP 95
-#define AF_INET 2
-#define AF_INET6 10
 #define SEND_SHUTDOWN 2
 
 /*
@@ -165,12 +165,14 @@ static __always_inline int set_flow(struct bpf_sockopt *ctx)
 	if (ctx->optname != SLUICE_FLOW)
 		return -ENOPROTOOPT;
 	value = value_of(ctx, sizeof(flow));
+	if (!host_of((struct sock *)tcp_of(sk))) /* no agent serves this namespace: nothing would happen */
+		return -ENOPROTOOPT;
 	if (ctx->optlen != sizeof(flow) || !value)
 		return -EINVAL;
 	flow = *value;
 	if (is_wrong(&flow, now_ns))
 		return -EINVAL;
-	entry = bpf_sk_storage_get(&sluice_flow_1, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	entry = bpf_sk_storage_get(&sluice_flow_2, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!entry)
 		return -ENOMEM;
 	tp = tcp_of(sk);
@@ -184,11 +186,27 @@ static __always_inline int set_flow(struct bpf_sockopt *ctx)
 	return 0;
 }
 
+/* A program gives its socket another control than ours, which would leave the tag as it is for ever. */
+static __always_inline void watch_control(struct bpf_sockopt *ctx)
+{
+	const struct host_settings *host;
+	const char *name = value_of(ctx, sizeof("sluice_") - 1);
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!sk || !may_carry_flows(sk) || (name && is_ours(name)))
+		return;
+	host = host_of((struct sock *)tcp_of(sk));
+	if (host)
+		carry_tag(sk, (struct sock *)tcp_of(sk), host, SL_TAG_UNTAGGED);
+}
+
 SEC("cgroup/setsockopt")
 int sluice_set(struct bpf_sockopt *ctx)
 {
 	int code;
 
+	if (ctx->level == SOL_TCP && ctx->optname == TCP_CONGESTION)
+		watch_control(ctx);
 	if (ctx->level != SOL_SLUICE) {
 		if (ctx->optlen > SEEN_BYTES_MAX)
 			ctx->optlen = 0;
@@ -256,7 +274,7 @@ static __always_inline int get_option(struct bpf_sockopt *ctx)
 
 	if (!sk || !may_carry_flows(sk))
 		return -EOPNOTSUPP;
-	entry = bpf_sk_storage_get(&sluice_flow_1, sk, NULL, 0);
+	entry = bpf_sk_storage_get(&sluice_flow_2, sk, NULL, 0);
 	if (ctx->optname == SLUICE_FLOW)
 		return get_flow(ctx, entry);
 	if (ctx->optname == SLUICE_STATE)
@@ -277,42 +295,106 @@ int sluice_get(struct bpf_sockopt *ctx)
 	return 1;
 }
 
+/* ---- sockets that this policy has not made */
+
 /*
- * A listener from before the policy has the host's former control, which needs no ECN. The kernel
- * then refuses the ECN of a SYN that is itself ECN-capable, as those of our controls are. So this
- * accepts it where the policy acts. The connection gets the control that new listeners have.
+ * Does the socket have the control that the host had before ours, and not by its program's choice? Those are
+ * listeners from before the policy, with their connections, and sockets of namespaces that were made before it,
+ * for example of containers.
  */
-static __always_inline void take_control(struct bpf_sock_ops *ops, const struct host_settings *host)
+static __always_inline int has_former_control(struct bpf_sock_ops *ops, const struct host_settings *host)
 {
-	char former[SLUICE_CONTROL_BYTES] = {}, control[SLUICE_CONTROL_BYTES];
+	char former[SLUICE_CONTROL_BYTES] = {};
+
+	return host->control[0] && !bpf_getsockopt(ops, SOL_TCP, TCP_CONGESTION, former, sizeof(former)) &&
+	       same_name(former, host->without_ecn);
+}
+
+/* In a namespace whose default the agent does not set. In the agent's own, a program has chosen the former control. */
+static __always_inline int has_default_control(struct tcp_sock *tp)
+{
+	const struct tcp_congestion_ops *of_namespace = BPF_CORE_READ(net_of(tp), ipv4.tcp_congestion_control);
+
+	return control_of(tp) == of_namespace;
+}
+
+static __always_inline struct tcp_sock *tcp_of_ops(struct bpf_sock_ops *ops)
+{
 	struct bpf_sock *sk = ops->sk;
+
+	return sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+}
+
+/*
+ * Must the socket ask for ECN, or accept it? A control that needs no ECN does not, and the kernel refuses the ECN of a
+ * SYN that is itself ECN-capable, as those of our controls are. For a request, the answer is for its listener's control.
+ */
+static __always_inline int needs_ecn(struct bpf_sock_ops *ops, const struct host_settings *host)
+{
 	struct tcp_sock *tp;
 
-	if (!sk)
-		return;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp || !(tp->ecn_flags & TCP_ECN_AGREED) ||
-	    bpf_getsockopt(ops, SOL_TCP, TCP_CONGESTION, former, sizeof(former)) ||
-	    !same_name(former, host->without_ecn))
+	if (!ops->is_fullsock)
+		return 1;
+	tp = tcp_of_ops(ops);
+	return tp && has_default_control(tp) && has_former_control(ops, host);
+}
+
+/* Give a connection whose ends have agreed on ECN the control that new sockets have. */
+static __always_inline void take_control(struct bpf_sock_ops *ops, struct tcp_sock *tp,
+					 const struct host_settings *host)
+{
+	char control[SLUICE_CONTROL_BYTES];
+
+	if (!(tp->ecn_flags & TCP_ECN_AGREED) || !has_former_control(ops, host))
 		return;
 	__builtin_memcpy(control, host->control, sizeof(control));
 	bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, control, sizeof(control));
 }
 
-SEC("sockops")
-int sluice_accept(struct bpf_sock_ops *ops)
+/*
+ * A connection begins. Without ECN, its control becomes another than ours, which knows no tags: its packets have
+ * tag 1 no longer.
+ */
+static __always_inline void begin(struct bpf_sock_ops *ops, struct tcp_sock *tp, const struct host_settings *host)
 {
-	const struct host_settings *host;
+	char name[SLUICE_CONTROL_BYTES];
 
-	if (ops->op != BPF_SOCK_OPS_NEEDS_ECN && ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+	control_name(control_of(tp), name);
+	if (!is_ours(name) || !(tp->ecn_flags & TCP_ECN_AGREED))
+		carry_tag(ops, (struct sock *)tp, host, SL_TAG_UNTAGGED);
+}
+
+SEC("sockops")
+int sluice_socket(struct bpf_sock_ops *ops)
+{
+	const struct host_settings *host = host_with(bpf_get_netns_cookie(ops));
+	struct tcp_sock *tp;
+
+	if (!host)
 		return 1;
-	host = host_with(bpf_get_netns_cookie(ops));
-	if (!host || !host->control[0])
+	if (ops->op == BPF_SOCK_OPS_NEEDS_ECN) {
+		if (host->control[0] && needs_ecn(ops, host))
+			ops->reply = 1;
 		return 1;
-	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		take_control(ops, host);
-	else if (!ops->is_fullsock) /* a request; a socket that connects decides by its own control */
-		ops->reply = 1;
+	}
+	tp = tcp_of_ops(ops);
+	if (!tp)
+		return 1;
+	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		carry_tag(ops, (struct sock *)tp, host, SL_TAG_ATTAINED_FIRST);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		if (has_default_control(tp))
+			take_control(ops, tp, host);
+		begin(ops, tp, host);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		take_control(ops, tp, host);
+		begin(ops, tp, host);
+		break;
+	}
 	return 1;
 }
 

@@ -27,10 +27,7 @@
  * first byte.
  */
 #include "packet.bpf.h"
-#include "flow.bpf.h"
-#include "tag.h"
-#include "../laws/tag.h"
-#include "../laws/ucp.h"
+#include "tag_of_flow.bpf.h"
 
 #define IPV6_EXTENSIONS_MAX 4
 #define DESTINATIONS_MAX 16384
@@ -251,49 +248,14 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 	       sk->state != BPF_TCP_TIME_WAIT;
 }
 
-/*
- * Does the segment belong to the declared flow? A segment from before the flow, with data from
- * after its last byte, or of a later flow after an idle gap does not. `offset` counts the
- * connection's bytes, as first_byte does.
- */
-static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained,
-					    int has_data)
-{
-	__u64 before = offset - declared->first_byte; /* bytes of the flow before the segment */
-
-	if (offset < declared->first_byte || offset - attained > declared->first_byte)
-		return 0;
-	if (!(declared->fields & SLUICE_HAS_SIZE))
-		return 1;
-	return has_data ? before < declared->size_bytes : before <= declared->size_bytes;
-}
-
-/* Does the flow's deadline decide about its tag? */
-static __always_inline int is_timed(const struct declared_flow *declared, __u64 now_ns,
-				    const struct tag_settings *set)
-{
-	return (set->carries & TAG_DEADLINES) && (declared->fields & SLUICE_HAS_DEADLINE) &&
-	       !((set->carries & TAG_FORGETS_LATE) && now_ns >= declared->deadline_ns);
-}
-
 /* Tag of a segment of a flow that has sent `attained` bytes before it. */
 static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, int has_data,
 				       __u64 attained, __u64 now_ns, const struct tag_settings *set)
 {
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	const struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
 
-	if (!flow || !in_declared_flow(&flow->declared, offset, attained, has_data))
-		return sl_attained_tag(attained);
-	if (flow->state.phase != SLUICE_SENDING)
-		return SL_TAG_BACKGROUND;
-	if (is_timed(&flow->declared, now_ns, set))
-		return sl_deadline_tag(
-			attained, set->urgent_after_bytes,
-			sl_ucp_urgency_q16(flow->declared.start_ns, flow->declared.deadline_ns, now_ns));
-	if ((set->carries & TAG_SIZES) && (flow->declared.fields & SLUICE_HAS_SIZE))
-		return sl_known_size_tag(flow->declared.size_bytes);
-	return sl_attained_tag(attained);
+	return flow ? tag_of_flow(flow, offset, has_data, attained, now_ns, set) : sl_attained_tag(attained);
 }
 
 /* Tag of a TCP segment, SL_TAG_UNTAGGED, or a negative error. */

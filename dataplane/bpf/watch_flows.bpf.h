@@ -142,7 +142,7 @@ static __always_inline void next_flow(struct tcp_sock *tp, struct watched *w, __
 /* The declaration that the program made since its last write; NULL: none. */
 static __always_inline struct declared_flow *new_declaration(struct tcp_sock *tp, struct watched *w)
 {
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, tp, 0, 0);
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, tp, 0, 0);
 
 	return flow && flow->declared.start_ns != w->declared_ns ? &flow->declared : NULL;
 }

@@ -203,7 +203,7 @@ static __always_inline void fill_flow(struct watch_connection *c, struct tcp_soc
 	if (w->first_sent_ns)
 		return;
 	/* An adopted connection: no write was seen yet. */
-	flow = bpf_sk_storage_get(&sluice_flow_1, tp, 0, 0);
+	flow = bpf_sk_storage_get(&sluice_flow_2, tp, 0, 0);
 	declared = flow && flow->declared.deadline_ns;
 	c->told_start_ns = declared ? flow->declared.start_ns : 0;
 	c->told_deadline_ns = declared ? flow->declared.deadline_ns : 0;

@@ -134,6 +134,19 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 }
 
 /*
+ * Return the bytes that the flow had sent before the data that follows, for a socket that carries its tag itself: all
+ * packets that it builds at one time have the tag of the first. sent_bytes: of the connection, until now. is_acked:
+ * all of them are acknowledged. A retransmission has the tag of new data here.
+ */
+SL_LAW sl_u64 sl_tag_next(struct sl_tag_state *s, sl_u64 sent_bytes, int is_acked, sl_u64 now_ns, sl_u64 idle_gap_ns)
+{
+	if (is_acked && sl_tag_idle(s, now_ns, idle_gap_ns))
+		s->start = sent_bytes;
+	s->last_data_ns = now_ns;
+	return sent_bytes - s->start;
+}
+
+/*
  * Has this direction carried data yet? A direction without data is no flow, so the tagger leaves
  * its FIN untagged. Switches count tagged FINs as completed flows, and must not count the idle
  * half of each connection.

@@ -169,7 +169,7 @@ LOOK_EVERY_S = 10.0
 OF_SCHEDULE = (SCHEDULED, BACKGROUND)
 """Sources of the records of flows of the schedule; those without end are background."""
 TICK_S = 0.1
-STORAGE = "sluice_flow_1"
+STORAGE = "sluice_flow_2"
 
 
 @dataclass

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
 from tests.kernel.lab import Namespace, address, connect, dial, listen
@@ -55,7 +56,10 @@ def bottleneck(namespaces: list[Namespace], control: str) -> Iterator[Dumbbell]:
         host.sysctl("net.ipv4.tcp_ecn", 1)
         host.sysctl("net.ipv4.tcp_congestion_control", control)
     make_queues(router, PORT, RATE_BPS)
-    with PortProgram() as ports:
+    with HostEntry() as entry, PortProgram() as ports:
+        for host in (a, b):
+            with host:
+                entry.set(DEFAULT_CONTROL)
         with router:
             ports.attach(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
         yield Dumbbell(a, router, b, ports)

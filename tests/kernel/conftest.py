@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.dataplane.build import KERNEL_BTF
+from sluice.dataplane.congestion import DEFAULT_CONTROL, HostEntry
 from sluice.dataplane.loader import Map, load
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.sockopt import Attachment
@@ -66,14 +67,33 @@ def namespaces() -> Iterator[list[Namespace]]:
         ns.close()
 
 
+@pytest.fixture(scope="session")
+def entries() -> Iterator[HostEntry]:
+    """What agents write, so that programs in their namespaces may declare flows."""
+    with HostEntry() as entry:
+        yield entry
+
+
 @pytest.fixture
-def pair(namespaces: list[Namespace]) -> Pair:
+def served(namespaces: list[Namespace], entries: HostEntry) -> Namespace:
+    """A namespace with an agent's entry."""
+    place = Namespace()
+    namespaces.append(place)
+    with place:
+        entries.set(DEFAULT_CONTROL)
+    return place
+
+
+@pytest.fixture
+def pair(namespaces: list[Namespace], entries: HostEntry) -> Pair:
     a, b = Namespace(), Namespace()
     namespaces += [a, b]
     connect(a, "eth0", b, "eth0")
     for name, ns in (("a", a), ("b", b)):
         address(ns, "eth0", f"{V4[name]}/24", f"{V6[name]}/64")
         ns.sysctl("net.ipv4.tcp_ecn", 1)
+        with ns:
+            entries.set(DEFAULT_CONTROL)
     return Pair(a, b)
 
 
@@ -92,8 +112,10 @@ def hook(cgroup: Cgroup) -> Iterator[Attachment]:
 
 
 @pytest.fixture
-def sock(hook: Attachment) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+def sock(hook: Attachment, served: Namespace) -> Iterator[socket.socket]:
+    with served:
+        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with one:
         yield one
 
 
@@ -142,4 +164,4 @@ def watch(pair: Pair) -> Iterator[Watch]:
 def flows(hook: Attachment) -> Iterator[Map]:
     """The kernel's socket storage, in which the tests write like a congestion control."""
     with load("sockopt") as same:
-        yield same.map("sluice_flow_1")
+        yield same.map("sluice_flow_2")

@@ -272,13 +272,17 @@ def test_control__without_ecn_is_that_of_the_host_before(
     The host's entry names the control. A namespace without an entry, as of a container, has the machine's.
     """
     control = registered("cc_ucp")
-    with HostEntry() as machine, pair.a, HostEntry() as own:
-        for entry, without_ecn in ((own, "reno"), (own, "cubic"), (machine, "cubic")):
-            entry.set(ControlSettings(without_ecn=without_ecn))
+    with HostEntry() as entry:
+        for place, without_ecn in ((pair.a, "reno"), (pair.a, "cubic"), (contextlib.nullcontext(), "cubic")):
+            settings = ControlSettings(without_ecn=without_ecn)
+            with place:
+                entry.set(settings, settings)
             for agrees, expected in ((0, without_ecn), (1, control)):
                 pair.b.sysctl("net.ipv4.tcp_ecn", agrees)
-                assert controls_of(pair, control, control if agrees else "reno") == [expected] * 3
-            entry.forget()
+                with pair.a:
+                    assert controls_of(pair, control, control if agrees else "reno") == [expected] * 3
+            with place:
+                entry.forget()
 
 
 def test_a_listener_from_before_the_policy__accepts_the_control_and_gets_it(

@@ -14,7 +14,9 @@ from sluice.dataplane.clsact import FEW_PACKETS
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings, HostEntry
 from sluice.hostagent.control import HostControl
 from sluice.hostagent.tagger import CHECK_EVERY, HostTagger
+from sluice.policy.schema.desired import Policy
 from sluice.policy.tags import ATTAINED_FIRST
+from sluice.policy.wire.agents import HostSettings
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import Namespace
@@ -30,18 +32,19 @@ def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: li
     hosts = Namespace(), Namespace()
     namespaces += hosts
     with contextlib.ExitStack() as opened:
-        seen, agents = [], []
+        entry, agents = opened.enter_context(HostEntry()), []
         for place, wanted in zip(hosts, WANTED, strict=True):
             with place:
-                seen.append(opened.enter_context(HostEntry()))
                 agents.append(HostControl())
                 agents[-1].use("sluice_ucp", wanted)
-        expected = [replace(one, control="sluice_ucp", without_ecn=BEFORE) for one in WANTED]
-        assert [entry.settings for entry in seen] == expected
-        for place, agent in zip(hosts, agents, strict=True):
+        for place, agent, wanted in zip(hosts, agents, WANTED, strict=True):
+            expected = replace(wanted, control="sluice_ucp", without_ecn=BEFORE)
             with place:
+                assert entry.holds(expected)
+                agent.use("cubic")
+                assert entry.holds(DEFAULT_CONTROL)
                 agent.restore()
-        assert [entry.settings for entry in seen] == [DEFAULT_CONTROL] * 2
+                assert not entry.holds(DEFAULT_CONTROL)
 
 
 def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces: list[Namespace]) -> None:
@@ -51,7 +54,7 @@ def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces:
         entry.set(WANTED[0])
         agent = HostControl()
         agent.use("sluice_dctcp")
-        assert entry.settings == replace(DEFAULT_CONTROL, control="sluice_dctcp", without_ecn=BEFORE)
+        assert entry.holds(replace(DEFAULT_CONTROL, control="sluice_dctcp", without_ecn=BEFORE))
         agent.restore()
 
 
@@ -69,6 +72,7 @@ def test_tagger__goes_before_a_filter_that_has_come_later(pair: Pair) -> None:
         with pair.a:
             tagger = HostTagger("eth0")
             tagger.attach()
+        tagger.update(HostSettings.of(Policy.from_document({"scheme": "pias"})))
         looks(tagger, pair)
         add_filter(pair.a, "eth0", other, 1)
         capture.packets()

@@ -149,7 +149,7 @@ def test_declared_while_fast_open_delays_the_syn(hook: Attachment, pair: Pair) -
 
 def test_state__is_the_controls_and_restarts_with_a_flow(sock: socket.socket) -> None:
     with load("sockopt") as same:
-        flows = same.map("sluice_flow_1")
+        flows = same.map("sluice_flow_2")
         declare(sock, *FULL)
         written = bytes(range(1, STATE_BYTES + 1))
         value = flows.lookup(sock.fileno())

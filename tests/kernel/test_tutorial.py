@@ -30,17 +30,15 @@ RUNS = [block for block in of_order(PAGE, "run") if not block.argument]
 
 
 @pytest.fixture
-def reader(namespaces: list[Namespace]) -> Iterator[Namespace]:
+def reader(served: Namespace) -> Iterator[Namespace]:
     """The network namespace in which the reader of the page works. The receiver runs there."""
     missing = [program for program in ("cc", "socat", "ss") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
-    own = Namespace()
-    namespaces.append(own)
-    with own:
+    with served:
         receiver = spawn(["bash", "-c", f"exec {RECEIVER.text}"])
-        wait_until(lambda: ":5000" in own.run("ss", "-Hltn"), "the receiver listens")
-        yield own
+        wait_until(lambda: ":5000" in served.run("ss", "-Hltn"), "the receiver listens")
+        yield served
     stop(receiver)
 
 

@@ -49,7 +49,8 @@ class Entry:
     def __call__(self) -> Entry:
         return self
 
-    def set(self, settings: ControlSettings) -> None:
+    def set(self, settings: ControlSettings, others: ControlSettings | None) -> None:
+        assert others is None or replace(others, tags=settings.tags) == settings
         self.written.append(settings)
 
     def forget(self) -> None:
@@ -59,7 +60,7 @@ class Entry:
         pass
 
 
-def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_sluice(
+def test_use__writes_the_settings_when_they_change(
     default: Path, kernel: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Registered:
@@ -87,13 +88,11 @@ def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_slui
     assert entry.written == [
         replace(fast, control="sluice_ucp"),
         replace(late, control="sluice_ucp"),
-        "forgotten",
+        ControlSettings(),
     ]
     host.use("sluice_dctcp", ControlSettings())
     host.restore()
-    assert entry.written[3:] == [ControlSettings(control="sluice_dctcp"), "forgotten"], (
-        "a killed agent may have left other settings"
-    )
+    assert entry.written[3:] == [ControlSettings(control="sluice_dctcp"), "forgotten"]
 
 
 @pytest.mark.parametrize(("extra", "expected"), [({"dctcp"}, "dctcp"), (set(), "cubic")])

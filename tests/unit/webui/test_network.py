@@ -223,6 +223,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "growth": 1,
             "reserved_dscp": [],
             "queue_of_tag": list(host_queue_map(policy)),
+            "acts": True,
         },
         "ports": {
             "mark_bytes": 30_000,

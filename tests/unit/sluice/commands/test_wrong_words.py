@@ -98,6 +98,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "policy freeze ports": (f"policy --url {HERE} freeze", ("", "x", "a:b")),
     "policy unfreeze ports": (f"policy --url {HERE} unfreeze", ("", "x", "a:b")),
     "policy act --at": (f"policy --url {HERE} act", ("", "x", "a:b")),
+    "policy act --on": (f"policy --url {HERE} act --at s1:1", ("", "x y", "a:b")),
     "policy rollback version": (f"policy --url {HERE} rollback _", ("x", "1.5", "0")),
     "network --url": ("network _ show", URLS),
     "network --token-file": ("network _ remove", TOKENS),

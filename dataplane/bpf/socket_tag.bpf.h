@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Tags that a socket carries itself: its DSCP changes with the tag, and TCP writes it into each packet, whatever
+ * namespace, bridge, VLAN or tunnel follows. They serve where no tagger (tag.bpf.c) sees the packets of the socket,
+ * for example those of a container that the host routes.
+ *
+ *   SYN, SYN-ACK     tag 1, from connect() and listen() on                    sockopt.bpf.c
+ *   data             chosen before the kernel builds packets: all packets
+ *                    that it builds at one time have the tag of the first     cc_ops.bpf.h, a control of ours
+ *   ACKs             the tag of the data that this end has sent last
+ *   FIN of a direction that has carried no data, all of a connection without a control of ours    none
+ *
+ * The kernel lets BPF programs set no DSCP on a socket of IPv6 that is connected by IPv4, so it has none.
+ */
+#ifndef SLUICE_SOCKET_TAG_BPF_H
+#define SLUICE_SOCKET_TAG_BPF_H
+
+#include "host.bpf.h"
+
+/* Macros of the kernel, which BTF lacks. */
+#define AF_INET 2
+#define AF_INET6 10
+#define SOL_IP 0
+#define SOL_IPV6 41
+#define SOL_SOCKET 1
+#define IP_TOS 1
+#define IPV6_TCLASS 67
+#define SO_PRIORITY 12
+#define ECN_BITS 2
+
+static __always_inline __u32 socket_tos(const struct sock *sk)
+{
+	const struct inet_sock *inet = (const struct inet_sock *)sk;
+
+	return BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET ? BPF_CORE_READ(inet, tos)
+								    : BPF_CORE_READ(inet, pinet6, tclass);
+}
+
+/*
+ * Let the socket carry a tag, or the DSCP that stands for it if it is reserved. A socket whose program has chosen a
+ * reserved DSCP keeps that. `ctx` is what the program's kind passes to bpf_setsockopt(). The kernel would derive the
+ * priority of packets on this host from the DSCP, so the socket's priority is set again.
+ */
+static __always_inline void carry_tag(void *ctx, const struct sock *sk, const struct host_settings *host, __u32 tag)
+{
+	__u32 before = socket_tos(sk) >> ECN_BITS, dscp;
+	int tos, priority = BPF_CORE_READ(sk, sk_priority);
+
+	if (tag >= TAG_DSCPS || before >= TAG_DSCPS || (before && host->written[before].reserved))
+		return;
+	dscp = host->written[tag].as;
+	if (dscp == TAG_NONE || dscp == before)
+		return;
+	tos = dscp << ECN_BITS;
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET)
+		bpf_setsockopt(ctx, SOL_IP, IP_TOS, &tos, sizeof(tos));
+	else
+		bpf_setsockopt(ctx, SOL_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
+	bpf_setsockopt(ctx, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The tag of a connection's data, by what its flow has sent and what its program has declared. */
+#ifndef SLUICE_TAG_OF_FLOW_BPF_H
+#define SLUICE_TAG_OF_FLOW_BPF_H
+
+#include "flow.bpf.h"
+#include "tag.h"
+#include "../laws/ucp.h"
+
+/*
+ * Does the segment belong to the declared flow? A segment from before the flow, with data from
+ * after its last byte, or of a later flow after an idle gap does not. `offset` counts the
+ * connection's bytes, as first_byte does.
+ */
+static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained,
+					    int has_data)
+{
+	__u64 before = offset - declared->first_byte; /* bytes of the flow before the segment */
+
+	if (offset < declared->first_byte || offset - attained > declared->first_byte)
+		return 0;
+	if (!(declared->fields & SLUICE_HAS_SIZE))
+		return 1;
+	return has_data ? before < declared->size_bytes : before <= declared->size_bytes;
+}
+
+/* Does the flow's deadline decide about its tag? */
+static __always_inline int is_timed(const struct declared_flow *declared, __u64 now_ns,
+				    const struct tag_settings *set)
+{
+	return (set->carries & TAG_DEADLINES) && (declared->fields & SLUICE_HAS_DEADLINE) &&
+	       !((set->carries & TAG_FORGETS_LATE) && now_ns >= declared->deadline_ns);
+}
+
+/*
+ * Tag of data whose flow has sent `attained` bytes before it. `offset` counts the connection's bytes, as first_byte
+ * of the declaration does.
+ */
+static __always_inline int tag_of_flow(const struct socket_flow *flow, __u64 offset, int has_data, __u64 attained,
+				       __u64 now_ns, const struct tag_settings *set)
+{
+	const struct declared_flow *declared = &flow->declared;
+
+	if (!in_declared_flow(declared, offset, attained, has_data))
+		return sl_attained_tag(attained);
+	if (flow->state.phase != SLUICE_SENDING)
+		return SL_TAG_BACKGROUND;
+	if (is_timed(declared, now_ns, set))
+		return sl_deadline_tag(attained, set->urgent_after_bytes,
+				       sl_ucp_urgency_q16(declared->start_ns, declared->deadline_ns, now_ns));
+	if ((set->carries & TAG_SIZES) && (declared->fields & SLUICE_HAS_SIZE))
+		return sl_known_size_tag(declared->size_bytes);
+	return sl_attained_tag(attained);
+}
+
+#endif
