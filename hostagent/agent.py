@@ -63,6 +63,8 @@ class Settings:
     """An enrolment token, or the path of a file with one."""
     fsync: bool = False
     """Whether flow records reach the device twice a second, so that they survive a power failure."""
+    tags: str = "packet"
+    """Whether each packet gets its own tag at the interface, or TCP's sockets carry theirs ("socket")."""
     queues_at: str | None = None
     """Where the host's own link gets the scheme's queues (dataplane/link_queues.py). None: nowhere."""
     realtime: bool = True
@@ -220,7 +222,8 @@ class Agent:
         self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
-        self._control.use(name, self._control_settings, is_tagged=self._tagger.attached)
+        is_tagged = self._tagger.attached and self._settings.tags == "packet"
+        self._control.use(name, self._control_settings, is_tagged=is_tagged)
         transport = Transport(self._control.in_force, scheme)
         if transport == self._traffic.transport:
             return

@@ -37,6 +37,13 @@ class AgentOptions:
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
         default=None,
     )
+    tags: str = entry(
+        Choice(("packet", "socket")),
+        "What writes the tags of TCP with a control of Sluice. packet: a program at the interface, exactly. socket: the"
+        " socket itself, which costs less, and is late by the packets that leave at one time. Containers that the host"
+        " routes always have the latter.",
+        default="packet",
+    )
     queues_at: str | None = entry(
         Text(r"root|[0-9a-f]{1,4}:[0-9a-f]{1,4}", what='"root" or a class of a qdisc, for example 1:1'),
         "Where the interface gets the scheme's queues for the host's own packets: `root`, or a class of a qdisc that"
@@ -112,6 +119,7 @@ def _settings(options: AgentOptions) -> Settings:
     return Settings(
         name=name,
         interface=options.interface or interface_of_default_route(),
+        tags=options.tags,
         queues_at=options.queues_at,
         run_dir=options.run_dir,
         web=options.web,

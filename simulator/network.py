@@ -178,6 +178,7 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings.tags_deadlines = scheme.tags_deadlines
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
+    settings.tags_bursts = transport.tags == "socket"
     settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
     return settings

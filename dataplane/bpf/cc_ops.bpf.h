@@ -270,11 +270,13 @@ static __always_inline void tag_next_data(struct sock *sk)
 	__u64 sent, attained, now_ns;
 	struct socket_flow *flow;
 
-	if (!host || host->written[SL_TAG_ATTAINED_FIRST].as == TAG_NONE)
-		return;
 	flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	if (!flow)
 		return;
+	if (!host || host->written[SL_TAG_ATTAINED_FIRST].as == TAG_NONE) {
+		flow->tag.last_data_ns = 0; /* from now on a tagger may tag its packets */
+		return;
+	}
 	if (only_fin_left(tp)) {
 		carry_tag(sk, sk, host, SL_TAG_UNTAGGED);
 		return;

@@ -31,7 +31,7 @@ struct socket_flow {
 	struct declared_flow declared;
 	struct sluice_state state;
 	struct sl_datcp_state datcp;
-	struct sl_tag_state tag; /* of a socket that carries its tag itself (socket_tag.bpf.h) */
+	struct sl_tag_state tag; /* of a socket that carries its tag itself (socket_tag.bpf.h), otherwise zero */
 };
 
 struct {

@@ -14,6 +14,7 @@
  *
  *   packet                                           tag
  *   TCP of an established (or closing) connection    by sequence numbers, or by the declared flow
+ *   of a socket that carries its tag itself          unchanged (socket_tag.bpf.h)
  *   of a flow that its congestion control quenched   background
  *   SYN without data, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
@@ -248,32 +249,28 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 	       sk->state != BPF_TCP_TIME_WAIT;
 }
 
-/* Tag of a segment of a flow that has sent `attained` bytes before it. */
-static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, int has_data,
-				       __u64 attained, __u64 now_ns, const struct tag_settings *set)
-{
-	const struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
-	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
-
-	return flow ? tag_of_flow(flow, offset, has_data, attained, now_ns, set) : sl_attained_tag(attained);
-}
-
-/* Tag of a TCP segment, SL_TAG_UNTAGGED, or a negative error. */
+/* Tag of a TCP segment, SL_TAG_UNTAGGED if it must stay unchanged, or a negative error. */
 static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
-	struct tag_settings set = current_settings();
+	int err, is_of_connection = is_connection(sk);
+	const struct socket_flow *known = NULL;
+	struct tag_settings set;
 	struct tcphdr tcp;
 	struct bpf_tcp_sock *tp;
 	struct flow *flow;
 	__u64 attained, now_ns;
 	__u32 headers, data_bytes, seq;
-	int err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
 
+	if (is_of_connection)
+		known = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
+	if (known && known->tag.last_data_ns)
+		return SL_TAG_UNTAGGED;
+	err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
 	if (err)
 		return err;
 	headers = t->offset + tcp.doff * 4;
 	data_bytes = skb->len > headers ? skb->len - headers : 0;
-	if ((tcp.syn && !data_bytes) || !is_connection(sk))
+	if ((tcp.syn && !data_bytes) || !is_of_connection)
 		return SL_TAG_ATTAINED_FIRST;
 	flow = flow_of(sk);
 	if (!flow)
@@ -281,13 +278,17 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	tp = bpf_tcp_sock(sk);
 	if (!tp)
 		return -EPROTONOSUPPORT;
+	set = current_settings();
 	seq = bpf_ntohl(tcp.seq) + tcp.syn;
 	now_ns = bpf_ktime_get_ns();
 	attained = sl_tag_segment(&flow->tag, seq, data_bytes, tp->snd_una, now_ns,
 				  sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
 	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
-	return segment_tag(sk, tp, seq, data_bytes > 0, attained, now_ns, &set);
+	if (!known)
+		return sl_attained_tag(attained);
+	return tag_of_flow(known, tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una), data_bytes > 0,
+			   attained, now_ns, &set);
 }
 
 /* Fill the destination of a packet of a socket. */

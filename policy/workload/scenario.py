@@ -84,6 +84,12 @@ class Transport:
         "The most packets that a sender has in flight. By default, the congestion control's own limit.",
         default=None,
     )
+    tags: str = entry(
+        Choice(("packet", "socket")),
+        "packet: each packet carries its own tag. socket: packets that leave at one time carry the tag of the first,"
+        " as where the socket writes it.",
+        default="packet",
+    )
 
     @property
     def rto_min_ms(self) -> int:

@@ -195,7 +195,7 @@ def agent_argv(
     argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
-    argv += ["--queues-at", LINK_CLASS]
+    argv += ["--queues-at", LINK_CLASS, "--tags", scenario.transport.tags]
     argv += ["--no-fsync"]  # a power failure ends the run anyway
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]
 

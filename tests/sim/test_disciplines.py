@@ -234,6 +234,20 @@ def test_tags_are_counted_as_they_arrive() -> None:
     assert net.fabric.tag_counters()[net.towards[3]].tolist() == expected.tolist()
 
 
+def test_tags_of_a_socket_are_those_of_the_first_packet_that_leaves() -> None:
+    """The first window leaves at one time. Later packets leave one by one, with their ACKs."""
+    net = kit.single(
+        2,
+        kit.transport(initial_window=10, tags_bursts=True, max_window=10),
+        down=Link(more={"count_tags": True}),
+    )
+    net.flow(0, 1, 100 * PAYLOAD)
+    net.finish()
+    by_tag = net.fabric.tag_counters()[net.towards[1]][:, 0].tolist()
+    expected = [attained_tag(0)] * 10 + [attained_tag(number * PAYLOAD) for number in range(10, 100)]
+    assert by_tag == [expected.count(tag) for tag in range(kit.TAGS)]
+
+
 def room_bytes(buffer_bytes: int, rank: int) -> int:
     """Return what may wait at a rank and below it, by dataplane/laws/drop_order.h."""
     return buffer_bytes if rank == 0 else buffer_bytes - buffer_bytes // 4 - rank * (buffer_bytes // 32)

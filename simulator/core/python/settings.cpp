@@ -62,6 +62,7 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::tag, &TagSettings::deadlines>(settings, "tags_deadlines");
 	bind_field<&T::tag, &TagSettings::urgent_after_bytes>(settings, "urgent_after_bytes");
 	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
+	bind_field<&T::tag, &TagSettings::bursts>(settings, "tags_bursts");
 	using I = ImplementationSettings;
 	bind_field<&T::tcp, &I::first_alpha_q20>(settings, "first_alpha_q20");
 	bind_field<&T::tcp, &I::cuts_at_once>(settings, "cuts_at_once");

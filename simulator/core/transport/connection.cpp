@@ -164,6 +164,10 @@ void Connection::send(std::uint32_t number, bool again)
 {
 	Packet *packet = world_.packets.take();
 
+	if (settings_.tag.bursts && burst_at_ != now()) {
+		burst_at_ = now();
+		burst_first_ = board().next();
+	}
 	recovery_.on_sent(number, again, now());
 	window_.on_sent();
 	packet->kind = PacketKind::Data;
@@ -177,7 +181,9 @@ void Connection::send(std::uint32_t number, bool again)
 	packet->window_reduced = announces_reduction_ && !again;
 	announces_reduction_ &= again;
 	packet->tag = data_tag(settings_, flow_.spec, window_.phase(),
-			       static_cast<std::uint64_t>(number) * settings_.segment.payload_bytes, now());
+			       static_cast<std::uint64_t>(settings_.tag.bursts ? burst_first_ : number) *
+				       settings_.segment.payload_bytes,
+			       now());
 	if (again && number == board().una() && settings_.timeout.restarts_for_first)
 		timer_.clear();
 	arm_timer();

@@ -207,6 +207,8 @@ class Connection
 	bool announces_reduction_ = false;     // CWR goes with the next new packet
 	AlarmKind alarm_ = AlarmKind::Timeout; // what the timer is set for
 	Time armed_at_ = 0;		       // when it was set
+	Time burst_at_ = NEVER;		       // when packets left last …
+	std::uint32_t burst_first_ = 0;	       // … and the first new one of them
 
 	Window window_;
 	RttEstimator rtt_;

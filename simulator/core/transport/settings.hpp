@@ -82,6 +82,8 @@ struct TagSettings {
 	bool deadlines = false;		      // the urgency of a flow with a deadline …
 	std::uint64_t urgent_after_bytes = 0; // … once it has sent this much
 	bool sizes = false;		      // the size class of a flow of known size
+	bool bursts =
+		false; // packets that leave at one time have the tag of the first (dataplane/bpf/socket_tag.bpf.h)
 };
 
 struct TransportSettings {
