@@ -2,26 +2,35 @@
 """CPU time of the tagger and the port program for a packet: `unshare --net python -m sluice.dataplane.bench`.
 
 The tagger runs on a TCP transfer over this network namespace's loopback device, and the kernel's statistics say how
-long it took. The port program runs many times on one packet (BPF_PROG_TEST_RUN), because a switch sends its packets.
-Only the first run takes the priority tag off. Both stand beside an empty program, which shows the cost of measuring.
+long it took, also for sockets that carry their tags themselves. The port program runs many times on one packet
+(BPF_PROG_TEST_RUN), because a switch sends its packets. Only the first run takes the priority tag off. Each stands
+beside an empty program, which shows the cost of measuring.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from sluice.dataplane import build
-from sluice.dataplane.congestion import in_first_namespace
+from sluice.dataplane.congestion import (
+    NO_TAGS,
+    ControlSettings,
+    HostEntry,
+    in_first_namespace,
+    register_congestion_control,
+)
 from sluice.dataplane.libbpf import failure, ffi, lib
 from sluice.dataplane.link_queues import HTB
 from sluice.dataplane.loader import Program, attach_clsact, detach_clsact, load, open_object
@@ -36,6 +45,7 @@ ROUNDS = 5
 LOOPBACK_IFINDEX = 1
 """The packet of a test run belongs to the namespace's loopback device."""
 
+_CONTROL, _CHOICE = "sluice_dctcp", "cc_min_tso_segs"
 _STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 _EMPTY = """
 #include "packet.bpf.h"
@@ -51,7 +61,7 @@ class PacketCost:
     program: str
     ns_per_packet: int
     empty_ns_per_packet: int
-    """The same for an empty program."""
+    """The same for an empty program; for a socket's tag, without tags."""
 
 
 def measure() -> list[PacketCost]:
@@ -71,6 +81,7 @@ def measure() -> list[PacketCost]:
     return [
         PacketCost("tag", _tagger_ns(()), sent_ns),
         PacketCost("tag and queue", _tagger_ns(HTB.priorities), sent_ns),
+        *_socket_costs(sent_ns),
         PacketCost("port", _port_ns(), run_ns),
     ]
 
@@ -79,6 +90,42 @@ def _tagger_ns(priorities: Sequence[int]) -> int:
     by_dscp = [priorities[dscp % len(priorities)] for dscp in range(DSCPS)] if priorities else []
     with Tagger(TagSettings(priorities=tuple(by_dscp))) as tagger:
         return _ns_per_segment(tagger.program)
+
+
+def _socket_costs(empty_ns: int) -> Iterator[PacketCost]:
+    """Yield the tagger's cost for packets of sockets that carry their tags, and what a tag costs the socket each time
+    that it builds packets."""
+    settings = Path("/proc/sys/net/ipv4")
+    (settings / "tcp_ecn").write_text("1")
+    with register_congestion_control(_CONTROL), HostEntry() as host:
+        (settings / "tcp_congestion_control").write_text(_CONTROL)
+        costs_ns = []
+        for tags in (NO_TAGS, TagSettings()):
+            host.set(ControlSettings(control=_CONTROL, tags=tags))
+            costs_ns.append(_ns_per_choice())
+        yield PacketCost("tag, left to sockets", _tagger_ns(()), empty_ns)
+        yield PacketCost("a socket's tag", costs_ns[1], costs_ns[0])
+
+
+def _ns_per_choice() -> int:
+    """Return the median over ROUNDS transfers of the mean for each time that a socket builds packets."""
+    with kernel_statistics():
+        return int(median(_mean_ns(_choices) for _ in range(ROUNDS)))
+
+
+def _choices() -> Ran:
+    """Of the programs of controls that the kernel runs before it builds packets."""
+    found = json.loads(run(["bpftool", "--json", "prog", "show", "name", _CHOICE]) or "[]")
+    found = found if isinstance(found, list) else [found]
+    return Ran(*(sum(item.get(key, 0) for item in found) for key in ("run_time_ns", "run_cnt")))
+
+
+def _mean_ns(ran: Callable[[], Ran]) -> float:
+    """Return the mean time of a program's runs during a transfer."""
+    began = ran()
+    _transfer()
+    ended = ran()
+    return (ended.ns - began.ns) / (ended.times - began.times)
 
 
 @contextmanager
@@ -110,13 +157,13 @@ def _ns_per_segment(program: Program) -> int:
     attach_clsact("lo", program)
     try:
         with kernel_statistics():
-            return int(median(_transfer_ns(program) for _ in range(ROUNDS)))
+            return int(median(_mean_ns(partial(Ran.of, program)) for _ in range(ROUNDS)))
     finally:
         detach_clsact("lo")
 
 
-def _transfer_ns(program: Program) -> float:
-    began, left_bytes = Ran.of(program), TRANSFER_BYTES
+def _transfer() -> None:
+    left_bytes = TRANSFER_BYTES
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         socket.create_connection(listener.getsockname()) as sender,
@@ -128,8 +175,6 @@ def _transfer_ns(program: Program) -> float:
             left_bytes -= len(receiver.recv(1 << 20))
         sending.join()
         receiver.close()
-    ended = Ran.of(program)
-    return (ended.ns - began.ns) / (ended.times - began.times)
 
 
 def _port_ns() -> int:
@@ -174,9 +219,7 @@ def _ns_per_packet(program: Program, packet: bytes) -> int:
 
 def main() -> None:
     for cost in measure():
-        print(
-            f"{cost.program:20} {cost.ns_per_packet:6d} ns/packet  (an empty program: {cost.empty_ns_per_packet} ns)"
-        )
+        print(f"{cost.program:22} {cost.ns_per_packet:6d} ns  (without: {cost.empty_ns_per_packet} ns)")
 
 
 if __name__ == "__main__":
