@@ -25,11 +25,13 @@ from sluice.controller.connection import Connection
 from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
 from sluice.controller.events import (
     DaemonLoop,
+    Event,
     EventAgents,
     EventAnswer,
     EventDesired,
     EventLease,
     EventNetwork,
+    EventReports,
     EventTick,
     EventUrgency,
     handles,
@@ -68,6 +70,7 @@ class Controller(DaemonLoop):
             lambda description, topology: self._enqueue(EventNetwork(description, topology)),
             lambda agents: self._enqueue(EventAgents(agents)),
             lambda reports: self._enqueue(EventUrgency(reports)),
+            lambda beats: self._enqueue(EventReports(beats)),
         )
         self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
@@ -96,9 +99,7 @@ class Controller(DaemonLoop):
         self.wind_down()
         super().stop()
 
-    def _enqueue(
-        self, event: EventAgents | EventDesired | EventLease | EventNetwork | EventTick | EventUrgency
-    ) -> None:
+    def _enqueue(self, event: Event) -> None:
         self._send_event(event, None)
 
     def _clock(self) -> None:
@@ -187,6 +188,10 @@ class Controller(DaemonLoop):
     @handles(EventUrgency)
     def on_urgency(self, event: EventUrgency) -> None:
         self._led.policing.explain_urgency(event.reports)
+
+    @handles(EventReports)
+    def on_reports(self, event: EventReports) -> None:
+        self._led.take_reports(event.beats)
 
     # ── Connections ─────────────────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sluice.controller.state import Desired
     from sluice.policy.network.graph import Topology
     from sluice.policy.policing.urgency import UrgencyReport
+    from sluice.policy.wire.agents import PortHeartbeat
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
@@ -92,6 +93,15 @@ class EventUrgency(Event):
         super().__init__()
         self.reports = reports
         """By name of the agent."""
+
+
+class EventReports(Event):
+    """The heartbeats of port agents at switches that forward by themselves have been read."""
+
+    def __init__(self, beats: Mapping[str, PortHeartbeat]) -> None:
+        super().__init__()
+        self.beats = beats
+        """By name of the agent, which is that of its switch."""
 
 
 class EventAnswer(Event):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from sluice.controller import openflow
+from sluice.controller.agent_session import AgentSession
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
@@ -21,6 +22,7 @@ from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology
+from sluice.policy.wire.agents import PortHeartbeat
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class LedSwitches:
         self.desired: Desired | None = None
         """None while another controller leads."""
         self.states: dict[int, SwitchState] = {}
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, Session | AgentSession] = {}
         self.metrics = ControllerMetrics()
         self.policing = NetworkPolicing(reporter, self.metrics.tally)
         self._dpids: dict[str, int] = {}
@@ -98,8 +100,10 @@ class LedSwitches:
         self.clear()
         for turn, switch in enumerate(switches):
             phase = turn / len(switches)
-            overlay = self.policing.overlay(switch.name, desired, phase)
-            self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
+            overlay = self.policing.overlay(switch.name, desired, phase) if switch.forwards else None
+            state = self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
+            if not switch.forwards:
+                self.sessions[switch.dpid] = AgentSession(state, self, time.monotonic_ns())
         for dpid in self.states:
             self._record(dpid, connected=False)
         self.policing.begin()
@@ -147,6 +151,13 @@ class LedSwitches:
             session.check_time(at_ns)
             session.advance(now_ns)
 
+    def take_reports(self, beats: Mapping[str, PortHeartbeat]) -> None:
+        """Take the newest heartbeats of the port agents at switches that forward by themselves, by name."""
+        now_ns = time.monotonic_ns()
+        for session in self.sessions.values():
+            if isinstance(session, AgentSession) and (beat := beats.get(session.state.name)):
+                session.take(now_ns, beat)
+
     # ── Results of sessions ─────────────────────────────────────────────────────────────────────
 
     def mastership_lost(self, state: SwitchState) -> None:
@@ -176,8 +187,9 @@ class LedSwitches:
 
     def record_presence(self) -> None:
         """Update the rows of the connected switches."""
-        for dpid in self.sessions:
-            self._record(dpid, connected=True)
+        now_ns = time.monotonic_ns()
+        for dpid, session in self.sessions.items():
+            self._record(dpid, connected=session.is_alive(now_ns))
 
     def _record(self, dpid: int, *, connected: bool) -> None:
         state = self.states[dpid]

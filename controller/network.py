@@ -242,7 +242,8 @@ class NetworkKeeper:
         if self._topology is None or now_ns - self._began_ns > PATIENCE_NS:
             return False
         ports_of = self._topology.ports_of
-        return any(ports_of[s.name] and s.dpid not in self._switches for s in self._topology.switches)
+        expected = [s for s in self._topology.switches if s.forwards and ports_of[s.name]]
+        return any(switch.dpid not in self._switches for switch in expected)
 
     def sightings(self) -> Sightings:
         """Return all that the switches have reported. A host counts where it appeared last."""

@@ -36,7 +36,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import MSS_BYTES
-from sluice.policy.wire.agents import programmed_ports
+from sluice.policy.wire.agents import PortHeartbeat, programmed_ports
 from sluice.store import desired, lease, observed
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
@@ -121,6 +121,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
 URGENCY_POLL_S = 0.5
+REPORTS_POLL_S = 0.5
 WATCH_ONLY = Policy.from_document({"scheme": "sluice", "acts_at": []})
 """The first policy of a network that Sluice did not make."""
 MAX_WAITING = 20_000
@@ -140,9 +141,10 @@ class Recorder:
         on_network: Callable[[Description, Topology | None], None] = lambda description, topology: None,
         on_agents: Callable[[Mapping[str, str]], None] = lambda agents: None,
         on_urgency: Callable[[Mapping[str, UrgencyReport]], None] = lambda reports: None,
+        on_reports: Callable[[Mapping[str, PortHeartbeat]], None] = lambda beats: None,
     ) -> None:
         self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
-        self._on_agents, self._on_urgency = on_agents, on_urgency
+        self._on_agents, self._on_urgency, self._on_reports = on_agents, on_urgency, on_reports
         self._agents: Mapping[str, str] = {}
         """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
@@ -169,7 +171,10 @@ class Recorder:
         self._programmed: frozenset[str] | None = None
         self._tags_urgency = False
         """Whether hosts of the newest policy write urgency."""
-        self._topology_due_s = self._poll_due_s = self._ports_due_s = self._urgency_due_s = 0.0
+        self._left: tuple[str, ...] = ()
+        """Names of the switches that forward by themselves."""
+        self._topology_due_s = self._poll_due_s = self._ports_due_s = 0.0
+        self._urgency_due_s = self._reports_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -320,6 +325,10 @@ class Recorder:
         if self._tags_urgency and time.monotonic() >= self._urgency_due_s:
             self._urgency_due_s = time.monotonic() + URGENCY_POLL_S
             self._on_urgency(observed.urgency_reports(engine))
+        if self._left and time.monotonic() >= self._reports_due_s:
+            self._reports_due_s = time.monotonic() + REPORTS_POLL_S
+            beats = {name: observed.find_agent(engine, name) for name in self._left}
+            self._on_reports({name: beat for name, beat in beats.items() if isinstance(beat, PortHeartbeat)})
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
@@ -375,6 +384,7 @@ class Recorder:
         }
         self._topology, self._last_warning = topology, ""
         self._tags_urgency = newest.policy.definition.tags_deadlines
+        self._left = tuple(switch.name for switch in topology.switches if not switch.forwards)
         self._programmed = self._programmed_ports(engine, topology)
         self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}

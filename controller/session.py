@@ -176,6 +176,10 @@ class Session:
         self._transaction: _Transaction | None = None
         self._bundle_id = 0
 
+    def is_alive(self, now_ns: int) -> bool:
+        """Whether the switch is there. The session of a connection that has ended is gone."""
+        return True
+
     @property
     def is_settling(self) -> bool:
         """Whether the first rules are being read or installed."""

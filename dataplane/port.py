@@ -21,10 +21,10 @@ from sluice.dataplane.clsact import Netlink, attached_program
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
 from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
-from sluice.dataplane.port_settings import PortSettings
+from sluice.dataplane.port_settings import DSCPS, PortSettings
 from sluice.policy.errors import SluiceError
 from sluice.policy.figures.validity import DELAYS, NO_DELAYS
-from sluice.policy.wire.agents import QueueCounters
+from sluice.policy.wire.agents import QueueCounters, TagCounters
 
 _STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
 """Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""
@@ -32,6 +32,8 @@ _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
+_TAG_FIELDS = 3
+_TAGS = f"={DSCPS * _TAG_FIELDS}Q"
 _FORWARDING = f"={DELAYS}Q"
 _PORT_QUEUE = struct.Struct("=II")
 _DEPARTURES = struct.Struct(f"={QUEUES * (8 + 4) * SUB_QUEUES + 16}xIxxxx")
@@ -80,6 +82,7 @@ class PortProgram:
         self._indices[ifname] = index
         self._object.map("states").update(index, bytes(struct.calcsize(_STATE)), only_new=True)
         self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
+        self._object.map("tags").update(index, bytes(struct.calcsize(_TAGS)), only_new=True)
         flow_queues = self._object.map("flow_queues")
         departures = _DEPARTURES.pack(_NAMESPACE.stat().st_ino)
         self._object.map("departures").update(index, departures, only_new=True)
@@ -160,6 +163,14 @@ class PortProgram:
         starts = range(0, len(fields), _QUEUE_FIELDS)
         return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
 
+    def tags(self, ifname: str) -> tuple[TagCounters, ...]:
+        """Return what the port was given, by DSCP; only those that occur. KeyError: the port was never attached."""
+        fields = self._object.map("tags").lookup_sum(self._indices[ifname], _TAGS)
+        if fields is None:
+            raise KeyError(ifname)
+        rows = (fields[start : start + _TAG_FIELDS] for start in range(0, len(fields), _TAG_FIELDS))
+        return tuple(TagCounters(dscp, *row) for dscp, row in enumerate(rows) if any(row))
+
     def backlog_bytes(self, ifname: str) -> int:
         """Return the backlog of the virtual queue after its last arrival. KeyError: the port was never attached."""
         return self._state(ifname)[0] // _LEVEL_PER_BYTE
@@ -199,7 +210,7 @@ class PortProgram:
         """Delete the settings, counters and state of a port."""
         index = self._indices.pop(ifname, None)
         if index is not None:
-            for name in ("settings", "states", "counters", "departures"):
+            for name in ("settings", "states", "counters", "tags", "departures"):
                 self._object.map(name).delete(index)
             for queue in range(QUEUES):
                 self._object.map("flow_queues").delete(_PORT_QUEUE.pack(index, queue))

@@ -11,8 +11,10 @@ from sluice.policy.schemes.ports import PHANTOM_PERCENT, MarkBy, last_mark_bytes
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
 
-_LAYOUT = "=7QIxxxxQIIIxxxxIxxxx"
-"""struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs."""
+DSCPS = 64
+_LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}s"
+"""struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP."""
+_BY_RULE, _COUNTS_DSCP, _QUEUES_DSCP = range(3)
 
 
 _MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
@@ -41,6 +43,10 @@ class PortSettings:
     """An empty flow queue stays assigned to its flow for this time."""
     vlan_queue: int = 0
     """The queue of frames of the operator's VLANs, in which no rule can name a queue."""
+    by_dscp: bool = False
+    """No rule of Sluice chooses the queue: the program counts packets by their DSCP …"""
+    queue_of: tuple[int, ...] = ()
+    """… and chooses the queue of each DSCP by this. Empty: it changes nothing."""
     urgent_first: bool = False
     """The port drops what is least urgent first (laws/drop_order.h). Otherwise it drops what does not fit."""
 
@@ -71,6 +77,8 @@ class PortSettings:
             raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
         if not 0 <= self.vlan_queue < QUEUES:
             raise FieldError("vlan_queue", f"must be from 0 to {QUEUES - 1}, not {self.vlan_queue}")
+        if len(self.queue_of) > DSCPS or not all(0 <= queue < QUEUES for queue in self.queue_of):
+            raise FieldError("queue_of", f"must have at most {DSCPS} queues from 0 to {QUEUES - 1}")
         if not 0 <= self.last_queue < QUEUES:
             raise FieldError("last_queue", f"must be from 0 to {QUEUES - 1}, not {self.last_queue}")
         if self.last_mark_factor < 1:
@@ -103,4 +111,6 @@ class PortSettings:
             _MARK_BY[self.mark_by],
             self.urgent_first,
             self.vlan_queue,
+            (_QUEUES_DSCP if self.queue_of else _COUNTS_DSCP) if self.by_dscp else _BY_RULE,
+            bytes(self.queue_of),
         )

@@ -18,6 +18,7 @@ from sluice.policy.wire.agents import (
     AgentSettings,
     Heartbeat,
     HostHeartbeat,
+    PortHeartbeat,
     heartbeat_from,
     new_uses,
 )
@@ -134,7 +135,10 @@ def heartbeat(path: AgentPath) -> Response:
         earlier = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
         if uses := new_uses(earlier, beat.foreign_dscps):
             add_event(services().engine, "foreign-dscp", host=path.name, uses=[str(use) for use in uses])
-    return jsonify(services().heartbeats.settings(path.name, outcome.policy_version))
+    settings = services().heartbeats.settings(path.name, outcome.policy_version)
+    if isinstance(beat, PortHeartbeat) and beat.tags:
+        settings = {**settings, "queues": services().heartbeats.queues(beat.tags)}
+    return jsonify(settings)
 
 
 def _heartbeat(name: str, body: bytes) -> Heartbeat:

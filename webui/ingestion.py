@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from sqlalchemy import Engine
 
 from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.network.graph import Topology
+from sluice.policy.schema.desired import dscp_queue_map
 from sluice.policy.schema.entries import write
 from sluice.policy.wire.agents import NO_SETTINGS, AgentSettings, Heartbeat, HostHeartbeat
 from sluice.policy.wire.records import WATCHED, FlowRecord
@@ -27,7 +28,7 @@ from sluice.store import ages
 from sluice.store.desired import PolicyVersion, current_topology, policy_in_force
 from sluice.store.flows import Added, add_batch
 from sluice.store.heartbeats import MOST_AGENTS, put_heartbeats
-from sluice.store.observed import all_agents
+from sluice.store.observed import all_agents, latest_thresholds
 from sluice.webui.problems import is_alive
 
 MOST_TOGETHER = 64
@@ -109,6 +110,20 @@ class Heartbeats:
             document_of = _documents(policy_in_force(self._engine))
             self._settings = policy_version, document_of
         return document_of(name)
+
+    def queues(self, ports: Iterable[str]) -> dict[str, list[int]]:
+        """Return the queue of each DSCP, by the thresholds in force, at these ports if the policy acts there."""
+        current = policy_in_force(self._engine)
+        if current is None:
+            return {}
+        latest = latest_thresholds(self._engine)
+        return {
+            port: list(dscp_queue_map(current.policy, latest[port].thresholds_bytes))
+            for port in ports
+            if port in latest
+            and latest[port].policy_version == current.version
+            and current.policy.acts_at_port(port)
+        }
 
     def _write(self, taken: Sequence[_Waiting]) -> None:
         try:

@@ -5,7 +5,8 @@
  *   1. Choose the queue. The OpenFlow rule has put queue q into an 802.1p priority tag (VLAN 0).
  *      Take the tag off and choose HTB class 1:(q+1), which OVS's linux-htb uses for OpenFlow
  *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
- *      to the queue that the settings name, unless the kernel datapath has chosen one.
+ *      to the queue that the settings name, unless the kernel datapath has chosen one. Where no rule
+ *      of Sluice forwards, the DSCP of the packet chooses, also behind a VLAN tag, and is counted.
  *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer,
  *      or the least urgent packets first (laws/drop_order.h, also for marks by queue).
  *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
@@ -31,6 +32,9 @@
 
 #define VLAN_VID_MASK 0x0FFF
 #define VLAN_PCP_SHIFT 13
+#define VLAN_HLEN 4
+#define TCP_FLAGS_OFFSET 13
+#define TCP_FIN 1
 #define HTB_MAJOR (1U << 16)
 
 /* An empty port to which no packet came for this long has no packet on its way into a queue. */
@@ -80,6 +84,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct port_counters);
 } counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u32);
+	__type(value, struct port_tags);
+} tags SEC(".maps");
 
 struct flow_queues {
 	struct sl_dqs law;
@@ -151,6 +162,55 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb, const struct port
 	if (tci >= 0 && !(tci & VLAN_VID_MASK) && !bpf_skb_vlan_pop(skb))
 		queue = (__u32)tci >> VLAN_PCP_SHIFT;
 	return sl_index(queue, PORT_QUEUES);
+}
+
+/* The places of the IP header and its protocol, also behind one VLAN tag that is in front of the payload. */
+static __always_inline void find_ip(struct __sk_buff *skb, __u32 *offset, __be16 *ethertype)
+{
+	*offset = ETH_HLEN;
+	*ethertype = skb->protocol;
+	if (*ethertype != bpf_htons(ETH_P_8021Q))
+		return;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + 2, ethertype, sizeof(*ethertype)))
+		*ethertype = 0;
+	*offset += VLAN_HLEN;
+}
+
+/* Does the packet end a direction of a TCP connection? */
+static __always_inline int is_fin(struct __sk_buff *skb, __u32 offset, __be16 ethertype)
+{
+	__u8 first, protocol, flags;
+	int is_ipv4 = ethertype == bpf_htons(ETH_P_IP);
+	__u32 at = offset + (is_ipv4 ? offsetof(struct iphdr, protocol) : offsetof(struct ipv6hdr, nexthdr));
+
+	if (bpf_skb_load_bytes(skb, offset, &first, 1) || bpf_skb_load_bytes(skb, at, &protocol, 1) ||
+	    protocol != IPPROTO_TCP)
+		return 0;
+	offset += is_ipv4 ? (first & 0xF) * 4 : sizeof(struct ipv6hdr);
+	return !bpf_skb_load_bytes(skb, offset + TCP_FLAGS_OFFSET, &flags, 1) && flags & TCP_FIN;
+}
+
+/* Count the packet by its DSCP, and return the queue of that DSCP. What is not IP goes first. */
+static __always_inline __u32 queue_by_dscp(struct __sk_buff *skb, const struct port_settings *set, __u32 packets)
+{
+	__u32 port = skb->ifindex, offset, dscp;
+	struct port_tags *all = bpf_map_lookup_elem(&tags, &port);
+	__be16 ethertype;
+	int tos;
+
+	find_ip(skb, &offset, &ethertype);
+	if (ethertype != bpf_htons(ETH_P_IP) && ethertype != bpf_htons(ETH_P_IPV6))
+		return 0;
+	tos = tos_at(skb, offset, ethertype);
+	if (tos < 0)
+		return 0;
+	dscp = sl_index((__u32)tos >> DSCP_SHIFT, PORT_DSCPS);
+	if (all) {
+		all->of[dscp].packets += packets;
+		all->of[dscp].bytes += skb->len;
+		all->of[dscp].ends += is_fin(skb, offset, ethertype);
+	}
+	return sl_index(set->queue_of[dscp], PORT_QUEUES);
 }
 
 /*
@@ -356,11 +416,16 @@ int sluice_port(struct __sk_buff *skb)
 	 */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, packets = skb->gso_segs ?: 1;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
-	__u32 queue = take_queue(skb, set), len_bytes = skb->len;
+	__u32 by_dscp = set ? set->by_dscp : PORT_BY_RULE;
+	__u32 queue = by_dscp ? queue_by_dscp(skb, set, packets) : take_queue(skb, set), len_bytes = skb->len;
 	__u32 waiting = waiting_bytes(skb);
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
+	if (by_dscp == PORT_COUNTS_DSCP) {
+		count(port, 0, len_bytes, packets, SL_VQ_PASS, 0);
+		return TC_ACT_UNSPEC;
+	}
 	if (set)
 		count_forwarding(skb, set->marking.rate_bps);
 	if (set)

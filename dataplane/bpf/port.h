@@ -9,6 +9,7 @@
 
 #define PORT_QUEUES 8
 #define PORTS_MAX 1024
+#define PORT_DSCPS 64
 
 /*
  * Flow queues: below OpenFlow queue q is a qdisc with handle PORT_FLOW_MAJOR + q. Its class j + 1
@@ -24,7 +25,24 @@ struct port_settings {
 	struct sl_dqs_settings flow_queues; /* .queues 0: a priority is one queue */
 	struct sl_by_rank by_rank;
 	__u32 vlan_queue; /* of frames of the operator's VLANs */
-	__u32 unused;
+	__u32 by_dscp;	  /* enum port_by_dscp */
+	__u8 queue_of[PORT_DSCPS];
+};
+
+/* At a switch that Sluice's rules do not forward, the program itself reads the tags. */
+enum port_by_dscp {
+	PORT_BY_RULE,	  /* a rule has chosen the queue */
+	PORT_COUNTS_DSCP, /* count packets by DSCP, and change nothing */
+	PORT_QUEUES_DSCP, /* count them, and choose the queue by the DSCP */
+};
+
+/* Map "tags": per CPU, key = ifindex. Packets that the port was given, also those that it dropped then. */
+struct port_tags {
+	struct {
+		__u64 packets;
+		__u64 bytes; /* with the Ethernet header */
+		__u64 ends;  /* TCP's FINs: flows that have ended */
+	} of[PORT_DSCPS];
 };
 
 struct queue_counters {
@@ -68,9 +86,10 @@ struct departures {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct port_settings) == 96, "as in port.py");
+_Static_assert(sizeof(struct port_settings) == 160, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
+_Static_assert(sizeof(struct port_tags) == 1536, "as in port.py");
 _Static_assert(sizeof(struct departures) == 792, "as in port.py");
 
 #endif

@@ -124,6 +124,8 @@ class PortAgent:
     behaviour_file_ns: int = 0
     emulated: bool = False
     """Whether this machine emulates the network. Then the agent also measures how long the switch takes."""
+    queues: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Port of a switch that forwards by itself → the queue of each DSCP."""
     unqueued: frozenset[str] = frozenset()
     """Interfaces without queues of Sluice. There, the program only takes the priority tag off."""
     classes_made: Callable[[Port], None] = lambda port: None
@@ -142,7 +144,8 @@ class PortAgent:
     """Called in each round, before the ports are checked."""
 
     def desired(self, port: Port) -> PortSettings:
-        return port_settings(port, self.behaviour)
+        forwards = self.graph.switch_by_name[port.switch].forwards
+        return port_settings(port, self.behaviour, forwards=forwards, queue_of=self.queues.get(port.id, ()))
 
     def reconcile(self) -> None:
         """Attach what is missing. A port that is absent now is attached when it is back."""
@@ -223,6 +226,12 @@ class PortAgent:
         self.policy_version = settings.policy_version
         if settings.ports is not None:
             self.set_behaviour(settings.ports)
+        for port in self.graph.ports:
+            wanted = settings.queues.get(port.id)
+            if wanted and wanted != self.queues.get(port.id):
+                self.queues[port.id] = wanted
+                if port.interface in self.attached:
+                    self.program.set(port.interface, self.desired(port))
 
     def state(self) -> PortHeartbeat:
         """Return the heartbeat without counters, which shows when a change is in effect."""
@@ -251,11 +260,14 @@ class PortAgent:
         late_ns = {port.id: self.program.late_ns(port.interface) for port in ports}
         forwarding = self.program.forwarding()
         self._check({port.interface: counters[port.id] for port in ports})
+        switch_of = self.graph.switch_by_name
+        left = [port for port in ports if not switch_of[port.switch].forwards]
         return replace(
             self.state(),
             at=time.monotonic(),
             ports=counters,
             late_ns=late_ns,
+            tags={port.id: self.program.tags(port.interface) for port in left},
             forwarding=forwarding,
             machine=self.machine.look(ports, counters, late_ns, forwarding) if self.machine else None,
         )

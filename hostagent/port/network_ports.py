@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluice.hostagent.port.agent import PortAgent
+from sluice.hostagent.port.link_ports import LinkPorts
 from sluice.hostagent.port.queues import FASTEST_BPS, fit, mtu, own_burst_bytes, queues
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
@@ -57,7 +58,7 @@ class OwnPorts:
         dpids = {
             int(row["datapath_id"], 16) for row in self._rows("Bridge", "datapath_id") if row["datapath_id"]
         }
-        names = {switch.name for switch in topology.switches if switch.dpid in dpids}
+        names = {switch.name for switch in topology.switches if switch.forwards and switch.dpid in dpids}
         return tuple(port for port in topology.ports if port.switch in names)
 
     def take(self, ports: Iterable[Port], shares: Sequence[float] | None = None) -> None:
@@ -189,7 +190,7 @@ class NetworkPorts:
     """
 
     def __init__(self, agent: PortAgent, own: OwnPorts) -> None:
-        self._agent, self._own = agent, own
+        self._agent, self._own, self._links = agent, own, LinkPorts()
         agent.classes_made = self._fit
         self._mtu: dict[str, int] = {}
         """Interface → the MTU that its queues fit."""
@@ -214,12 +215,20 @@ class NetworkPorts:
     def release(self) -> None:
         """Give all ports back as they were before the first agent, also those of an agent that has ended."""
         self._adapt(EMPTY)
-        for interface in self._own.interfaces():
+        for interface in self._own.interfaces() | self._links.held():
             self._agent.program.release(interface)
 
+    def _here(self, topology: Topology) -> tuple[Port, ...]:
+        """Return the ports of this machine: of its bridges, and of the switch of this name that forwards by itself."""
+        if not topology.learns:
+            return ()
+        name = self._agent.settings.agent_name
+        left = {switch.name for switch in topology.switches if not switch.forwards and switch.name == name}
+        ports = (*self._own.here(topology), *(port for port in topology.ports if port.switch in left))
+        return tuple(port for port in ports if port.managed)
+
     def _adapt(self, topology: Topology) -> None:
-        agent = self._agent
-        ports = tuple(port for port in self._own.here(topology) if port.managed) if topology.learns else ()
+        agent, ports = self._agent, self._here(topology)
         names = {port.interface for port in ports}
         for port in agent.graph.ports:
             if port.interface not in names:
@@ -227,13 +236,26 @@ class NetworkPorts:
                 agent.attached.pop(port.interface, None)
         agent.graph = replace(topology, ports=ports)
         acting = [port for port in ports if name_port(agent.behaviour.acts_at, port.id)]
-        agent.unqueued = frozenset(names - {port.interface for port in acting})
-        self._own.give_back(self._own.held() - {port.interface for port in acting})
-        self._own.take(acting, agent.behaviour.shares)
-        agent.problems = self._own.problems(ports)
+        self._queue(acting)
+        agent.unqueued = frozenset(names - {port.interface for port in acting} | self._links.problems.keys())
+        forwarding = [port for port in ports if topology.switch_by_name[port.switch].forwards]
+        agent.problems = (*self._own.problems(forwarding), *self._links.problems.values())
         for port in acting:
             if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)
+
+    def _queue(self, acting: Sequence[Port]) -> None:
+        """Give these ports queues, and all others back. Open vSwitch makes those of its own ports."""
+        of_switch = self._own.interfaces()
+        by_switch = [port for port in acting if port.interface in of_switch]
+        by_tc = [port for port in acting if port.interface not in of_switch and not self._forwards(port)]
+        self._own.give_back(self._own.held() - {port.interface for port in by_switch})
+        self._links.give_back(self._links.held() - {port.interface for port in by_tc})
+        self._own.take(by_switch, self._agent.behaviour.shares)
+        self._links.take(by_tc, self._agent.behaviour.shares)
+
+    def _forwards(self, port: Port) -> bool:
+        return self._agent.graph.switch_by_name[port.switch].forwards
 
     def _is_fitted(self, port: Port) -> bool:
         """Whether the queues fit. Above FASTEST_BPS, each change of shares makes Open vSwitch set wrong rates again."""

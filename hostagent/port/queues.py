@@ -128,15 +128,18 @@ def fit(port: Port, shares: Sequence[float] | None) -> None:
         run(["tc", "-batch", "-"], stdin=flow_queues.turns(port.interface, frame_bytes))
 
 
-def classes(port: Port, shares: Sequence[float] | None) -> str:
-    """Return `tc -batch` input that gives the root class of a port, and the queues of a fast port, their rates."""
+def classes(port: Port, shares: Sequence[float] | None, verb: str = "change") -> str:
+    """Return `tc -batch` input that gives the root class of a port, and the queues of a fast port, their rates.
+
+    With the verb "add", it makes the classes of all queues, as Open vSwitch does.
+    """
     rate, burst = f"{port.rate_bps}bit", f"{own_burst_bytes(port.rate_bps)}b"
-    change = f"class change dev {port.interface} parent"
-    root = f"{change} 1: classid 1:fffe htb rate {rate} ceil {rate} burst {burst} cburst {burst}\n"
-    if port.rate_bps <= FASTEST_BPS:
+    of_port = f"class {verb} dev {port.interface} parent"
+    root = f"{of_port} 1: classid 1:fffe htb rate {rate} ceil {rate} burst {burst} cburst {burst}\n"
+    if verb == "change" and port.rate_bps <= FASTEST_BPS:
         return root
     return root + "".join(
-        f"{change} 1:fffe classid 1:{q + 1} htb prio {q} rate {least}bit ceil {rate}"
+        f"{of_port} 1:fffe classid 1:{q + 1} htb prio {q} rate {least}bit ceil {rate}"
         f" burst {min(own_burst_bytes(port.rate_bps), least * _LONGEST_CREDIT_S // 8)}b cburst {burst}\n"
         for q, least in enumerate(min_rates_bps(port.rate_bps, shares))
     )

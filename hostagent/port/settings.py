@@ -57,20 +57,26 @@ class PortAgentSettings:
         return self.run_dir / "identity"
 
 
-def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
+def port_settings(
+    port: Port, behaviour: PortBehaviour, *, forwards: bool = True, queue_of: tuple[int, ...] = ()
+) -> PortSettings:
     """Return the port program's settings for a port. Raises FieldError if they are impossible.
 
     If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
-    neither marks nor drops.
+    neither marks nor drops. `forwards`: rules of Sluice choose the queue. Otherwise `queue_of` does, the queue of each
+    DSCP, and while that is empty, the port only counts.
     """
-    if not name_port(behaviour.acts_at, port.id):
-        return PortSettings(0, None, behaviour.buffer_bytes)
+    acts = name_port(behaviour.acts_at, port.id) and (forwards or queue_of)
+    if not acts:
+        return PortSettings(0, None, behaviour.buffer_bytes, by_dscp=not forwards)
     return PortSettings(
         port.rate_bps,
         **asdict(behaviour.marking(edge=port.edge)),
         sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
         release_ns=behaviour.release_ns or 0,
         vlan_queue=behaviour.untagged_queue,
+        by_dscp=not forwards,
+        queue_of=() if forwards else queue_of,
     )
 
 

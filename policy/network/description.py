@@ -14,6 +14,7 @@ description of a network that no one has described follows from them. All of thi
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -65,7 +66,18 @@ class DeclaredSwitch:
     """A [[switch]] table."""
 
     name: str = entry(_NAME, "Name of the switch.")
-    datapath_id: str = entry(_DATAPATH_ID, "OpenFlow datapath id, in hexadecimal digits.")
+    datapath_id: str | None = entry(
+        _DATAPATH_ID,
+        "OpenFlow datapath id, in hexadecimal digits. Needed unless forwarding = leave.",
+        default=None,
+    )
+    forwarding: str = entry(
+        Choice(("sluice", "leave")),
+        "sluice: its rules forward. leave: a bridge, router or switch forwards by itself, with its VLANs, bonds and"
+        " rules, and no controller is connected. The port agent of the same name as the switch gives the ports queues,"
+        " which are interfaces of its machine.",
+        default="sluice",
+    )
     datapath: str = entry(
         Choice(("userspace", "kernel")),
         "Datapath of Open vSwitch. userspace: rules carry the queue to the port in an 802.1p tag. kernel: they need no"
@@ -85,8 +97,20 @@ class DeclaredSwitch:
 
     @property
     def dpid(self) -> int:
-        """The datapath id as a number."""
-        return int(self.datapath_id, 16)
+        """The datapath id as a number. A switch without one has a number that follows from its name."""
+        if self.datapath_id is not None:
+            return int(self.datapath_id, 16)
+        return int.from_bytes(b"\x7e" + hashlib.blake2b(self.name.encode(), digest_size=7).digest())
+
+    @property
+    def forwards(self) -> bool:
+        """Whether rules of Sluice forward."""
+        return self.forwarding == "sluice"
+
+    def as_seen(self) -> SeenSwitch:
+        """Return a switch that forwards by itself, as the description has it. Its ports count from 1."""
+        ports = (SeenPort(i, port.name, port.rate_bps or 0, up=True) for i, port in enumerate(self.port, 1))
+        return SeenSwitch(self.dpid, self.name, tuple(ports))
 
 
 @dataclass(frozen=True)
@@ -147,11 +171,28 @@ def read_network(document: Mapping[str, Any]) -> Network:
     _check_unique("host", "name", [host.name for host in network.host])
     _check_unique("host", "mac", [host.mac.lower() for host in network.host])
     for i, switch in enumerate(network.switch):
-        if not switch.dpid:
-            raise FieldError(f"switch[{i}].datapath_id", "must not be 0")
+        _check_forwarding(f"switch[{i}]", switch)
         _check_unique(f"switch[{i}].port", "name", [port.name for port in switch.port])
     _check_ends(network)
     return network
+
+
+def _check_forwarding(where: str, switch: DeclaredSwitch) -> None:
+    """Check what depends on whether Sluice forwards."""
+    if not switch.forwards:
+        if switch.datapath_id is not None or switch.first_table:
+            key = "datapath_id" if switch.datapath_id is not None else "first_table"
+            raise FieldError(f"{where}.{key}", 'is for OpenFlow; omit it with forwarding = "leave"')
+        for j, port in enumerate(switch.port):
+            if port.rate_bps is None:
+                raise FieldError(
+                    f"{where}.port[{j}].rate",
+                    'is missing; it is needed with forwarding = "leave", such as "10Gbit"',
+                )
+    elif switch.datapath_id is None:
+        raise FieldError(f"{where}.datapath_id", 'is missing; give it, or forwarding = "leave"')
+    elif not switch.dpid:
+        raise FieldError(f"{where}.datapath_id", "must not be 0")
 
 
 def _check_unique(table: str, key: str, values: list[Any]) -> None:

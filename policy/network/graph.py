@@ -65,6 +65,9 @@ class Switch:
     """Rules name the queue in an 802.1p tag, too. Open vSwitch's userspace datapath needs that."""
     first_table: int = 0
     """The first OpenFlow table of Sluice. With 0, the switch belongs to Sluice, and other rules are removed."""
+    forwards: bool = True
+    """Sluice's rules forward. Otherwise the switch, bridge or router forwards by itself, without a controller, and the
+    port agent of the same name gives its ports the queues."""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ def realise(network: Network, seen: Sightings) -> Realisation:
 
 class _Realiser:
     def __init__(self, network: Network, seen: Sightings) -> None:
+        left = {switch.dpid: switch.as_seen() for switch in network.switch if not switch.forwards}
+        seen = replace(seen, switches={**seen.switches, **left})
         self._network, self._seen = network, seen
         self._findings: list[Finding] = []
         self._declared = {switch.dpid: switch for switch in network.switch}
@@ -74,7 +76,8 @@ class _Realiser:
         for name, problem in self._host_names.problems():
             self._note("agent-name", name, problem)
         switches = tuple(
-            Switch(s.name, s.dpid, s.datapath == "userspace", s.first_table) for s in self._network.switch
+            Switch(s.name, s.dpid, s.forwards and s.datapath == "userspace", s.first_table, s.forwards)
+            for s in self._network.switch
         )
         topology = Topology(
             self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True

@@ -30,6 +30,8 @@ from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES,
 from sluice.policy.schemes.queues import QueueMap
 from sluice.policy.units import NS_PER_S
 
+DSCPS = 64
+
 
 @dataclass(frozen=True)
 class PortBehaviour(PortMarking):
@@ -273,6 +275,12 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     if not policy.reserved_dscp:
         return queue_of
     return _sent_to(queue_of, set(policy.reserved_dscp), policy.reserved_queue)
+
+
+def dscp_queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> tuple[int, ...]:
+    """The queue of each of the 64 DSCPs: `queue_map`, and that of untagged packets for DSCPs that are no tags."""
+    queue_of = queue_map(policy, thresholds_bytes)
+    return (*queue_of, *(policy.untagged_queue,) * (DSCPS - len(queue_of)))
 
 
 def host_queue_map(policy: Policy) -> QueueMap:

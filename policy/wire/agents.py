@@ -217,6 +217,11 @@ class AgentSettings:
     policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
+    queues: Mapping[str, tuple[int, ...]] = entry(
+        MapOf(entries.PORT, ListOf(Whole(0, MAX_QUEUES - 1), longest=64), MAX_PORTS),
+        "Port of a switch that forwards by itself: the queue of each DSCP.",
+        default={},
+    )
 
     @classmethod
     def of(cls, version: int, policy: Policy, *, acts: bool = True) -> AgentSettings:
@@ -363,6 +368,16 @@ class QueueCounters:
 
 
 @dataclass(frozen=True)
+class TagCounters:
+    """What a port was given under one DSCP, since its program was attached."""
+
+    dscp: int = entry(Whole(0, 63), "The DSCP: a tag, or that of others.")
+    packets: int = entry(_COUNT, "Packets, also those that the port dropped.")
+    bytes: int = entry(_BYTES, "Their bytes, with the Ethernet header.")
+    ends: int = entry(_COUNT, "TCP packets among them that end a direction of a connection.")
+
+
+@dataclass(frozen=True)
 class PortHeartbeat:
     """The status of the switches' ports."""
 
@@ -382,6 +397,11 @@ class PortHeartbeat:
     )
     late_ns: Mapping[str, int] = entry(
         MapOf(entries.PORT, _COUNT, MAX_PORTS), "Port: sum of the delays with which the machine served it."
+    )
+    tags: Mapping[str, tuple[TagCounters, ...]] = entry(
+        MapOf(entries.PORT, ListOf(TableOf(TagCounters), longest=64), MAX_PORTS),
+        "Port of a switch that forwards by itself: what it was given, by DSCP.",
+        default={},
     )
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
     problems: tuple[str, ...] = entry(

@@ -155,8 +155,8 @@ class Racks:
     def start_controller(self) -> None:
         self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")
 
-    def start_port_agent(self, rack: str) -> None:
-        name = f"ports-{rack}"
+    def start_port_agent(self, rack: str, name: str | None = None) -> None:
+        name = name or f"ports-{rack}"
         token = self.folder / f"{name}.token"
         token.write_text(self.sluice("enrol", name, "--kind", "port")[1].split()[0])
         where = ["--name", name, "--run-dir", str(self.folder / name), "--web", f"https://{AGENTS}"]
@@ -174,15 +174,15 @@ class Racks:
     def network(self) -> dict[str, Any]:
         """What the REST API says of the network; empty while the web process starts."""
         try:
-            return self._answer("network")
+            return self.answer("network")
         except ServerAway:
             return {}
 
     def problems(self) -> list[str]:
         """What GET /health names as wrong."""
-        return [f"{one['where']}: {one['problem']}" for one in self._answer("health")["problems"]]
+        return [f"{one['where']}: {one['problem']}" for one in self.answer("health")["problems"]]
 
-    def _answer(self, path: str) -> dict[str, Any]:
+    def answer(self, path: str) -> dict[str, Any]:
         with closing(HttpClient(self._url, 30)) as web:
             document: dict[str, Any] = web.get(f"/api/v1/{path}").json()
         return document

@@ -200,7 +200,13 @@ def test_bench__measures_each_program(namespaces: list[Namespace], monkeypatch: 
     namespaces.append(own)
     with own:
         costs = bench.measure()
-    assert [cost.program for cost in costs] == ["tag", "tag and queue", "tag, left to sockets", "a socket's tag", "port"]
+    assert [cost.program for cost in costs] == [
+        "tag",
+        "tag and queue",
+        "tag, left to sockets",
+        "a socket's tag",
+        "port",
+    ]
     for cost in costs:
         assert cost.ns_per_packet > 0
         assert cost.empty_ns_per_packet > 0

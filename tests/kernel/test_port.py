@@ -15,6 +15,7 @@ from sluice.dataplane.libbpf import ffi, lib
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
 from sluice.policy.errors import FieldError
+from sluice.policy.wire.agents import TagCounters
 from tests.kernel.capture import Capture, parse
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import Namespace, connect, dial, listen, send_and_receive
@@ -308,3 +309,48 @@ def test_a_packet_keeps_the_mark_of_others_unless_its_flow_has_a_queue(
         options.ctx_size_in = options.ctx_size_out = len(context)
         assert lib().bpf_prog_test_run_opts(program._program.fd, options) == 0
     assert struct.unpack_from("=I", context, SK_BUFF_MARK) == (left,)
+
+
+LEFT = replace(OPEN, by_dscp=True, queue_of=tuple(dscp % 8 for dscp in range(64)))
+"""Of a port of a switch that forwards by itself."""
+
+
+@pytest.mark.parametrize("tci", [None, 10], ids=["plain", "VLAN"])
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_by_dscp__the_program_chooses_the_queue_and_counts(port: Port, ip: Ip, tci: int | None) -> None:
+    program, sender, capture = port
+    program.set(PORT, LEFT)
+    for dscp in range(64):
+        sender.send(frame(ip(dscp << 2, bytes(50)), tci))
+    got = received(capture, 64)
+    assert {found for _, found in got} == {tci}, "the VLAN stays"
+    assert [queue.packets for queue in program.counters(PORT)] == [8] * 8
+    size_bytes = len(frame(ip(0, bytes(50)), tci))
+    assert program.tags(PORT) == tuple(TagCounters(dscp, 1, size_bytes, 0) for dscp in range(64))
+
+
+def test_by_dscp__what_is_not_ip_goes_first_and_a_fin_counts_as_an_end(port: Port) -> None:
+    program, sender, capture = port
+    program.set(PORT, replace(LEFT, queue_of=(7,) * 64))
+    sender.send(MACS + b"\x08\x06" + bytes(46))
+    received(capture, 1)
+    assert program.counters(PORT)[0].packets == 1
+    segment = struct.pack("!HHIIBBHHH", 1000, 2000, 1, 1, 5 << 4, 0x11, 100, 0, 0)
+    for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
+        ip = bytearray(ipv4(5 << 2, segment))
+        ip[9], ip[20:40] = protocol, segment
+        sender.send(frame(bytes(ip)))
+        received(capture, 1)
+    (counted,) = program.tags(PORT)
+    assert (counted.dscp, counted.packets, counted.ends) == (5, 2, 1)
+
+
+def test_by_dscp__without_queues_the_program_changes_nothing(port: Port) -> None:
+    program, sender, capture = port
+    program.set(PORT, replace(LEFT, queue_of=(), mark_bytes=1))
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 6)
+    for _ in range(3):
+        sender.send(frame(ipv4(9 << 2 | ECT0, bytes(1000))))
+    assert ecn_of(received(capture, 3)) == [ECT0] * 3
+    assert [one.packets for one in program.tags(PORT)] == [3]
+    assert program.counters(PORT)[0].packets == 3

@@ -614,6 +614,13 @@ export interface components {
                 [key: string]: number;
             };
             /**
+             * Tags
+             * @description Port of a switch that forwards by itself: what it was given, by DSCP.
+             */
+            tags: {
+                [key: string]: components["schemas"]["TagCounters"][];
+            };
+            /**
              * Version
              * @description Version of Sluice that the agent is.
              */
@@ -788,6 +795,29 @@ export interface components {
             /** Age S */
             age_s: number;
         };
+        /** TagCounters */
+        TagCounters: {
+            /**
+             * Dscp
+             * @description The DSCP: a tag, or that of others.
+             */
+            dscp: number;
+            /**
+             * Packets
+             * @description Packets, also those that the port dropped.
+             */
+            packets: number;
+            /**
+             * Bytes
+             * @description Their bytes, with the Ethernet header.
+             */
+            bytes: number;
+            /**
+             * Ends
+             * @description TCP packets among them that end a direction of a connection.
+             */
+            ends: number;
+        };
         /** VersionsModel */
         VersionsModel: {
             /** Sluice */
@@ -880,6 +910,8 @@ export interface components {
             priority_tags: boolean;
             /** First Table */
             first_table: number;
+            /** Forwards */
+            forwards: boolean;
         };
         /**
          * TopologyModel
@@ -2454,6 +2486,13 @@ export interface components {
             host: components["schemas"]["HostSettings"] | null;
             /** @description For agents on switch ports. */
             ports: components["schemas"]["PortBehaviour"] | null;
+            /**
+             * Queues
+             * @description Port of a switch that forwards by itself: the queue of each DSCP.
+             */
+            queues: {
+                [key: string]: number[];
+            };
         };
         /** HostSettings */
         HostSettings: {
@@ -2907,6 +2946,7 @@ export type SimulatorModel = components['schemas']['SimulatorModel'];
 export type SimulatorStatusModel = components['schemas']['SimulatorStatusModel'];
 export type StoreModel = components['schemas']['StoreModel'];
 export type SwitchModel = components['schemas']['SwitchModel'];
+export type TagCounters = components['schemas']['TagCounters'];
 export type VersionsModel = components['schemas']['VersionsModel'];
 export type WatchStatus = components['schemas']['WatchStatus'];
 export type TopologyAnswer = components['schemas']['TopologyAnswer'];

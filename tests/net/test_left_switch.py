@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A switch that forwards by itself, with VLANs of its own: Sluice gives its ports queues, and changes nothing else.
+
+The first rack's switch keeps web1 and web2 apart from web3: an Open vSwitch with VLANs and without a controller, or two
+bridges of Linux.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from sluice.policy import tags
+from sluice.policy.schema.desired import Policy, dscp_queue_map
+from sluice.policy.wire.agents import PortHeartbeat
+from sluice.runtime.wait import wait_until
+from sluice.store.engine import open_store
+from sluice.store.observed import find_agent
+from tests.deploy.racks import ADDRESSES, ROOT, Racks
+
+DESCRIPTION = """
+[[switch]]
+name = "rack1"
+forwarding = "leave"
+port = [
+    { name = "nic-web1", rate = "100Mbit" },
+    { name = "nic-web2", rate = "100Mbit" },
+    { name = "nic-web3", rate = "100Mbit" },
+]
+"""
+TO_WEB2 = "rack1:2"
+EVERY = range(tags.TAG_COUNT)
+
+
+OPEN_VSWITCH, LINUX = "Open vSwitch", "Linux bridge"
+
+
+class Rack(Racks):
+    """The racks, of which the first one has a switch of this kind."""
+
+    kind: str
+
+    def settings(self) -> str:
+        """What the operator has set at the switch and its ports."""
+        if self.kind == LINUX:
+            qdisc = self.inside("rack1", ["tc", "qdisc", "show", "dev", "nic-web2", "root"])
+            return self.inside("rack1", ["bridge", "link", "show"]) + qdisc
+        ports = self.vsctl("rack1", "--columns=name,tag,trunks,qos,external_ids", "list", "port")
+        return ports + "".join(self.flows("rack1"))
+
+
+def keep_apart(racks: Rack) -> None:
+    """Let the first rack keep web1 and web2 apart from web3."""
+    vlans = (("nic-web1", 10), ("nic-web2", 10), ("nic-web3", 20))
+    if racks.kind == OPEN_VSWITCH:
+        for port, vlan in vlans:
+            racks.vsctl("rack1", "set", "port", port, f"tag={vlan}")
+        return
+    racks.vsctl("rack1", "del-br", "br-front")
+    for vlan in (10, 20):
+        racks.inside("rack1", ["ip", "link", "add", f"br{vlan}", "up", "type", "bridge"])
+    for port, vlan in vlans:
+        racks.inside("rack1", ["ip", "link", "set", port, "up", "master", f"br{vlan}"])
+
+
+@pytest.fixture(scope="module", params=[OPEN_VSWITCH, LINUX])
+def racks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Rack]:
+    racks = Rack(tmp_path_factory.mktemp("racks"))
+    racks.kind = request.param
+    try:
+        racks.up()
+        keep_apart(racks)
+        racks.start_hub()
+        wait_until(racks.network, "the web process answers")
+        racks.start_port_agent("rack1", name="rack1")
+        yield racks
+    finally:
+        racks.down()
+
+
+@pytest.fixture(scope="module")
+def before(racks: Rack) -> str:
+    """The switch before Sluice knows it."""
+    return racks.settings()
+
+
+def is_apart(racks: Racks) -> bool:
+    """Whether the VLANs are as the operator has made them."""
+    return racks.reaches("web1", "web2") and not racks.reaches("web1", "web3")
+
+
+def reported(racks: Racks) -> PortHeartbeat | None:
+    """The newest heartbeat of the port agent."""
+    engine = open_store(racks.store)
+    beat = find_agent(engine, "rack1")
+    engine.dispose()
+    return beat if isinstance(beat, PortHeartbeat) else None
+
+
+def counts(racks: Racks) -> tuple[list[int], dict[int, int]]:
+    """Packets of the port to web2 by queue and by DSCP, once two reports agree."""
+    while True:
+        beat = reported(racks)
+        assert beat is not None
+        wait_until(partial(is_newer, racks, beat), "the agent reports again")
+        later = reported(racks)
+        assert later is not None
+        if (later.ports[TO_WEB2], later.tags[TO_WEB2]) == (beat.ports[TO_WEB2], beat.tags[TO_WEB2]):
+            queues = [queue.packets + queue.dropped for queue in beat.ports[TO_WEB2]]
+            return queues, {one.dscp: one.packets for one in beat.tags[TO_WEB2]}
+
+
+def is_newer(racks: Racks, before: PortHeartbeat) -> bool:
+    """Whether the agent has reported since."""
+    beat = reported(racks)
+    return beat is not None and beat.at > before.at
+
+
+def send_tags(racks: Racks) -> None:
+    """Send a packet under each tag from web1 to web2."""
+    argv = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "sluice.topologies.probe", "send"]
+    argv += [ADDRESSES["web2"], "--tags", *map(str, EVERY), "--count", str(len(EVERY)), "--bytes", "200"]
+    racks.inside("web1", argv)
+
+
+def test_watched__the_port_counts_by_tag_and_changes_nothing(racks: Rack, before: str) -> None:
+    file = racks.folder / "network.toml"
+    file.write_text(DESCRIPTION)
+    assert racks.sluice("network", "apply", str(file))[0] == 0
+    wait_until(lambda: (beat := reported(racks)) and TO_WEB2 in beat.tags, "the agent counts at the port")
+    assert is_apart(racks)
+    assert racks.settings() == before
+
+
+def test_acting__each_queue_gets_the_packets_of_its_tags(racks: Rack, before: str) -> None:
+    file = racks.folder / "policy.toml"
+    file.write_text('scheme = "pias"\n')
+    code, text = racks.sluice("policy", "set", str(file))
+    assert code == 0, text
+    assert racks.sluice("policy", "act", "--at", "*")[0] == 0
+    policy = Policy.from_document({"scheme": "pias"})
+    queue_of = dscp_queue_map(policy, policy.thresholds)
+    while not any(counts(racks)[0][1:]):  # they follow the tags as soon as the agent knows the queues
+        send_tags(racks)
+    (queues, tagged), (later, all_tagged) = counts(racks), ([0], {0: 0})
+    while not all(all_tagged.get(tag, 0) > tagged.get(tag, 0) for tag in EVERY):
+        send_tags(racks)
+        later, all_tagged = counts(racks)
+    expected = [0] * 8
+    for dscp, packets in all_tagged.items():
+        expected[queue_of[dscp]] += packets - tagged.get(dscp, 0)
+    found = [now - then for now, then in zip(later, queues, strict=True)]
+    assert found[1:] == expected[1:]
+    assert expected[0] <= found[0], "what is not IP goes first, and has no DSCP"
+    assert is_apart(racks)
+
+
+def test_removal__leaves_the_switch_as_it_was(racks: Rack, before: str) -> None:
+    assert racks.settings() != before
+    assert racks.sluice("network", "remove")[0] == 0
+    wait_until(lambda: racks.settings() == before, "the switch is as it was")
+    assert "sluice" not in racks.inside("rack1", ["tc", "filter", "show", "dev", "nic-web2", "egress"])
+    assert is_apart(racks)
