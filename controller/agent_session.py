@@ -6,19 +6,32 @@ change is in force as soon as the store has it, and at the ports with the agent'
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.rules import SwitchRules
 from sluice.controller.session import Listener
-from sluice.controller.state import Change, PollCarried, PollCompleted, ReadRules, SwitchState
+from sluice.controller.state import Change, Desired, PollCarried, PollCompleted, ReadRules, SwitchState
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
 from sluice.policy.wire.agents import PortHeartbeat, TagCounters
 
 AWAY_NS = 10_000_000_000
 """An agent that has not reported for this long is away."""
+
+
+LEAST_INTERVAL_MS, LEAST_WINDOW_MS = 1_000, 4_000
+"""An agent reports each second, and a window needs some reports."""
+
+
+def as_reported(desired: Desired) -> Desired:
+    """Return what is desired of such a switch: the policy with an interval and a window that the reports can fill."""
+    policy = desired.policy
+    interval_ms = max(policy.interval_ms, LEAST_INTERVAL_MS)
+    window_ms = max(policy.window_ms, LEAST_WINDOW_MS)
+    return replace(desired, policy=replace(policy, interval_ms=interval_ms, window_ms=window_ms))
 
 
 class AgentSession:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from sluice.controller import openflow
-from sluice.controller.agent_session import AgentSession
+from sluice.controller.agent_session import AgentSession, as_reported
 from sluice.controller.connection import Connection
 from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
@@ -91,18 +91,21 @@ class LedSwitches:
         if before is None or before.version != desired.version:
             log.info("policy version %d: %s", desired.version, desired.policy.scheme)
         if has_ports:
+            forwards = {switch.name: switch.forwards for switch in desired.topology.switches}
             for state in self.states.values():
                 state.reroute(desired.topology)
-                state.want(desired)
+                state.want(desired if forwards[state.name] else as_reported(desired))
             return
         switches = desired.topology.switches
         self._dpids = {switch.name: switch.dpid for switch in switches}
         self.clear()
         for turn, switch in enumerate(switches):
             phase = turn / len(switches)
-            overlay = self.policing.overlay(switch.name, desired, phase) if switch.forwards else None
-            state = self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
-            if not switch.forwards:
+            if switch.forwards:
+                overlay = self.policing.overlay(switch.name, desired, phase)
+                self.states[switch.dpid] = SwitchState(switch.name, desired, phase, overlay)
+            else:
+                state = self.states[switch.dpid] = SwitchState(switch.name, as_reported(desired), phase)
                 self.sessions[switch.dpid] = AgentSession(state, self, time.monotonic_ns())
         for dpid in self.states:
             self._record(dpid, connected=False)

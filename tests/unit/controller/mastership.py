@@ -32,6 +32,7 @@ from sluice.controller.openflow import (
     StatsType,
 )
 from sluice.controller.recorder import Term
+from sluice.controller.session import Session
 from sluice.controller.state import Change
 from sluice.policy.schema.desired import Policy
 from sluice.store import desired, lease
@@ -81,6 +82,7 @@ class Link(Xids):
 
     def _take_bundle(self, barrier: Frame) -> None:
         session = self._controller._led.sessions[DPID]
+        assert isinstance(session, Session)
         assert session._transaction is not None
         if session._transaction.step + 1 < len(session._transaction.steps):
             self.at_once.append(BarrierReply(barrier.xid))
@@ -233,7 +235,7 @@ class Candidate:
 
     def session(self) -> dict[str, Any]:
         session = self.app._led.sessions.get(DPID)
-        if session is None:
+        if not isinstance(session, Session):
             return {"state": "none", "known": 0}
         running = session._transaction
         changes = running is not None and isinstance(running.operation, Change)
@@ -279,7 +281,7 @@ class World:
         elif kind == "commit" and link.role != "slave":
             self.rules, self.writer = version, generation
             session = candidate.app._led.sessions.get(DPID)
-            bundle = session._bundle_id if session is not None else 0
+            bundle = session._bundle_id if isinstance(session, Session) else 0
             link.up.append([BundleReply(bundle, committed=True), BarrierReply(request.xid)])
         elif kind != "slave":
             link.up.append([ErrorReply(request.xid, "not the master", denies_mastership=True)])

@@ -133,7 +133,25 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "unknown key": (lambda d: d["switch"][0].update(dpid="1"), "switch[0].dpid: is not a key here"),
     "bad rate": (lambda d: port_of(d, 0, 0).update(rate="fast"), "switch[0].port[0].rate: "),
     "id 0": (lambda d: d["switch"][0].update(datapath_id="0"), "switch[0].datapath_id: must not be 0"),
+    "no id": (
+        lambda d: d["switch"][0].pop("datapath_id"),
+        'switch[0].datapath_id: is missing; give it, or forwarding = "leave"',
+    ),
+    "an id of a switch that forwards": (
+        lambda d: d["switch"][0].update(forwarding="leave"),
+        'switch[0].datapath_id: is for OpenFlow; omit it with forwarding = "leave"',
+    ),
+    "a port without a rate at such a switch": (
+        lambda d: leave(d, 1),
+        'switch[1].port[0].rate: is missing; it is needed with forwarding = "leave"',
+    ),
 }
+
+
+def leave(document: dict[str, Any], index: int) -> None:
+    """Let a switch forward by itself."""
+    del document["switch"][index]["datapath_id"]
+    document["switch"][index]["forwarding"] = "leave"
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -180,6 +198,25 @@ def test_realise__a_switch_that_is_not_there_yet_has_no_ports() -> None:
     assert {p.switch for p in network.topology.ports} == {"rack1"}
     assert [host.name for host in network.topology.hosts] == ["web1"]
     assert "no switch has connected with 00000000000000a2" in errors(network)["switch-missing"]
+
+
+def test_realise__a_switch_that_forwards_by_itself_is_as_described() -> None:
+    """No controller sees it. It stays the same switch when the description is read again."""
+    document = two_racks()
+    leave(document, 1)
+    for port in document["switch"][1]["port"]:
+        port["rate"] = "10Gbit"
+    rack1 = {0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}
+    network = realised(seen(switches=rack1, links={}), document)
+    assert not errors(network)
+    (left,) = (switch for switch in network.topology.switches if not switch.forwards)
+    assert (left.name, left.priority_tags) == ("rack2", False)
+    assert left.dpid == read_network(document).switch[1].dpid < 2**63
+    assert [(p.id, p.peer) for p in network.topology.ports if p.switch == "rack2"] == [
+        ("rack2:1", "db1"),
+        ("rack2:2", "rack1"),
+        ("rack2:3", "rack2:vms"),
+    ]
 
 
 def test_realise__a_port_that_does_not_exist() -> None:
