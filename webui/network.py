@@ -2,7 +2,7 @@
 """Health, topology and schemes; and a network that exists already: its description, and what was found there."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from flask import Response, jsonify
@@ -11,11 +11,12 @@ from sqlalchemy import Engine
 
 from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
 from sluice.policy.network.graph import Topology
-from sluice.policy.network.realised import realise
+from sluice.policy.network.realised import Finding, realise
 from sluice.policy.schema.entries import schema
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store.desired import current_topology
-from sluice.store.observed import add_event, current_network, current_sightings, put_network
+from sluice.store.observed import add_event, all_agents, current_network, current_sightings, put_network
 from sluice.webui.api import Api, Error, Model, model_of
 from sluice.webui.auth import require_token
 from sluice.webui.bodies import read_json
@@ -248,4 +249,15 @@ def _answer(engine: Engine) -> dict[str, Any]:
 
 
 def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
-    return [finding._asdict() for finding in realise(network, seen).findings]
+    findings = (*realise(network, seen).findings, *_ignored_settings(network))
+    return [finding._asdict() for finding in findings]
+
+
+def _ignored_settings(network: Network) -> Iterator[Finding]:
+    """Yield what port agents report of ports at which Sluice forwards, such as VLANs that its rules would not keep."""
+    forwarding = {switch.name for switch in network.switch if switch.forwards}
+    for row in all_agents(services().engine):
+        for problem in row.heartbeat.problems if isinstance(row.heartbeat, PortHeartbeat) else ():
+            where, _, what = problem.partition(" ")
+            if where.partition(":")[0] in forwarding:
+                yield Finding("port", where, what)

@@ -153,13 +153,14 @@ def _problem(row: _PortRow | None, bond: str | None) -> str:
     if bond is not None:
         return (
             f"belongs to the bond {bond} of Open vSwitch, and rules of OpenFlow send to each of its interfaces apart,"
-            " so broadcasts arrive twice. Make a bond of Linux and add that to the bridge, or leave this switch out"
+            " so broadcasts arrive twice. Make a bond of Linux and add that to the bridge, or let the switch forward by"
+            ' itself: forwarding = "leave"'
         )
     if row is None or not row.ignored:
         return ""
     return (
         f"has {row.ignored} in Open vSwitch, and rules of OpenFlow ignore that, so hosts of different VLANs reach each"
-        " other. Tag the frames at the hosts, or leave this switch out"
+        ' other. Let the switch forward by itself, forwarding = "leave", or tag the frames at the hosts'
     )
 
 

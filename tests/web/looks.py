@@ -66,11 +66,15 @@ def axe_core() -> str:
 def findings(page: Page, scope: str = "", *only: str) -> list[str]:
     """Return what axe-core finds wrong in the page, or in the element that the selector `scope` names.
 
-    `only`: the rules to check; by default all. A page of many elements costs seconds.
+    `only`: the rules to check; by default all. A page of many elements costs seconds. While axe-core looks, a live page
+    changes, and it may see a row in two places. So what it finds counts if it finds it again.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe_core())
-    return _texts(page.evaluate(_FINDINGS, {"scope": scope, "rules": RULES, "only": only}))
+    arguments = {"scope": scope, "rules": RULES, "only": only}
+    found = _texts(page.evaluate(_FINDINGS, arguments))
+    again = _texts(page.evaluate(_FINDINGS, arguments)) if found else []
+    return [text for text in found if text in again]
 
 
 def defects(page: Page, scope: str = "") -> list[str]:

@@ -31,7 +31,7 @@ from sluice.store.observed import (
     put_switch,
     simulation,
 )
-from tests.kit.heartbeats import document, host_heartbeat
+from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat
 from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine
 
@@ -193,6 +193,7 @@ def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Clie
         "policy_version": 0,
         "host": None,
         "ports": None,
+        "queues": {},
     }
 
 
@@ -241,6 +242,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "acts_at": ["*"],
             "untagged_queue": 7,
         },
+        "queues": {},
     }
     assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
 
@@ -300,3 +302,15 @@ def test_errors__a_bug_is_a_500_that_tells_nothing(app: Flask, client: Client) -
     answer = client.get("/boom")
     assert (answer.status_code, answer.json["error"]["code"]) == (500, "internal")
     assert "division" not in answer.text
+
+
+def test_check__what_a_port_agent_says_of_vlans_is_an_error(client: Client, engine: Engine) -> None:
+    """Unless the switch keeps them, because it forwards by itself."""
+    said = "rack1:eth1 has tag=10 in Open vSwitch, and rules of OpenFlow ignore that"
+    put_agent(engine, "ports", port_heartbeat(problems=(said,)))
+    kept = {"name": "rack1", "forwarding": "leave", "port": [{"name": "eth1", "rate": "1Gbit"}]}
+    ruled = {"name": "rack1", "datapath_id": "a1", "port": [{"name": "eth1"}]}
+    for switch, found in ((kept, []), (ruled, [("rack1:eth1", said.partition(" ")[2], True)])):
+        answer = client.post("/api/v1/network/check", json={"switch": [switch]})
+        findings = [(one["where"], one["problem"], one["is_error"]) for one in answer.json["findings"]]
+        assert [one for one in findings if "tag=10" in one[1]] == found
