@@ -28,6 +28,23 @@ template <auto group, auto field, class Settings> void bind_field(nb::class_<Set
 		[](Settings &s, Value value) { s.*group.*field = value; });
 }
 
+void bind_implementation(nb::class_<TransportSettings> &settings)
+{
+	using T = TransportSettings;
+	using I = ImplementationSettings;
+	bind_field<&T::tcp, &I::first_alpha_q20>(settings, "first_alpha_q20");
+	bind_field<&T::tcp, &I::cuts_at_once>(settings, "cuts_at_once");
+	bind_field<&T::tcp, &I::bounds_from_first>(settings, "bounds_from_first");
+	bind_field<&T::tcp, &I::changes_by_advance>(settings, "changes_by_advance");
+	bind_field<&T::tcp, &I::keeps_threshold>(settings, "keeps_threshold");
+	bind_field<&T::tcp, &I::ends_with_ack>(settings, "ends_with_ack");
+	bind_field<&T::tcp, &I::keeps_fractions>(settings, "keeps_fractions");
+	bind_field<&T::tcp, &I::alpha_by_acks>(settings, "alpha_by_acks");
+	bind_field<&T::tcp, &I::timeout_spares_threshold>(settings, "timeout_spares_threshold");
+	bind_field<&T::tcp, &I::sack_option_bytes>(settings, "sack_option_bytes");
+	bind_field<&T::tcp, &I::opens_if_busy>(settings, "opens_if_busy");
+}
+
 void bind_transport(nb::module_ &m)
 {
 	using T = TransportSettings;
@@ -63,18 +80,7 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::tag, &TagSettings::urgent_after_bytes>(settings, "urgent_after_bytes");
 	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
 	bind_field<&T::tag, &TagSettings::bursts>(settings, "tags_bursts");
-	using I = ImplementationSettings;
-	bind_field<&T::tcp, &I::first_alpha_q20>(settings, "first_alpha_q20");
-	bind_field<&T::tcp, &I::cuts_at_once>(settings, "cuts_at_once");
-	bind_field<&T::tcp, &I::bounds_from_first>(settings, "bounds_from_first");
-	bind_field<&T::tcp, &I::changes_by_advance>(settings, "changes_by_advance");
-	bind_field<&T::tcp, &I::keeps_threshold>(settings, "keeps_threshold");
-	bind_field<&T::tcp, &I::ends_with_ack>(settings, "ends_with_ack");
-	bind_field<&T::tcp, &I::keeps_fractions>(settings, "keeps_fractions");
-	bind_field<&T::tcp, &I::alpha_by_acks>(settings, "alpha_by_acks");
-	bind_field<&T::tcp, &I::timeout_spares_threshold>(settings, "timeout_spares_threshold");
-	bind_field<&T::tcp, &I::sack_option_bytes>(settings, "sack_option_bytes");
-	bind_field<&T::tcp, &I::opens_if_busy>(settings, "opens_if_busy");
+	bind_implementation(settings);
 }
 
 void bind_port(nb::module_ &m)
