@@ -105,13 +105,15 @@ class Live:
         """Call this function, in another thread, each time there is something new."""
         self._listeners.append(called)
 
-    def join(self) -> None:
-        """Note a new client."""
+    def join(self) -> int:
+        """Note a new client. Returns the tick after which it gets pictures: one from before an idle time is old."""
         with self._condition:
             self._clients += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="live", daemon=True)
-                self._thread.start()
+            if self._thread is not None:
+                return max(0, self._tick - 1)
+            self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+            self._thread.start()
+            return self._tick
 
     def leave(self) -> None:
         """Note that a client has gone."""
@@ -225,10 +227,9 @@ class EventStream:
         """`seen`: id of the last event that the greeting has."""
         self.greeting = greeting
         self._live, self._seen, self._on_close = live, seen, on_close
-        self._tick = 0
         self._left = count
         self._is_open = True
-        live.join()
+        self._tick = live.join()
 
     @property
     def is_over(self) -> bool:

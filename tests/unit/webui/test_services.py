@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from sluice.policy.schema.desired import Policy
+from sluice.runtime.wait import wait_until
 from sluice.store.desired import put_policy
 from sluice.store.observed import add_event, newest_events
 from sluice.webui import services
@@ -102,6 +103,23 @@ def test_live__an_event_reaches_a_client_once(
             put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     assert [name for name, _, _ in seen].count("event") == 1
     assert seen[-1][2]["policy"]["policy"]["scheme"] == "tcp"
+
+
+def test_live__a_client_after_an_idle_time_gets_no_old_picture(
+    engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(services, "_LINGER_S", 0.0)
+    live = live_of(engine, stopping)
+    for scheme in ("tcp", "pias"):
+        put_policy(engine, Policy.from_document({"scheme": scheme}), "test")
+        stream = live.stream(count=1)
+        [shown] = [
+            document for chunk in stream for name, _, document in messages(chunk) if name == "snapshot"
+        ]
+        assert shown["policy"]["policy"]["scheme"] == scheme
+        stream.close()
+        wait_until(lambda: live._thread is None, "the picture is idle")
 
 
 def test_live__many_clients_cost_one_look_a_second(
