@@ -15,6 +15,7 @@ from sluice.policy.network.realised import Finding, realise
 from sluice.policy.schema.entries import schema
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import PortHeartbeat
+from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.observed import add_event, all_agents, current_network, current_sightings, put_network
 from sluice.webui.api import Api, Error, Model, model_of
@@ -29,6 +30,7 @@ from sluice.webui.documents import (
     health_document,
     scheme_document,
 )
+from sluice.webui.problems import is_alive
 from sluice.webui.services import services
 
 # ── Models of the health and the topology ────────────────────────────────────────────────────────────────────────────
@@ -256,8 +258,11 @@ def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
 def _ignored_settings(network: Network) -> Iterator[Finding]:
     """Yield what port agents report of ports at which Sluice forwards, such as VLANs that its rules would not keep."""
     forwarding = {switch.name for switch in network.switch if switch.forwards}
-    for row in all_agents(services().engine):
-        for problem in row.heartbeat.problems if isinstance(row.heartbeat, PortHeartbeat) else ():
+    engine = services().engine
+    now_s = ages.age_s(engine)
+    beats = (row.heartbeat for row in all_agents(engine) if is_alive(row, now_s))
+    for beat in beats:
+        for problem in beat.problems if isinstance(beat, PortHeartbeat) else ():
             where, _, what = problem.partition(" ")
             if where.partition(":")[0] in forwarding:
                 yield Finding("port", where, what)

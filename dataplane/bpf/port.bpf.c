@@ -307,9 +307,9 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, __u3
 	struct port_counters *all = bpf_map_lookup_elem(&counters, &port);
 	struct queue_counters *c;
 
-	if (!all || queue >= PORT_QUEUES)
+	if (!all)
 		return;
-	c = &all->queues[queue];
+	c = &all->queues[sl_index(queue, PORT_QUEUES)]; /* Linux 6.1 forgets the bound that it had */
 	if (verdict == SL_VQ_DROP) {
 		c->dropped += packets;
 		return;
@@ -348,8 +348,9 @@ static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_d
 	__u32 flow = bpf_get_hash_recalc(skb), at;
 	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (!f || !left || queue >= PORT_QUEUES)
+	if (!f || !left)
 		return 0;
+	queue = sl_index(queue, PORT_QUEUES); /* as in `count` */
 	if (law.queues > PORT_SUB_QUEUES)
 		law.queues = PORT_SUB_QUEUES;
 	bpf_spin_lock(&f->lock);

@@ -27,6 +27,7 @@ from sluice.runtime.command import run
 from sluice.runtime.process import spawn
 from sluice.runtime.wait import wait_until
 from tests.kernel.controls import FULL, SIZE, declare, declare_size, declared, refusal
+from tests.kernel.lab import Namespace
 from tests.kernel.objects import map_exists, program_exists
 from tests.kernel.watching import Cgroup
 
@@ -36,9 +37,9 @@ ROUNDS = 5
 # -- attaching
 
 
-def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup) -> None:
+def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup, served: Namespace) -> None:
     second = Attachment(cgroup=cgroup.folder)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+    with served, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         declare(sock, *FULL)
         assert declared(sock)[2] == FULL[2]
         assert refusal(lambda: declare(sock, SIZE, 0, 0, 0, 0, 0, 0, b"")) == errno.EINVAL
@@ -53,13 +54,13 @@ def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup
     second.close()
 
 
-def test_attach__again_and_again_leaves_nothing(cgroup: Cgroup) -> None:
+def test_attach__again_and_again_leaves_nothing(cgroup: Cgroup, served: Namespace) -> None:
     programs, maps, files = [], [], 0
     for round_ in range(ROUNDS):
         attachment = Attachment(cgroup=cgroup.folder)
         programs += attachment.program_ids
         maps += map_ids(attachment.program_ids)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        with served, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
             declare(sock, *FULL)
         attachment.close()
         files = files or open_files()
@@ -90,7 +91,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
+def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path, served: Namespace) -> None:
     script = (
         "import sys, signal, pathlib; from sluice.dataplane.sockopt import Attachment;"
         "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
@@ -100,7 +101,7 @@ def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
     holder = spawn([sys.executable, "-c", script, str(cgroup.folder)], log_file=output)
     wait_until(lambda: output.read_text().endswith("\n"), "the other process attaches its hook")
     ids = [int(word) for word in output.read_text().split()]
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+    with served, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         declare(sock, *FULL)
         assert declared(sock)[2] == FULL[2]
     holder.send_signal(signal.SIGKILL)

@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pytest
 
@@ -600,5 +601,9 @@ def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
             client.close()
             server.close()
             packets = capture.packets()
-    under_first_bytes = sum(packet.data_bytes for packet in packets if packet.dscp == ATTAINED_FIRST)
+    # If the machine pauses for longer than the gap, a later packet has the first tag again.
+    first = takewhile(
+        lambda packet: packet.dscp == ATTAINED_FIRST, (one for one in packets if one.data_bytes)
+    )
+    under_first_bytes = sum(packet.data_bytes for packet in first)
     assert 0.9 * burst_bytes <= under_first_bytes <= burst_bytes

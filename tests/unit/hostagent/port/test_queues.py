@@ -14,9 +14,17 @@ import pytest
 
 from sluice import topologies
 from sluice.hostagent.port import queues as port_queues
+from sluice.hostagent.port import service
 from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch
 from sluice.hostagent.port.network_ports import OwnPorts
-from sluice.hostagent.port.queues import CREDIT_NS, SMALLEST_BYTES, classes, own_burst_bytes
+from sluice.hostagent.port.queues import (
+    CREDIT_NS,
+    LIST_QUEUES,
+    SMALLEST_BYTES,
+    classes,
+    own_burst_bytes,
+    queue_rows,
+)
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
 from sluice.policy.network.graph import Port, Switch, Topology
 from sluice.policy.wire.agents import QueueCounters
@@ -276,3 +284,10 @@ def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool) -> None:
     listing = json.loads(tool(["", "--format=json", "--columns=other_config", "list", "Queue"]))["data"]
     bursts = {int(dict(row[0][1])["burst"]) for row in listing}
     assert bursts == {8 * own_burst_bytes(rate_bps)}
+
+
+def test_a_machine_without_open_vswitch_has_no_ports_of_it() -> None:
+    own = OwnPorts(service._no_switch)
+    topology = Topology("network", (), (Switch("rack", 1),), (WEB,))
+    assert not any((own.here(topology), own.interfaces(), own.held(), own.problems([WEB])))
+    assert queue_rows(service._no_switch(LIST_QUEUES)) == []
