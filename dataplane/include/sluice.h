@@ -23,7 +23,7 @@
  *			another length (getsockopt(): less room)
  *	EPERM		a congestion control that TCP_CONGESTION would refuse this program, too
  *	EOPNOTSUPP	not a TCP socket, or a listening one
- *	ENOPROTOOPT	no Sluice agent runs on this machine; getsockopt() of an IPv4 socket returns
+ *	ENOPROTOOPT	no Sluice agent serves this network namespace; getsockopt() of an IPv4 socket returns
  *			EOPNOTSUPP instead
  *
  * The numbers and layouts here do not change. A new feature gets a new option.

@@ -95,7 +95,7 @@ def _explained(error: OSError, congestion_control: str | None) -> Exception:
 
 def _no_agent() -> NoAgent:
     return NoAgent(
-        "no Sluice agent runs on this machine, so the kernel takes no declarations: start an agent as root "
+        "no Sluice agent serves this network namespace, so the kernel takes no declarations: start an agent as root "
         "(sluice agent); `sluice doctor` reports what the machine may lack"
     )
 

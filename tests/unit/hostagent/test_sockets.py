@@ -143,7 +143,7 @@ def test_declare__the_fastest_link_can_meet_its_deadline() -> None:
 
 def test_declare__refusals_keep_their_cause() -> None:
     refusals: tuple[tuple[int, dict[str, Any], type[Exception], str], ...] = (
-        (errno.ENOPROTOOPT, {"size_bytes": 1}, NoAgent, "no Sluice agent runs on this machine"),
+        (errno.ENOPROTOOPT, {"size_bytes": 1}, NoAgent, "no Sluice agent serves this network namespace"),
         (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
         (errno.EPERM, {"congestion_control": "cubic"}, WrongField, "cubic is only for root"),
         (errno.EOPNOTSUPP, {"size_bytes": 1}, OSError, "only a TCP socket"),
