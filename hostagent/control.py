@@ -48,7 +48,7 @@ class HostControl:
     def begin(self) -> None:
         """Let programs of this namespace declare flows. Without BPF, nothing happens."""
         with suppress(EnvironmentLacking):
-            self._write(DEFAULT_CONTROL)
+            self._write(replace(DEFAULT_CONTROL, without_ecn=self.own))
 
     def use(self, name: str, settings: ControlSettings = DEFAULT_CONTROL, *, is_tagged: bool = True) -> None:
         """Register the control if no process has, and make it the namespace's default.

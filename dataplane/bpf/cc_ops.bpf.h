@@ -266,14 +266,15 @@ static __always_inline int only_fin_left(const struct tcp_sock *tp)
 static __always_inline void tag_next_data(struct sock *sk)
 {
 	const struct host_settings *host = host_of(sk);
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	const struct tcp_sock *tp = tcp_sk(sk);
 	__u64 sent, attained, now_ns;
-	struct socket_flow *flow;
 
-	flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	if (!flow)
 		return;
-	if (!host || host->written[SL_TAG_ATTAINED_FIRST].as == TAG_NONE) {
+	if (!sockets_carry_tags(host)) {
+		if (flow->tag.last_data_ns)
+			set_dscp(sk, sk, 0);
 		flow->tag.last_data_ns = 0; /* from now on a tagger may tag its packets */
 		return;
 	}

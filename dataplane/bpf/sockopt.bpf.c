@@ -21,7 +21,6 @@
 #include "flow.bpf.h"
 #include "select_control.bpf.h"
 #include "socket_tag.bpf.h"
-#include "../laws/tag.h"
 
 /* Macros of the kernel, which BTF lacks. */
 #define ENOMEM 12
@@ -189,15 +188,23 @@ static __always_inline int set_flow(struct bpf_sockopt *ctx)
 /* A program gives its socket another control than ours, which would leave the tag as it is for ever. */
 static __always_inline void watch_control(struct bpf_sockopt *ctx)
 {
-	const struct host_settings *host;
 	const char *name = value_of(ctx, sizeof("sluice_") - 1);
+	const struct host_settings *host;
 	struct bpf_sock *sk = ctx->sk;
+	struct socket_flow *flow;
+	struct sock *full;
 
 	if (!sk || !may_carry_flows(sk) || (name && is_ours(name)))
 		return;
-	host = host_of((struct sock *)tcp_of(sk));
-	if (host)
-		carry_tag(sk, (struct sock *)tcp_of(sk), host, SL_TAG_UNTAGGED);
+	full = (struct sock *)tcp_of(sk);
+	host = host_of(full);
+	flow = bpf_sk_storage_get(&sluice_flow_2, sk, NULL, 0);
+	if (!(flow && flow->tag.last_data_ns) &&
+	    !(sockets_carry_tags(host) && socket_dscp(full) == host->written[SL_TAG_ATTAINED_FIRST].as))
+		return;
+	set_dscp(sk, full, 0);
+	if (flow)
+		flow->tag.last_data_ns = 0;
 }
 
 SEC("cgroup/setsockopt")
@@ -352,16 +359,21 @@ static __always_inline void take_control(struct bpf_sock_ops *ops, struct tcp_so
 }
 
 /*
- * A connection begins. Without ECN, its control becomes another than ours, which knows no tags: its packets have
- * tag 1 no longer.
+ * A connection begins. One with a control of ours carries tags. Without ECN, its control becomes another one, which
+ * knows no tags, so it must not keep that of its SYN.
  */
 static __always_inline void begin(struct bpf_sock_ops *ops, struct tcp_sock *tp, const struct host_settings *host)
 {
+	const struct sock *sk = (struct sock *)tp;
 	char name[SLUICE_CONTROL_BYTES];
 
+	if (!sockets_carry_tags(host))
+		return;
 	control_name(control_of(tp), name);
-	if (!is_ours(name) || !(tp->ecn_flags & TCP_ECN_AGREED))
-		carry_tag(ops, (struct sock *)tp, host, SL_TAG_UNTAGGED);
+	if (is_ours(name) && tp->ecn_flags & TCP_ECN_AGREED)
+		carry_tag(ops, sk, host, SL_TAG_ATTAINED_FIRST);
+	else if (socket_dscp(sk) == host->written[SL_TAG_ATTAINED_FIRST].as)
+		set_dscp(ops, sk, 0);
 }
 
 SEC("sockops")
@@ -382,8 +394,8 @@ int sluice_socket(struct bpf_sock_ops *ops)
 		return 1;
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		carry_tag(ops, (struct sock *)tp, host, SL_TAG_ATTAINED_FIRST);
+		if (!socket_dscp((struct sock *)tp))
+			carry_tag(ops, (struct sock *)tp, host, SL_TAG_ATTAINED_FIRST);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		if (has_default_control(tp))

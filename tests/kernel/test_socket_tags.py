@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.dataplane.congestion import ControlSettings, HostEntry, register_congestion_control
+from sluice.dataplane.congestion import NO_TAGS, ControlSettings, HostEntry, register_congestion_control
 from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import TagSettings
 from sluice.policy.tags import ATTAINED_FIRST, attained_tag
@@ -148,3 +148,19 @@ def test_a_connection_with_another_control_has_no_tag(host: Host, why: str) -> N
             send_and_receive(client, server, SIZE_BYTES)
             found = capture.packets()
     assert {dscp for _, dscp in offsets(found)} == {0}
+
+
+@pytest.mark.parametrize("dscp", [0, 46])
+def test_after_the_policy_a_connection_has_no_tag(host: Host, dscp: int) -> None:
+    """And before it, a program's DSCP stays."""
+    host.says(NO_TAGS, host.control)
+    with Capture(host.pair.b, "eth0") as capture, connection(host, socket.AF_INET) as (client, server):
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+        send_and_receive(client, server, SIZE_BYTES)
+        assert {found for _, found in offsets(capture.packets())} == {dscp}
+        host.says(TagSettings(LONG_GAP_NS), host.control)
+        send_and_receive(client, server, SIZE_BYTES)
+        assert offsets(capture.packets())[-1][1] > ATTAINED_FIRST
+        host.says(NO_TAGS, host.control)
+        send_and_receive(client, server, SIZE_BYTES)
+        assert {found for _, found in offsets(capture.packets())} == {0}
