@@ -80,6 +80,8 @@ class Worker:
     """A child process that serves, as its parent sees it."""
 
     def __init__(self, serve: Callable[[Worker], None]) -> None:
+        self.was_killed = False
+        """Whether a signal has ended it, for example of a machine that lacks memory."""
         self._life = mmap.mmap(-1, 8)  # parent and child share it
         self._began_s = time.monotonic()
         self.pid = os.fork()
@@ -113,9 +115,13 @@ class Worker:
     def ends(self, within_s: float = 0.0) -> bool:
         """Return whether the process has ended. Call it until then."""
         until = time.monotonic() + within_s
-        while not (ended := os.waitpid(self.pid, os.WNOHANG)[0]) and time.monotonic() < until:
+        while True:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.was_killed = os.WIFSIGNALED(status)
+            if ended or time.monotonic() >= until:
+                return bool(ended)
             time.sleep(0.01)
-        return bool(ended)
 
 
 class Server:
@@ -172,7 +178,7 @@ class Server:
                     os.kill(worker.pid, signal.SIGKILL)
         ended = [worker for worker in self._workers if worker.ends()]
         self._workers = [worker for worker in self._workers if worker not in ended]
-        if not all(worker.has_served for worker in ended):
+        if not all(worker.has_served or worker.was_killed for worker in ended):
             raise EnvironmentLacking("a worker of the web process cannot start; its log says why")
         while len(self._workers) < self._settings.options.workers:
             self._workers.append(Worker(self._serve))
