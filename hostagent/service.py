@@ -40,8 +40,8 @@ class AgentOptions:
     tags: str = entry(
         Choice(("packet", "socket")),
         "What writes the tags of TCP with a control of Sluice. packet: a program at the interface, exactly. socket: the"
-        " socket itself, which costs less, and is late by the packets that leave at one time. Containers that the host"
-        " routes always have the latter.",
+        " socket itself, for less CPU time. Packets that may leave at one time then have the tag of the last."
+        " Containers that the host routes always have the latter.",
         default="packet",
     )
     queues_at: str | None = entry(

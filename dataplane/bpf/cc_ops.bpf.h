@@ -262,13 +262,23 @@ static __always_inline int only_fin_left(const struct tcp_sock *tp)
 	       tp->write_seq - tp->snd_nxt == 1;
 }
 
+/* Where the last packet that may leave now begins, in bytes after the first one. */
+static __always_inline __u64 last_begins(const struct tcp_sock *tp)
+{
+	__u32 in_flight = cc_in_flight(tp), waiting = tp->write_seq - tp->snd_nxt, mss = tp->mss_cache ?: 1;
+	__u64 room = (__u64)(tp->snd_cwnd > in_flight ? tp->snd_cwnd - in_flight : 1) * mss;
+	__u64 bytes = waiting < room ? waiting : room;
+
+	return bytes ? (bytes - 1) / mss * mss : 0;
+}
+
 /* The socket carries the tag of the data that it sends next (socket_tag.bpf.h). */
 static __always_inline void tag_next_data(struct sock *sk)
 {
 	const struct host_settings *host = host_of(sk);
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_2, sk, 0, 0);
 	const struct tcp_sock *tp = tcp_sk(sk);
-	__u64 sent, attained, now_ns;
+	__u64 sent, attained, now_ns, ahead;
 
 	if (!flow)
 		return;
@@ -286,7 +296,8 @@ static __always_inline void tag_next_data(struct sock *sk)
 	sent = tp->bytes_acked + (tp->snd_nxt - tp->snd_una);
 	attained = sl_tag_next(&flow->tag, sent, tp->snd_nxt == tp->snd_una, now_ns,
 			       sl_tag_gap_ns(host->tags.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
-	carry_tag(sk, sk, host, tag_of_flow(flow, sent, 1, attained, now_ns, &host->tags));
+	ahead = last_begins(tp);
+	carry_tag(sk, sk, host, tag_of_flow(flow, sent + ahead, 1, attained + ahead, now_ns, &host->tags));
 }
 
 /*

@@ -6,11 +6,14 @@
  *
  *   SYN              tag 1, unless the program has chosen a DSCP              sockopt.bpf.c
  *   data             chosen before the kernel builds packets: all packets
- *                    that it builds at one time have the tag of the first     cc_ops.bpf.h, a control of ours
+ *                    that may leave then have the tag of the last             cc_ops.bpf.h, a control of ours
  *   ACKs             the tag of the data that this end has sent last
  *   SYN-ACK, FIN of a direction that has carried no data, all of a connection without a control of ours    none
  *
  * SYN-ACKs have the DSCP of their listener. That would outlive Sluice, and so would its connections' after that.
+ * So no packet promises more than that its flow has sent as little as its tag says: with the tag of the first, a whole
+ * window could leave under tag 1, and the controller would take its host for one that sends false tags.
+ *
  * The kernel lets BPF programs set no DSCP on a socket of IPv6 that is connected by IPv4, so it has none.
  */
 #ifndef SLUICE_SOCKET_TAG_BPF_H

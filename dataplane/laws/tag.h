@@ -134,9 +134,9 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 }
 
 /*
- * Return the bytes that the flow had sent before the data that follows, for a socket that carries its tag itself: all
- * packets that it builds at one time have the tag of the first. sent_bytes: of the connection, until now. is_acked:
- * all of them are acknowledged. A retransmission has the tag of new data here.
+ * Return the bytes that the flow had sent before the data that follows, for a socket that carries its tag itself.
+ * sent_bytes: of the connection, until now. is_acked: all of them are acknowledged. A retransmission has the tag of new
+ * data here.
  */
 SL_LAW sl_u64 sl_tag_next(struct sl_tag_state *s, sl_u64 sent_bytes, int is_acked, sl_u64 now_ns, sl_u64 idle_gap_ns)
 {

@@ -86,7 +86,7 @@ class Transport:
     )
     tags: str = entry(
         Choice(("packet", "socket")),
-        "packet: each packet carries its own tag. socket: packets that leave at one time carry the tag of the first,"
+        "packet: each packet carries its own tag. socket: packets that may leave at one time carry the tag of the last,"
         " as where the socket writes it.",
         default="packet",
     )

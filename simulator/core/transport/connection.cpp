@@ -166,7 +166,7 @@ void Connection::send(std::uint32_t number, bool again)
 
 	if (settings_.tag.bursts && burst_at_ != now()) {
 		burst_at_ = now();
-		burst_first_ = board().next();
+		burst_last_ = last_that_may_leave();
 	}
 	recovery_.on_sent(number, again, now());
 	window_.on_sent();
@@ -181,13 +181,22 @@ void Connection::send(std::uint32_t number, bool again)
 	packet->window_reduced = announces_reduction_ && !again;
 	announces_reduction_ &= again;
 	packet->tag = data_tag(settings_, flow_.spec, window_.phase(),
-			       static_cast<std::uint64_t>(settings_.tag.bursts ? burst_first_ : number) *
+			       static_cast<std::uint64_t>(settings_.tag.bursts ? burst_last_ : number) *
 				       settings_.segment.payload_bytes,
 			       now());
 	if (again && number == board().una() && settings_.timeout.restarts_for_first)
 		timer_.clear();
 	arm_timer();
 	transmit(packet);
+}
+
+// Of the packets that the window allows now, as dataplane/bpf/cc_ops.bpf.h.
+std::uint32_t Connection::last_that_may_leave() const
+{
+	std::uint64_t room = window_.packets(), in_flight = board().in_flight();
+
+	return static_cast<std::uint32_t>(
+		std::min<std::uint64_t>(board().next() + (room > in_flight ? room - in_flight : 1), total_) - 1);
 }
 
 std::uint32_t Connection::payload_of(std::uint32_t number) const

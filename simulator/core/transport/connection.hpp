@@ -184,6 +184,7 @@ class Connection
 	void send_syn();
 	void transmit(Packet *packet);
 	std::uint32_t payload_of(std::uint32_t number) const;
+	std::uint32_t last_that_may_leave() const;
 	void count_repeat(std::uint32_t &counter, bool is_timeout);
 	std::uint32_t count_by(Time time, std::uint32_t count, bool of_timeouts) const;
 	void restart_timer();
@@ -208,7 +209,7 @@ class Connection
 	AlarmKind alarm_ = AlarmKind::Timeout; // what the timer is set for
 	Time armed_at_ = 0;		       // when it was set
 	Time burst_at_ = NEVER;		       // when packets left last …
-	std::uint32_t burst_first_ = 0;	       // … and the first new one of them
+	std::uint32_t burst_last_ = 0;	       // … and the last one that might
 
 	Window window_;
 	RttEstimator rtt_;

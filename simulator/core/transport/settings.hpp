@@ -83,7 +83,7 @@ struct TagSettings {
 	std::uint64_t urgent_after_bytes = 0; // … once it has sent this much
 	bool sizes = false;		      // the size class of a flow of known size
 	bool bursts =
-		false; // packets that leave at one time have the tag of the first (dataplane/bpf/socket_tag.bpf.h)
+		false; // packets that leave at one time have the tag of the last (dataplane/bpf/socket_tag.bpf.h)
 };
 
 struct TransportSettings {
