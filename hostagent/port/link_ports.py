@@ -28,9 +28,11 @@ class LinkPorts:
     def __init__(self) -> None:
         self.problems: dict[str, str] = {}
         """Interface → why it has no queues."""
+        self._made: dict[str, str] = {}
+        """Interface → the classes that this process has made there."""
 
     def take(self, ports: Iterable[Port], shares: Sequence[float] | None) -> None:
-        """Give interfaces the queues of Sluice, unless they have them."""
+        """Give interfaces the queues of Sluice with these shares, unless they have them."""
         roots = _roots()
         self.problems = {}
         for port in ports:
@@ -42,24 +44,33 @@ class LinkPorts:
                     f"{port.id}: {port.interface} has a qdisc of another program, {root['kind']} {root['handle']},"
                     f" which stays; to give the port queues, remove it: tc qdisc del dev {port.interface} root"
                 )
-            elif not _is_ours(root):
-                self._make(port, shares)
+            else:
+                self._make(port, classes(port, shares, "replace"), anew=not _is_ours(root))
 
-    def _make(self, port: Port, shares: Sequence[float] | None) -> None:
-        root = f"qdisc replace dev {port.interface} root handle 1: htb default {_MARK:x}\n"
+    def _make(self, port: Port, wanted: str, *, anew: bool) -> None:
+        """Make the classes, below a root of ours if there is none. Waiting packets stay where they are."""
+        if not anew and self._made.get(port.interface) == wanted:
+            return
+        root = f"qdisc replace dev {port.interface} root handle 1: htb default {_MARK:x}\n" if anew else ""
         try:
-            run(["tc", "-batch", "-"], stdin=root + classes(port, shares, "add"))
+            run(["tc", "-batch", "-"], stdin=root + wanted)
         except CommandFailed as error:
             self.problems[port.interface] = f"{port.id}: {port.interface} takes no queues: {error}"
             self.give_back([port.interface])
-        else:
-            log.info("%s: %s has eight queues now", port.id, port.interface)
+            return
+        self._made[port.interface] = wanted
+        log.info("%s: %s has eight queues now", port.id, port.interface)
 
     def give_back(self, interfaces: Iterable[str]) -> None:
         """Let the kernel make its own qdisc again."""
         for name in interfaces:
-            run(["tc", "qdisc", "del", "dev", name, "root"])
-            log.info("%s has the kernel's own qdisc again", name)
+            self._made.pop(name, None)
+            try:
+                run(["tc", "qdisc", "del", "dev", name, "root"])
+            except CommandFailed as error:
+                log.warning("%s keeps its qdisc: %s", name, error)
+            else:
+                log.info("%s has the kernel's own qdisc again", name)
 
     def held(self) -> frozenset[str]:
         """Return the interfaces that have queues of Sluice."""

@@ -211,7 +211,7 @@ class NetworkPorts:
         except ServerAway as away:
             log.debug("the web process is away, so the ports stay as they are: %s", away)
         except CommandFailed as error:
-            log.warning("Open vSwitch does not answer: %s", error)
+            log.warning("the ports stay as they are: %s", error)
 
     def release(self) -> None:
         """Give all ports back as they were before the first agent, also those of an agent that has ended."""

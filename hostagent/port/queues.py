@@ -131,7 +131,7 @@ def fit(port: Port, shares: Sequence[float] | None) -> None:
 def classes(port: Port, shares: Sequence[float] | None, verb: str = "change") -> str:
     """Return `tc -batch` input that gives the root class of a port, and the queues of a fast port, their rates.
 
-    With the verb "add", it makes the classes of all queues, as Open vSwitch does.
+    With the verb "replace", it makes or changes the classes of all queues, as Open vSwitch does.
     """
     rate, burst = f"{port.rate_bps}bit", f"{own_burst_bytes(port.rate_bps)}b"
     of_port = f"class {verb} dev {port.interface} parent"
