@@ -327,8 +327,7 @@ class Recorder:
             self._on_urgency(observed.urgency_reports(engine))
         if self._left and time.monotonic() >= self._reports_due_s:
             self._reports_due_s = time.monotonic() + REPORTS_POLL_S
-            beats = {name: observed.find_agent(engine, name) for name in self._left}
-            self._on_reports({name: beat for name, beat in beats.items() if isinstance(beat, PortHeartbeat)})
+            self._on_reports(observed.port_reports(engine, self._left))
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""

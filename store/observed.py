@@ -19,6 +19,7 @@ from sluice.policy.wire.agents import (
     STORED_HEARTBEATS,
     Heartbeat,
     HostHeartbeat,
+    PortHeartbeat,
     SimulatorHeartbeat,
     heartbeat_from,
 )
@@ -238,6 +239,16 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
     """Return the newest heartbeat of every host agent, by name."""
     beats = {row.name: row.heartbeat for row in all_agents(engine)}
     return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
+
+
+def port_reports(engine: Engine, names: Collection[str]) -> dict[str, PortHeartbeat]:
+    """Return the newest heartbeats of the port agents among these that have reported lately, by name."""
+    fresh = agents.c.seen_s >= age_s(engine) - FRESH_S
+    beats = {
+        row["name"]: _heartbeat(row)
+        for row in _all(engine, select(agents).where(agents.c.name.in_(names), fresh))
+    }
+    return {name: beat for name, beat in beats.items() if isinstance(beat, PortHeartbeat)}
 
 
 def largest_tag_burst(engine: Engine) -> int | None:

@@ -445,7 +445,10 @@ static __always_inline int is_cookie(struct __sk_buff *skb)
 	       !bpf_skb_load_bytes(skb, t.offset, &tcp, sizeof(tcp)) && tcp.syn && tcp.ack;
 }
 
-/* Write the tag, or the one that stands for it if it is reserved, if the policy acts on this host. Return the DSCP with which the packet leaves. */
+/*
+ * If the policy acts on this host, write the tag, or the one that stands for it if it is reserved. Return the DSCP with
+ * which the packet leaves.
+ */
 static __always_inline __u32 write_tag(struct __sk_buff *skb, __u8 tos, int tag)
 {
 	__u32 key = tag;
