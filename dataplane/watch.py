@@ -27,7 +27,7 @@ _SETTINGS = struct.Struct("=IIQ")
 _LOSSES = "=QQ"
 _CONNECTION = struct.Struct("=11Q6I3HBB16s16s16s")
 _UNKNOWN = 0xFFFFFFFF
-_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART = 0x1, 0x2, 0x4, 0x8, 0x10
+_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART, _SENT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
 _CLOSED_STATES = (4, 5, 9, 11)
 """enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
@@ -91,6 +91,8 @@ class Connection:
     """The flow ended because this end began the next one on the same connection."""
     part: bool = False
     """Not the first flow of its connection."""
+    all_sent: bool = False
+    """All that the program has written was sent, though perhaps not acknowledged."""
 
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
@@ -151,6 +153,7 @@ class Connection:
             later=bool(flags & _LATER),
             followed=bool(flags & _NEXT),
             part=bool(flags & _PART),
+            all_sent=bool(flags & _SENT),
         )
 
 

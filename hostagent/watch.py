@@ -34,11 +34,9 @@ _UNKNOWN = "unknown"
 ADOPTED = "began before it was watched"
 ABORTED = "closed before all of it had been acknowledged"
 CUT = "closed before the other end had finished sending"
-_REASONS = {
-    errno.ECONNRESET: "reset by the other end",
-    errno.EPIPE: "reset by the other end",
-    errno.ETIMEDOUT: "timed out",
-}
+RESET_AFTER_ALL = "reset by the other end after all of it had been sent"
+_RESETS = (errno.ECONNRESET, errno.EPIPE)
+_REASONS = {**dict.fromkeys(_RESETS, "reset by the other end"), errno.ETIMEDOUT: "timed out"}
 
 
 @dataclass(frozen=True)
@@ -148,20 +146,29 @@ def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
     in_order = not connection.error and (connection.closed or connection.received_at_ns is not None)
     if not sending and in_order:
         return connection.received_at_ns or connection.read_ns, ""
+    if sending and _may_have_arrived(connection):
+        return None, RESET_AFTER_ALL
     if connection.error:
         return None, _REASONS.get(connection.error, os.strerror(connection.error).lower())
     return None, ABORTED if sending else CUT
 
 
+def _may_have_arrived(connection: Connection) -> bool:
+    """Whether nobody knows if all data has arrived. A client that closes after its answer resets the connection."""
+    return connection.error in _RESETS and connection.all_sent
+
+
 def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | None, bool | None]:
-    """Return the declared deadline (us from the flow's start), and whether the data met it.
+    """Return the declared deadline (us from the flow's start), and whether the data met it; None if nobody knows.
 
     A receiver may delay its acknowledgement by 40 ms (Linux). So a flow also meets its deadline if the last
     transmission of its last byte and the smallest round trip end before it.
     """
     if connection.declared_deadline_ns is None or connection.declared_start_ns is None:
         return None, None
-    arrived_ns = finished_ns
+    arrived_ns, sent_ns = finished_ns, connection.last_sent_ns or 0
+    if finished_ns is None and _may_have_arrived(connection) and sent_ns <= connection.declared_deadline_ns:
+        return None, None
     if finished_ns is not None and connection.last_sent_ns is not None and connection.min_rtt_us is not None:
         arrived_ns = min(finished_ns, connection.last_sent_ns + 1000 * connection.min_rtt_us)
     met = arrived_ns is not None and arrived_ns <= connection.declared_deadline_ns

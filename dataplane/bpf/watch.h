@@ -24,6 +24,7 @@ struct watch_losses {
 #define WATCH_LATER 0x4	  /* this end's flow began with a write, not with the connection */
 #define WATCH_NEXT 0x8	  /* the flow ended because this end began the next one */
 #define WATCH_PART 0x10	  /* not the first flow of the connection */
+#define WATCH_SENT 0x20	  /* all that the program has written was sent, though perhaps not acknowledged */
 
 /*
  * A flow of a connection: at its end (ring buffer "ended"), or the one under way (iterator). Times

@@ -31,6 +31,8 @@ static __always_inline void report_unacked(struct tcp_sock *tp, struct unacked *
 		} else if (!all) {
 			break;
 		}
+		if ((__s32)(tp->snd_nxt - u->ends[at]) >= 0)
+			flow->flags |= WATCH_SENT;
 		flow->error = tp->inet_conn.icsk_inet.sk.sk_err;
 		flow->read_ns = bpf_ktime_get_ns();
 		if (bpf_ringbuf_output(&ended, flow, sizeof(*flow), BPF_RB_NO_WAKEUP))

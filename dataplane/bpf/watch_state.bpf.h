@@ -258,7 +258,7 @@ static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp
 	c->received_at_ns = w->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
 	c->error = sk->sk_err;
 	c->state = state;
-	c->flags = w->flags;
+	c->flags = w->flags | (tp->snd_nxt == tp->write_seq ? WATCH_SENT : 0);
 	fill_counters(c, tp, w, state);
 	fill_flow(c, tp, w);
 	fill_ends(c, &tp->inet_conn.icsk_inet);

@@ -73,7 +73,12 @@ class FlowRecord:
         "FCT of the same flow alone in the network. Null if the path is unknown.",
         nullable=True,
     )
-    deadline_us: float | None = entry(_TIME_US, "Declared deadline, from the start.", nullable=True)
+    deadline_us: float | None = entry(
+        _TIME_US,
+        "Declared deadline, from the start. Null also where nobody knows whether it was met: of a watched flow whose"
+        " connection the other end has reset after all of it had been sent.",
+        nullable=True,
+    )
     met: bool | None = entry(
         Flag(),
         "Whether the deadline was met. Null without a deadline. An unfinished flow missed.",

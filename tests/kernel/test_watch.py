@@ -199,6 +199,23 @@ def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
     assert not watch.ended(), "the program's close() is no second end"
 
 
+def test_reset_by_the_other_end_before_it_has_acknowledged_the_last_answer(pair: Pair, watch: Watch) -> None:
+    """A client that has its answer closes at once. Its kernel delays the acknowledgement, so the reset comes first."""
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        for _ in range(100):  # the acknowledgement of a slow machine may come in time
+            near, far = dial(pair.a, listener)
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            for _ in range(5):  # so that the client's kernel takes this for a dialogue
+                send_and_receive(far, near, 10)
+                send_and_receive(near, far, 100)
+            far.close()
+            (connection,) = ended(watch)
+            near.close()
+            if connection.pending_bytes:
+                break
+    assert (connection.error, connection.pending_bytes, connection.all_sent) == (errno.ECONNRESET, 100, True)
+
+
 def test_aborted_here_with_data_in_flight(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
@@ -210,6 +227,7 @@ def test_aborted_here_with_data_in_flight(pair: Pair, watch: Watch) -> None:
         far.close()
     assert connection.sent_at_ns is None
     assert connection.pending_bytes > 0
+    assert not connection.all_sent
     assert connection.sent_bytes + connection.pending_bytes == written
 
 

@@ -15,6 +15,7 @@ from sluice.hostagent.watch import (
     ABORTED,
     CUT,
     MOST_SHOWN,
+    RESET_AFTER_ALL,
     FlowWatch,
     Host,
     is_complete,
@@ -155,6 +156,16 @@ def test_to_record__declared_deadlines() -> None:
     assert (in_time.deadline_us, in_time.met) == (2e6, True)
     assert record(upload(**declared, sent_at_ns=4 * 10**9 + 1)).met is False
     assert record(upload(**declared, sent_at_ns=None, pending_bytes=1)).met is False
+
+
+def test_to_record__a_client_that_resets_after_its_answer_may_have_had_it_in_time() -> None:
+    declared = {"declared_start_ns": 2 * 10**9, "declared_deadline_ns": 4 * 10**9}
+    reset = {**declared, "sent_at_ns": None, "pending_bytes": 1, "error": errno.ECONNRESET}
+    made = record(upload(**reset, all_sent=True))
+    assert (made.status, made.reason) == (UNFINISHED, RESET_AFTER_ALL)
+    assert (made.deadline_us, made.met) == (None, None)
+    assert record(upload(**reset)).met is False, "not all was sent"
+    assert record(upload(**reset, all_sent=True, last_sent_ns=4 * 10**9 + 1)).met is False, "sent too late"
 
 
 class FakeWatch:

@@ -1638,7 +1638,7 @@ export interface components {
             ideal_us: number | null;
             /**
              * Deadline Us
-             * @description Declared deadline, from the start.
+             * @description Declared deadline, from the start. Null also where nobody knows whether it was met: of a watched flow whose connection the other end has reset after all of it had been sent.
              */
             deadline_us: number | null;
             /**
