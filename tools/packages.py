@@ -209,6 +209,7 @@ def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
         config = tree / f"etc/sluice/{service}.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / f"packaging/etc/{service}.toml", config)
+        config.with_name(f"{service}.toml.d").mkdir()
 
 
 def _add_libraries(package: str, target: Path, owners: dict[str, str]) -> None:

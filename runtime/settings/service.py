@@ -7,7 +7,7 @@
 To add a setting, add an entry to the table. The reference page and the example file come from it (`make gen`).
 
 A service reads its settings from layers. Rising priority: built-in default, systemd credential, configuration file,
-environment, flags. Every value is checked, also one that a higher layer replaces, because a wrong value would
+files of the folder beside it by name, environment, flags. Every value is checked, also one that a higher layer replaces, because a wrong value would
 surprise on the day when the higher layer is gone.
 """
 
@@ -276,7 +276,7 @@ class Service(Generic[SettingsT]):
         parser = argparse.ArgumentParser(
             prog=f"sluice {self.name}",
             description=f"{self.what}\n\nA setting comes from, in rising priority: its default, the file "
-            f"{self.file},\nan environment variable ({variable}), a flag.",
+            f"{self.file},\nthe files in {self.file}.d, an environment variable ({variable}), a flag.",
             epilog=f"examples:\n{self.examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -311,14 +311,18 @@ class Service(Generic[SettingsT]):
         self, config: Path | None, flags: Mapping[str, Any], environ: Mapping[str, str]
     ) -> tuple[SettingsT, Mapping[str, str]]:
         """Return the settings, and key → where each that a user gave comes from. Raises SluiceError."""
-        document, unknown = (
-            ({}, [])
-            if config is None and not _exists(self.file)
-            else from_file(self.table, config or self.file, self.removed)
-        )
+        first = [config or self.file] if config is not None or _exists(self.file) else []
+        files = [
+            from_file(self.table, file, self.removed) for file in (*first, *additions(config or self.file))
+        ]
         variables, unknown_variables = from_environment(self.table, self.prefix, environ, self.removed)
-        wrong: list[object] = [*unknown, *unknown_variables]
-        layers = (from_credentials(self.table, environ), document, variables, from_flags(self.table, flags))
+        wrong: list[object] = [*(problem for _, unknown in files for problem in unknown), *unknown_variables]
+        layers = (
+            from_credentials(self.table, environ),
+            *(document for document, _ in files),
+            variables,
+            from_flags(self.table, flags),
+        )
         try:
             values, sources = merge(self.table, layers)
         except WrongSettings as error:
@@ -360,6 +364,22 @@ class Service(Generic[SettingsT]):
         print(f"sluice {self.name}: the settings are in order")
 
 
+def additions(file: Path) -> list[Path]:
+    """Return the files of the folder beside a configuration file, as web.toml.d, by name. Raises SluiceError.
+
+    A package changes its configuration file with a version, and never what is in this folder.
+    """
+    folder = file.with_name(f"{file.name}.d")
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise SluiceError(
+            f"{folder}: cannot read the folder: {error.strerror}; change its mode, or remove it"
+        ) from error
+
+
 def _exists(path: Path) -> bool:
     """Whether a file is there. One that this user may not see counts as there, and reading it says why."""
     try:
@@ -376,8 +396,8 @@ _LICENCE = "# SPDX-" + "License-Identifier: Apache-2.0\n"
 def example(service: Service[object]) -> str:
     """Return the text of a file in which every setting is commented out, except those that have no default."""
     head = (
-        f"Settings of `sluice {service.name}`. A line without # changes a default. "
-        f"Environment variables ({service.prefix}…) and flags come before this file. "
+        f"Settings of `sluice {service.name}`. A line without # changes a default. Better write yours into a file "
+        f"in {service.file}.d, because a new version may change this one. Such files, environment variables ({service.prefix}…) and flags come before this file. "
         f"`sluice {service.name} --check` checks the file."
     )
     parts = [_LICENCE + _comment(head)]

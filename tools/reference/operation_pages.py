@@ -140,8 +140,11 @@ Each setting comes from one of these places. A later one comes before an earlier
 1. the default,
 2. a systemd credential, for files with secrets,
 3. the file `/etc/sluice/NAME.toml`, or the file that `--config FILE` names,
-4. an environment variable,
-5. a flag.
+4. the files whose names end with `.toml` in the folder beside it, `/etc/sluice/NAME.toml.d`, by name,
+5. an environment variable,
+6. a flag.
+
+A package changes `NAME.toml` with a version, and never what is in that folder, so keep your settings there.
 
 In a variable, a list is separated by commas. A flag for a list is repeatable. A flag for true is `--bpf`, and
 `--no-bpf` is the flag for false. `--check` checks all settings and starts nothing. It also looks whether files exist

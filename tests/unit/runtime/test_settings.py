@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluice.policy.errors import FieldError
+from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag, ListOf, Number, Whole
 from sluice.runtime.settings import Service
@@ -71,6 +71,19 @@ def test_the_file_comes_before_the_default_then_the_variable_then_the_flag(file:
     environ = {"SLUICE_SOME_THING_COUNT": "3", "SLUICE_SOME_THING_LISTEN": "b:1, c:2"}
     assert loaded(file, environ) == Options(3, 0.25, ("b:1", "c:2"), False)
     assert loaded(file, environ, count="4", listen=["d:3"], fast=True) == Options(4, 0.25, ("d:3",), True)
+
+
+def test_files_of_the_folder_beside_it_come_after_the_file_by_name(file: Path) -> None:
+    file.write_text("count = 2\nratio = 0.25\n")
+    folder = file.with_name("some-thing.toml.d")
+    folder.mkdir()
+    (folder / "20-site.toml").write_text("count = 4\n")
+    (folder / "10-defaults.toml").write_text("count = 3\nfast = false\n")
+    (folder / "30-saved.toml~").write_text("count = 9\n")
+    assert loaded(file) == Options(4, 0.25, fast=False)
+    (folder / "20-site.toml").write_text("cuont = 4\n")
+    with pytest.raises(SluiceError, match=r"20-site.toml: cuont: .*count"):
+        loaded(file)
 
 
 def test_a_secret_comes_from_systemd_unless_a_setting_names_a_file(file: Path, tmp_path: Path) -> None:
