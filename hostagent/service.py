@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.policy.errors import FieldError
-from sluice.policy.schema.entries import AGENT, INTERFACE, entry
+from sluice.policy.schema.entries import AGENT, entry
 from sluice.policy.schema.kinds import Choice, Flag, Number, Text
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
-from sluice.runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress
+from sluice.runtime.settings.kinds import (
+    EnrolmentToken,
+    FileToRead,
+    FileToWrite,
+    Folder,
+    Interface,
+    WebAddress,
+)
 
 if TYPE_CHECKING:
     from sluice.hostagent.agent import Settings
@@ -33,7 +40,7 @@ class AgentOptions:
         default=None,
     )
     interface: str | None = entry(
-        INTERFACE,
+        Interface(),
         "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
         default=None,
     )

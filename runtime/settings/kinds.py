@@ -10,11 +10,13 @@ import ipaddress
 import math
 import os
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from sluice.policy.schema.entries import INTERFACE
 from sluice.policy.schema.kinds import Kind, Schema
 from sluice.runtime.toml import can_name_a_file
 
@@ -213,6 +215,25 @@ class EnrolmentToken(Outside):
     @property
     def allowed(self) -> str:
         return "a token, or /PATH of a file with it"
+
+
+@dataclass(frozen=True)
+class Interface(Outside):
+    """One network interface of this machine, which may appear later."""
+
+    name: ClassVar[str] = "text"
+    metavar: ClassVar[str] = "TEXT"
+
+    def read(self, where: str, value: object) -> str:
+        return INTERFACE.read(where, value)
+
+    def problem(self, value: Any) -> str | None:
+        names = [name for _, name in socket.if_nameindex()]
+        return None if value in names else f"{value} is none of this machine's; they are {', '.join(names)}"
+
+    @property
+    def allowed(self) -> str:
+        return INTERFACE.allowed
 
 
 @dataclass(frozen=True)

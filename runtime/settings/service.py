@@ -7,8 +7,8 @@
 To add a setting, add an entry to the table. The reference page and the example file come from it (`make gen`).
 
 A service reads its settings from layers. Rising priority: built-in default, systemd credential, configuration file,
-files of the folder beside it by name, environment, flags. Every value is checked, also one that a higher layer replaces, because a wrong value would
-surprise on the day when the higher layer is gone.
+files of the folder beside it by name, environment, flags. Every value is checked, also one that a higher layer
+replaces, because a wrong value would surprise on the day when the higher layer is gone.
 """
 
 import argparse
@@ -396,9 +396,9 @@ _LICENCE = "# SPDX-" + "License-Identifier: Apache-2.0\n"
 def example(service: Service[object]) -> str:
     """Return the text of a file in which every setting is commented out, except those that have no default."""
     head = (
-        f"Settings of `sluice {service.name}`. A line without # changes a default. Better write yours into a file "
-        f"in {service.file}.d, because a new version may change this one. Such files, environment variables ({service.prefix}…) and flags come before this file. "
-        f"`sluice {service.name} --check` checks the file."
+        f"Settings of `sluice {service.name}`. A line without # changes a default. Better write yours into a file in "
+        f"{service.file}.d, because a new version may change this one. Such files, environment variables "
+        f"({service.prefix}…) and flags come before this file. `sluice {service.name} --check` checks the file."
     )
     parts = [_LICENCE + _comment(head)]
     for entry in entries(service.table):

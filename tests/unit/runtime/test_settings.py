@@ -22,6 +22,7 @@ from sluice.runtime.settings.kinds import (
     FileToRead,
     FileToWrite,
     Folder,
+    Interface,
     SecretFile,
     StoreUrl,
     WebAddress,
@@ -257,3 +258,8 @@ def test_files__what_check_says(tmp_path: Path) -> None:
     assert FileToWrite().problem(tmp_path / "new" / "file") is None
     assert FileToWrite(dash=True).problem(Path("-")) is None
     assert Folder().problem(tmp_path) is None
+
+
+def test_interface__check_names_those_of_the_machine() -> None:
+    assert Interface().problem("lo") is None
+    assert "lo,eth0 is none of this machine's; they are lo" in str(Interface().problem("lo,eth0"))
