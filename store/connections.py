@@ -26,7 +26,18 @@ from select import POLLIN, poll
 from typing import Any
 from zlib import crc32
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, event, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import InvalidatePoolError
@@ -36,6 +47,8 @@ POOL = {"pool_size": 8, "max_overflow": 24, "pool_use_lifo": True}
 IDLE_TRANSACTION_S = 10
 """After this time without a statement, the server ends a transaction and its connection. Otherwise, a process that is
 stopped amid a transaction would keep its locks."""
+SETUP_IDLE_S = 300
+"""The same for the transaction that makes or changes tables, for whose end others wait anyway."""
 HOLDER_IDLE_S = 1.5
 """The same for a transaction that reads or changes who leads: another controller can take the lead soon after."""
 ASK_AFTER_S = 30.0
@@ -80,11 +93,20 @@ def server_options(url: URL, more: str = "") -> str:
     return " ".join(word for word in words if word)
 
 
+def set_idle_limit(connection: Connection, seconds: float) -> None:
+    """Let the server end this transaction only after so long without a statement."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(_idle_limit(seconds)))
+
+
+def _idle_limit(seconds: float) -> ColumnElement[str]:
+    return func.set_config("idle_in_transaction_session_timeout", f"{seconds}s", True)
+
+
 def locking(connection: Connection, query: Select[Any]) -> Select[Any]:
     """Return the first query of a controller's transaction: it locks the rows that it reads, and shortens the limit."""
     if connection.dialect.name == "postgresql":
-        limit = func.set_config("idle_in_transaction_session_timeout", f"{HOLDER_IDLE_S}s", True)
-        query = query.add_columns(limit)
+        query = query.add_columns(_idle_limit(HOLDER_IDLE_S))
     return query.with_for_update(read=True)
 
 

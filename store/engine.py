@@ -32,7 +32,14 @@ from sluice.policy.version import VERSION
 from sluice.runtime import extras
 from sluice.runtime.settings.kinds import without_password
 from sluice.store import ages, lease, partitions
-from sluice.store.connections import connected, insert_for, one_after_another, watch
+from sluice.store.connections import (
+    SETUP_IDLE_S,
+    connected,
+    insert_for,
+    one_after_another,
+    set_idle_limit,
+    watch,
+)
 from sluice.store.partitions import adopt_table, is_partitioned
 from sluice.store.schema import (
     RETIRED_INDEXES,
@@ -163,6 +170,7 @@ def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
     engine = _engine(_parsed(url), fsync, create)
     with engine.begin() as connection:
         # Each statement also works if another process does the same at this moment.
+        set_idle_limit(connection, SETUP_IDLE_S)
         one_after_another(connection, "schema")
         refuse_newer(connection)
         bring_up_to_date(connection)

@@ -56,7 +56,7 @@ def test_events__a_snapshot_has_of_ports_and_agents_what_a_picture_needs(
     health = client.get("/api/v1/health").json
     for shown, agent in zip(snapshot["health"]["agents"], health["agents"], strict=True):
         part = {key: value for key, value in agent["status"].items() if key in ("spool_depth", "watch")}
-        assert shown == agent | {"status": part, "age_s": shown["age_s"]}
+        assert shown == agent | {"status": part, "age_s": shown["age_s"], "alive": shown["alive"]}
     assert "spool_depth" in snapshot["health"]["agents"][0]["status"]
     rows = client.get("/api/v1/ports").json["now"]
     assert snapshot["ports"].keys() == rows.keys() != set()
