@@ -5,7 +5,8 @@ Ctrl-C, a closed terminal, `kill` and `systemctl stop` ask a process to end. All
 
 A service tells systemd that it is ready, alive, or stops (`man sd_notify`). Without systemd, these calls do nothing.
 The main loop calls `alive`, so systemd restarts a service whose loop hangs (`WatchdogSec=` in the unit). A parent that
-reads these reports itself finds a child that lives but does nothing.
+reads these reports itself finds a child that lives but does nothing. Where there is no systemd, as in Kubernetes, a
+supervisor names a file in SLUICE_ALIVE_FILE, and looks when it was written last.
 """
 
 import logging
@@ -63,12 +64,13 @@ def _leave_terminal() -> None:
 log = logging.getLogger(__name__)
 
 _SOCKET, _WATCHDOG_US, _WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+_ALIVE_FILE, _ALIVE_FILE_S = "SLUICE_ALIVE_FILE", 5.0
 _PARTS_OF_THE_LIMIT = 4
 """`alive` reports this often within the limit, so a report may come late."""
 
 
 class Notifier:
-    """One service's connection to systemd. It takes the variables out of the environment, so no child has them."""
+    """One service's reports to its supervisor. It takes the variables out of the environment, so no child has them."""
 
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         address = environ.pop(_SOCKET, "")
@@ -76,7 +78,11 @@ class Notifier:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watched = bool(self._address) and limit_us.isdigit() and pid in ("", str(os.getpid()))
         self.interval_s: float | None = int(limit_us) / 1e6 / _PARTS_OF_THE_LIMIT if watched else None
-        """Seconds between two reports of life; None if systemd does not watch this service."""
+        """Seconds between two reports of life; None if no one watches this service."""
+        alive_file = environ.pop(_ALIVE_FILE, "")
+        self._alive_file = Path(alive_file) if alive_file else None
+        if self._alive_file and self.interval_s is None:
+            self.interval_s = _ALIVE_FILE_S
         self._next_s = 0.0
 
     def ready(self, status: str) -> None:
@@ -93,6 +99,11 @@ class Notifier:
             return
         self._next_s = time.monotonic() + self.interval_s
         self._send("WATCHDOG=1")
+        if self._alive_file:
+            try:
+                self._alive_file.touch()
+            except OSError as error:
+                log.warning("cannot write %s of %s: %s", self._alive_file, _ALIVE_FILE, error)
 
     def _send(self, message: str) -> None:
         if not self._address:

@@ -40,7 +40,7 @@ def _hashed(name: str) -> dict[str, str]:
     return {_canonical(package): version for package, _, version in found}
 
 
-@pytest.mark.parametrize("name", ["run", "demo", "lab", "dev", "node", "audit", "fuzz"])
+@pytest.mark.parametrize("name", ["run", "demo", "lab", "dev", "node", "audit", "fuzz", "kubernetes"])
 def test_every_package_with_hashes_has_the_version_of_the_constraints(name: str) -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     pinned = {_canonical(line): line.partition("==")[2] for line in lines}
@@ -220,3 +220,8 @@ def test_the_modules_import_nothing_but_themselves_and_the_standard_library(tmp_
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "deadline_s: must be a number of seconds, not '5ms': write 0.005\n"
+
+
+def test_the_chart_has_the_version_of_sluice() -> None:
+    chart = (ROOT / "packaging/helm/sluice/Chart.yaml").read_text()
+    assert re.findall(r'^(?:appV|v)ersion: "?([^"\n]*)', chart, re.MULTILINE) == [VERSION, VERSION]

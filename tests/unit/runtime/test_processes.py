@@ -194,6 +194,16 @@ def test_alive__says_nothing_if_systemd_does_not_watch_this_process(
     assert heard(systemd) == []
 
 
+def test_alive__touches_a_file_where_there_is_no_systemd(tmp_path: Path) -> None:
+    environ = {"SLUICE_ALIVE_FILE": str(tmp_path / "alive")}
+    notifier = Notifier(environ)
+    assert environ == {}, "no child touches it"
+    notifier.ready("serves")
+    assert not (tmp_path / "alive").exists()
+    notifier.alive()
+    assert (tmp_path / "alive").exists()
+
+
 def test_an_abstract_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
         reader.bind(f"\0sluice-test-{os.getpid()}")

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart for Kubernetes: its objects fit the API of two releases, and its agent works with what they grant it.
+
+`make test-kubernetes` runs this. There is no cluster: the agent runs in a container of runc, in a network namespace.
+"""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sluice.runtime.command import run
+from sluice.runtime.wait import wait_until
+
+ROOT = Path(__file__).parents[2]
+CHART, PLAIN = ROOT / "packaging/helm/sluice", ROOT / "packaging/kustomize"
+HELM = ROOT / ".setup/bin/helm"
+SLUICE = ROOT / ".venv/bin/sluice"
+RELEASES = ("1.31", "1.34")
+VALUES = {
+    "default": [],
+    "tls": [
+        "controller.tlsSecret=openflow",
+        "controller.replicas=3",
+        "agent.interface=bond0",
+        "imagePullSecrets[0].name=x",
+    ],
+    "agents alone": [
+        "portAgent.enabled=false",
+        "networkPolicy.enabled=false",
+        "web.volume.storageClass=fast",
+    ],
+    "monitored": ["monitoring.serviceMonitor=true", "monitoring.rules=true", "monitoring.dashboard=true"],
+}
+NOT_HERE = ("does not exist", "not writable", "none of this machine's")
+"""What `--check` finds outside the pod: files and interfaces that this machine lacks."""
+NAMESPACE = "sluice-chart"
+"""Network namespace in which web process and agent run."""
+
+Object = dict[str, Any]
+
+
+def helm(*words: str) -> str:
+    if not HELM.exists():
+        pytest.skip(f"{HELM} is missing: `make test-kubernetes` builds it")
+    return run([str(HELM), *words])
+
+
+def rendered(values: list[str]) -> str:
+    return helm(
+        "template", "sluice", str(CHART), "--namespace", "sluice", *(f"--set={value}" for value in values)
+    )
+
+
+def objects(values: list[str]) -> list[Object]:
+    return [one for one in yaml.safe_load_all(rendered(values)) if one]
+
+
+def pods(values: list[str]) -> Iterator[Object]:
+    """Yield the container of each workload, with the volumes of its pod."""
+    for one in objects(values):
+        if "template" in one.get("spec", {}):
+            pod = one["spec"]["template"]["spec"]
+            (container,) = pod["containers"]
+            yield {**container, "volumes": {volume["name"]: volume for volume in pod["volumes"]}}
+
+
+def test_lint() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_object_fits_the_schema_of_the_release(release: str, values: list[str]) -> None:
+    if importlib.util.find_spec("kubernetes_validate") is None:
+        pytest.skip("kubernetes-validate is missing: `make test-kubernetes` installs it")
+    import kubernetes_validate
+
+    for one in objects(values):
+        if not one["apiVersion"].startswith("monitoring.coreos.com/"):  # of Prometheus's operator
+            kubernetes_validate.validate(one, release, strict=True)
+
+
+def test_the_plain_manifests_are_the_chart_with_its_defaults() -> None:
+    assert rendered([]) == (PLAIN / "sluice.yaml").read_text(), f"helm template sluice {CHART} -n sluice"
+    if shutil.which("kubectl"):
+        plain = yaml.safe_load_all(run(["kubectl", "kustomize", str(PLAIN)]))
+        assert {named(one) for one in plain} == {named(one) for one in objects([])}
+
+
+def named(one: Object) -> tuple[str, str]:
+    return str(one["kind"]), str(one["metadata"]["name"])
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_every_variable_is_a_setting_of_its_service(values: list[str]) -> None:
+    for container in pods(values):
+        service = container["command"][-1].rpartition("sluice ")[2]
+        environ = {**os.environ, **variables(container, "node1")}
+        checked = subprocess.run(
+            [SLUICE, service, "--check"], env=environ, capture_output=True, text=True, check=False
+        )
+        wrong = [line for line in checked.stderr.splitlines() if not any(one in line for one in NOT_HERE)]
+        assert not wrong
+
+
+@pytest.mark.parametrize("name", ["agent", "port-agent"])
+def test_an_agent_has_the_capabilities_of_its_unit(name: str) -> None:
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read(ROOT / f"packaging/systemd/sluice-{name}.service")
+    (container,) = (one for one in pods([]) if one["name"] == name)
+    granted = container["securityContext"]["capabilities"]
+    assert granted["drop"] == ["ALL"]
+    assert [f"CAP_{one}" for one in granted["add"]] == unit["Service"]["CapabilityBoundingSet"].split()
+
+
+def variables(container: Object, node: str) -> dict[str, str]:
+    """Return the environment of a container, as Kubernetes makes it on a node."""
+    made: dict[str, str] = {}
+    for one in container["env"]:
+        value = node if "valueFrom" in one else str(one["value"])
+        for name, earlier in made.items():
+            value = value.replace(f"$({name})", earlier)
+        made[one["name"]] = value
+    return made
+
+
+# ── The agent, in a container ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def inside(*words: object) -> list[str]:
+    return ["ip", "netns", "exec", NAMESPACE, *map(str, words)]
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Path]:
+    """A web process in a network namespace, with a token for the agent node1. Yields its folder."""
+    if os.geteuid() != 0 or shutil.which("runc") is None:
+        pytest.skip("a container needs root and runc: `make test-kubernetes` installs it")
+    run(["ip", "netns", "add", NAMESPACE])
+    try:
+        run(inside("ip", "link", "set", "lo", "up"))
+        state = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        store = f"sqlite:///{tmp_path}/store.db"
+        command = inside(
+            SLUICE, "web", "--store", store, "--listen", "127.0.0.1:8080", "--agents", "127.0.0.1:8443"
+        )
+        with subprocess.Popen(command, env=state) as server:
+            try:
+                wait_until(
+                    lambda: run(inside("ss", "-Hltn")).count("127.0.0.1:8") == 2, "the web process listens"
+                )
+                (tmp_path / "enrolment").mkdir()
+                token = run(inside(SLUICE, "enrol", "node1"), env=state)
+                (tmp_path / "enrolment/node1").write_text(token)
+                yield tmp_path
+            finally:
+                server.terminate()
+    finally:
+        run(["ip", "netns", "del", NAMESPACE])
+
+
+def bundle(folder: Path, container: Object, environ: Mapping[str, str], paths: Mapping[str, Path]) -> None:
+    """Write the bundle of a container that sees this machine's files. `paths`: volume → its folder here."""
+    run(["runc", "spec", "--bundle", str(folder)])
+    document = json.loads((folder / "config.json").read_text())
+    context = container["securityContext"]
+    names = [f"CAP_{name}" for name in context["capabilities"]["add"]]
+    document["process"] |= {
+        "terminal": False,
+        "args": container["command"],
+        "cwd": "/",
+        "env": [f"{name}={value}" for name, value in environ.items()],
+        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
+        "noNewPrivileges": False,
+    }
+    document["process"].pop("rlimits", None)
+    document["root"] = {"path": "rootfs", "readonly": context["readOnlyRootFilesystem"]}
+    network = {"type": "network", "path": f"/run/netns/{NAMESPACE}"}
+    others = [one for one in document["linux"]["namespaces"] if one["type"] not in ("network", "cgroup")]
+    document["linux"]["namespaces"] = [*others, network]
+    document["mounts"] = [one for one in document["mounts"] if not one["destination"].startswith("/sys/fs")]
+    places = {one["mountPath"]: paths[one["name"]] for one in container["volumeMounts"]} | {str(ROOT): ROOT}
+    document["mounts"] += [
+        {"destination": place, "source": str(source), "type": "none", "options": ["rbind", "rw"]}
+        for place, source in places.items()
+    ]
+    (folder / "config.json").write_text(json.dumps(document))
+
+
+def test_the_agent_runs_with_the_privileges_of_its_daemon_set(web: Path) -> None:
+    (container,) = (one for one in pods([]) if one["name"] == "agent")
+    folders = {name: web / name for name in ("state", "run", "tmp", "enrolment", "rootfs")}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    paths = {**folders, "cgroups": Path(container["volumes"]["cgroups"]["hostPath"]["path"])}
+    environ = variables(container, "node1") | {
+        "SLUICE_AGENT_WEB": "https://127.0.0.1:8443",  # there is no name service
+        "SLUICE_AGENT_INTERFACE": "lo",
+        "PATH": f"{SLUICE.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+    }
+    bundle(web, container, environ, paths)
+    run(["mount", "--bind", "/", str(folders["rootfs"])])
+    try:
+        with subprocess.Popen(["runc", "run", "--bundle", web, NAMESPACE]) as agent:
+            try:
+                wait_until(lambda: (folders["run"] / "alive").exists(), "the agent reports its life")
+                assert agent.poll() is None
+                state = {**os.environ, "XDG_STATE_HOME": str(web)}
+
+                wait_until(lambda: " up " in run(inside(SLUICE, "agents"), env=state), "the agent is up")
+                health = json.loads(run(inside("curl", "-sS", "http://127.0.0.1:8080/api/v1/health")))
+                (beat,) = health["agents"]
+                assert (beat["name"], beat["alive"]) == ("node1", True)
+            finally:
+                run(["runc", "kill", NAMESPACE, "TERM"])
+                assert agent.wait(300) == 0
+    finally:
+        run(["umount", str(folders["rootfs"])])
