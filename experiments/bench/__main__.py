@@ -14,20 +14,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from experiments.bench.control import control_results, policy_results
-from experiments.bench.data_plane import (
-    connection_results,
-    forwarding_results,
-    hook_results,
-    link_results,
-    packet_results,
-)
-from experiments.bench.ingest import heartbeat_results, ingest_results
+from experiments.bench import control, data_plane, ingest, records, simulator, transfers, units
 from experiments.bench.measuring import Result
-from experiments.bench.records import durability_results, record_results, store_results
-from experiments.bench.simulator import simulator_results
-from experiments.bench.transfers import ack_results, control_share_results, tagger_results, throughput_results
-from experiments.bench.units import unit_results
 from sluice.commands.arguments import file
 from sluice.policy.errors import SluiceError
 from sluice.runs.fabrics import need_root
@@ -35,23 +23,23 @@ from sluice.runtime.command import CommandFailed
 from sluice.terminal import console, end_in_order
 
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
-    "packets": packet_results,
-    "throughput": throughput_results,
-    "tagger": tagger_results,
-    "controls": control_share_results,
-    "link": link_results,
-    "forwarding": forwarding_results,
-    "acks": ack_results,
-    "connections": connection_results,
-    "hook": hook_results,
-    "policy": policy_results,
-    "control": control_results,
-    "store": store_results,
-    "records": lambda: chain(record_results(), heartbeat_results()),
-    "durability": durability_results,
-    "ingest": ingest_results,
-    "simulator": simulator_results,
-    "units": unit_results,
+    "packets": data_plane.packet_results,
+    "throughput": transfers.throughput_results,
+    "tagger": transfers.tagger_results,
+    "controls": transfers.control_share_results,
+    "link": data_plane.link_results,
+    "forwarding": data_plane.forwarding_results,
+    "acks": transfers.ack_results,
+    "connections": data_plane.connection_results,
+    "hook": data_plane.hook_results,
+    "policy": control.policy_results,
+    "control": control.control_results,
+    "store": records.store_results,
+    "records": lambda: chain(records.record_results(), ingest.heartbeat_results()),
+    "durability": records.durability_results,
+    "ingest": ingest.ingest_results,
+    "simulator": simulator.simulator_results,
+    "units": units.unit_results,
 }
 WITHOUT_ROOT = {"policy", "control", "store", "records", "durability", "ingest", "simulator", "units"}
 

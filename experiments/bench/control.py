@@ -6,14 +6,12 @@ a core to itself. A loop counts only if it kept its pace, and if the switches' m
 match the controller's thresholds.
 """
 
-import json
+import multiprocessing
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from os_ken.ofproto import ofproto_v1_3_parser as parser
+from sqlalchemy import Engine
 
-from experiments.bench.measuring import Result, median_s
-from experiments.bench.switches import entry
+from experiments.bench import switches
+from experiments.bench.measuring import Result, cpu_seconds, median_s
 from sluice import topologies
 from sluice.controller import openflow
 from sluice.controller.pipeline import ends_rules, map_rules
@@ -32,7 +31,7 @@ from sluice.policy.network.graph import INGRESS_GROUPS, Topology
 from sluice.policy.schema.desired import Override, Policy, queue_map
 from sluice.policy.thresholds.adaptation import Adaptation, PortCounters
 from sluice.runs.services import service_argv
-from sluice.runtime.process import die_with_parent, spawn, stop
+from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, observed
 from sluice.store.engine import open_store
@@ -54,39 +53,33 @@ counters."""
 # ── Decoding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """Entries of a flow statistics reply per second, from bytes to counters by port and tag."""
+def measure_decoding(ports: int = 100) -> dict[str, tuple[float, float]]:
+    """Decode the counters of completed flows, and those by tag. Both parsers read the same bytes, in turns.
 
-    ours_per_s: float
-    os_ken_per_s: float
-
-
-def measure_decoding(ports: int = 100) -> dict[str, Decoding]:
-    """Decode the counters of completed flows, and those by tag. Both parsers read the same bytes, in turns."""
+    Returns entries of a flow statistics reply per second, from bytes to counters by port and tag: ours and os-ken's.
+    """
     policy = Policy.from_document({"scheme": "mlfq-adaptive"})
     numbers = np.arange(1, ports + 1)
     queues = queue_map(policy, policy.thresholds)
-    bodies = {
-        "completed flows": (
-            b"".join(map(entry, ends_rules(numbers.tolist(), range(INGRESS_GROUPS)))),
-            openflow.completed_counts,
-        ),
-        "counters by tag": (
-            b"".join(map(entry, map_rules(dict.fromkeys(numbers.tolist(), queues)))),
-            openflow.carried_counts,
-        ),
-    }
-    return {name: _decoding(body, lambda b, c=count: c(b, numbers)) for name, (body, count) in bodies.items()}  # type: ignore[misc]
+    ends = ends_rules(numbers.tolist(), range(INGRESS_GROUPS))
+    carried = map_rules(dict.fromkeys(numbers.tolist(), queues))
+    speeds = {}
+    for name, rules, count in (
+        ("completed flows", ends, openflow.completed_counts),
+        ("counters by tag", carried, openflow.carried_counts),
+    ):
+        body = b"".join(map(switches.entry, rules))
+        speeds[name] = _decoding(body, lambda body, count=count: count(body, numbers))  # type: ignore[misc]
+    return speeds
 
 
-def _decoding(body: bytes, count: Callable[[bytes], object]) -> Decoding:
+def _decoding(body: bytes, count: Callable[[bytes], object]) -> tuple[float, float]:
     entries = len(list(_by_os_ken(body)))
     ours, theirs = [], []
     for _ in range(5):
         ours.append(min(_seconds(lambda: count(body)) for _ in range(10)))
         theirs.append(_seconds(lambda: list(_by_os_ken(body))))
-    return Decoding(entries / float(np.median(ours)), entries / float(np.median(theirs)))
+    return entries / float(np.median(ours)), entries / float(np.median(theirs))
 
 
 def _by_os_ken(body: bytes) -> Any:
@@ -131,6 +124,10 @@ class Loop:
         return self.kept >= KEPT and self.p99_gap_ms < 2 * INTERVAL_MS
 
 
+class SwitchesEndedEarly(RuntimeError):
+    """The switches waited too long for polls."""
+
+
 def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_url: str | None = None) -> Loop:
     """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file."""
     topology = topologies.build(
@@ -144,130 +141,81 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
     policy = Policy.from_document(
         {"scheme": scheme, "interval_ms": INTERVAL_MS, "window_ms": 5 * INTERVAL_MS}
     )
+    cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        url = store_url or f"sqlite:///{folder}/store.db"
-        return _Run(topology, policy, Path(folder), seconds, url).measure()
-
-
-class SwitchesEndedEarly(RuntimeError):
-    """The switches waited too long for polls."""
-
-
-class _Run:
-    def __init__(
-        self,
-        topology: Topology,
-        policy: Policy,
-        folder: Path,
-        seconds: float,
-        store_url: str,
-    ) -> None:
-        self._topology, self._policy, self._folder, self._seconds = topology, policy, folder, seconds
-        self._store_url = store_url
-        self._engine = open_store(self._store_url)
-        desired.put_topology(self._engine, topology)
-        self._version = desired.put_policy(self._engine, policy, "bench")
+        url, log = store_url or f"sqlite:///{folder}/store.db", Path(folder) / "controller.log"
+        engine = open_store(url)
+        desired.put_topology(engine, topology)
+        desired.put_policy(engine, policy, "bench")
         with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port: int = free.getsockname()[1]
-
-    def measure(self) -> Loop:
-        cores = sorted(os.sched_getaffinity(0))
-        switches = self._start_switches(cores[-1])
-        on_first_core = ["taskset", "--cpu-list", str(cores[0]), *service_argv("controller")]
-        controller = spawn(
-            [*on_first_core, "--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"],
-            log_file=self._log,
+            port: int = free.getsockname()[1]
+        context = multiprocessing.get_context("spawn")
+        told, tells = context.Pipe(duplex=False)
+        played = context.Process(
+            target=switches.play, args=(topology, policy, port, seconds, cores[-1], tells)
         )
+        played.start()
+        tells.close()
+        on_first_core = ["taskset", "--cpu-list", str(cores[0]), *service_argv("controller")]
+        controller = spawn([*on_first_core, "--store", url, "--listen", f"127.0.0.1:{port}"], log_file=log)
+        pids = controller.pid, played.pid or 0
         try:
-            said = switches.stdout
-            assert said is not None
-            self._hear(said, "measuring")
-            before = cpu_seconds(controller.pid), cpu_seconds(switches.pid)
-            self._hear(said, "measured")
-            after = cpu_seconds(controller.pid), cpu_seconds(switches.pid)
-            self._freeze()
+            told.recv()  # the measurement begins
+            before = [cpu_seconds(pid) for pid in pids]
+            told.recv()  # it has ended
+            cpu, switches_cpu = (
+                (cpu_seconds(pid) - began) / seconds for pid, began in zip(pids, before, strict=True)
+            )
+            _freeze(engine, policy)
             stop(controller)
-            record = json.loads(said.readline())
-        except (OSError, ValueError) as error:
+            record: Mapping[str, Any] = told.recv()
+        except (EOFError, OSError) as error:
             raise SwitchesEndedEarly(
-                f"the switches ended early; the controller's log ends with: {self._log.read_text()[-2000:]}"
+                f"the switches ended early; the controller's log ends with: {log.read_text()[-2000:]}"
             ) from error
         finally:
-            for process in (controller, switches):
-                stop(process)
-        self._check_maps(record["queues"])
-        cpu, switches_cpu = ((end - begin) / self._seconds for begin, end in zip(before, after, strict=True))
-        return self._evaluate(record, cpu, switches_cpu)
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / "controller.log"
-
-    def _start_switches(self, core: int) -> subprocess.Popen[bytes]:
-        """Start the process of switches. It waits for the controller to listen, then for its first polls."""
-        order = {
-            "topology": self._topology.to_document(),
-            "policy": self._policy.to_document(),
-            "port": self._port,
-            "seconds": self._seconds,
-            "warm_polls": 30,
-            "limit_s": 240.0,
-        }
-        path = self._folder / "order.json"
-        path.write_text(json.dumps(order) + "\n")
-        argv = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "experiments.bench.switches"]
-        with path.open("rb") as ordered:
-            return subprocess.Popen(argv, stdin=ordered, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
-
-    def _hear(self, said: Any, word: str) -> None:
-        line = said.readline().decode().strip()
-        if line != word:
-            raise ValueError(f"the switches reported {line!r} instead of {word!r}")
-
-    def _freeze(self) -> None:
-        """Freeze the thresholds. Otherwise a last change may reach a switch but not yet the store."""
-        frozen = replace(self._policy, overrides=(Override(("*",), None, True),))
-        version = desired.put_policy(self._engine, frozen, "bench")
-
-        def applied() -> bool:
-            newest = desired.policy_version(self._engine, version)
-            return newest is not None and newest.applied_at is not None
-
-        wait_until(applied, "the ports are frozen", timeout_s=60)
-
-    def _check_maps(self, queues: dict[str, list[list[int]]]) -> None:
-        """Raise RuntimeError unless the switches' queue maps match the thresholds that the
-        controller recorded."""
-        said = observed.latest_thresholds(self._engine)
-        for name, ports in self._topology.ports_of.items():
-            for port, held in zip(ports, queues[name], strict=True):
-                wanted = queue_map(self._policy, said[port.id].thresholds_bytes)
-                if tuple(held) != wanted:
-                    raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
-
-    def _evaluate(self, record: dict[str, Any], cpu: float, switches_cpu: float) -> Loop:
-        polls = record["polls_at"]
-        expected = len(polls) * self._seconds * 1000 / INTERVAL_MS
-        gaps = np.concatenate([np.diff(at) for at in polls])
-        took = record["took_s"] or [float("nan")]
-        return Loop(
-            ports=len(self._topology.ports),
-            switches=len(self._topology.switches),
-            kept=sum(map(len, polls)) / expected,
-            p99_gap_ms=float(np.quantile(gaps, 0.99)) * 1000,
-            cpu=cpu,
-            switches_cpu=switches_cpu,
-            p50_ms=float(np.quantile(took, 0.5)) * 1000,
-            p99_ms=float(np.quantile(took, 0.99)) * 1000,
-            entries_per_s=record["entries"] / self._seconds,
-            rules_per_s=record["modified"] / self._seconds,
-        )
+            stop(controller)
+            played.kill()
+            played.join()
+        _check_maps(engine, topology, policy, record["queues"])
+    polls, took_s = record["polls_at"], record["took_s"] or [float("nan")]
+    gaps_s = np.concatenate([np.diff(at) for at in polls])
+    return Loop(
+        ports=len(topology.ports),
+        switches=len(topology.switches),
+        kept=sum(map(len, polls)) / (len(polls) * seconds * 1000 / INTERVAL_MS),
+        p99_gap_ms=float(np.quantile(gaps_s, 0.99)) * 1000,
+        cpu=cpu,
+        switches_cpu=switches_cpu,
+        p50_ms=float(np.quantile(took_s, 0.5)) * 1000,
+        p99_ms=float(np.quantile(took_s, 0.99)) * 1000,
+        entries_per_s=record["entries"] / seconds,
+        rules_per_s=record["modified"] / seconds,
+    )
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has used, over all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _freeze(engine: Engine, policy: Policy) -> None:
+    """Freeze the thresholds. Otherwise a last change may reach a switch but not yet the store."""
+    frozen = replace(policy, overrides=(Override(("*",), None, True),))
+    version = desired.put_policy(engine, frozen, "bench")
+
+    def applied() -> bool:
+        newest = desired.policy_version(engine, version)
+        return newest is not None and newest.applied_at is not None
+
+    wait_until(applied, "the ports are frozen", timeout_s=60)
+
+
+def _check_maps(
+    engine: Engine, topology: Topology, policy: Policy, queues: Mapping[str, npt.NDArray[np.int64]]
+) -> None:
+    """Raise RuntimeError unless the switches' queue maps match the thresholds that the
+    controller recorded."""
+    recorded = observed.latest_thresholds(engine)
+    for name, ports in topology.ports_of.items():
+        for port, held in zip(ports, queues[name], strict=True):
+            if tuple(held) != queue_map(policy, recorded[port.id].thresholds_bytes):
+                raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
 
 
 def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop | None:
@@ -276,19 +224,14 @@ def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S)
     best: Loop | None = None
     low, high, middle = 0, most, start
     while high - low > max(1, low // 10):
-        loop = _kept_loop(scheme, middle, seconds)
+        try:
+            loop = measure_loop(scheme, middle, seconds)
+        except SwitchesEndedEarly:  # the controller polled too late
+            loop = None
+        loop = loop if loop and loop.keeps_pace else None
         low, high = (middle, high) if loop else (low, middle)
         best, middle = loop or best, (low + high + 1) // 2
     return best
-
-
-def _kept_loop(scheme: str, leaves: int, seconds: float) -> Loop | None:
-    """Return a loop that keeps its pace; None if it does not, or if the controller polls too late."""
-    try:
-        loop = measure_loop(scheme, leaves, seconds)
-    except SwitchesEndedEarly:
-        return None
-    return loop if loop.keeps_pace else None
 
 
 def policy_results() -> Iterator[Result]:
@@ -310,8 +253,8 @@ def policy_results() -> Iterator[Result]:
 
 def control_results() -> Iterator[Result]:
     """The decoder compared with os-ken's, and a controller that has one core and 100 ms intervals."""
-    for what, speed in measure_decoding().items():
-        yield Result(f"decoding {what}", speed.ours_per_s, "entries/s", speed.os_ken_per_s, "os-ken")
+    for what, (ours_per_s, os_ken_per_s) in measure_decoding().items():
+        yield Result(f"decoding {what}", ours_per_s, "entries/s", os_ken_per_s, "os-ken")
     for scheme, (start, most) in SCHEMES.items():
         loop = measure_loop(scheme, LEAVES_OF_1000_PORTS)
         of = f"control loop, {scheme}, {loop.ports:,} ports"

@@ -23,14 +23,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
-from typing import NamedTuple
 
-from experiments.bench.measuring import Result, in_own_network
-from sluice.dataplane.bench import measure as packet_costs
+from experiments.bench.measuring import Result, in_own_network, median_ratio, wait_for
+from experiments.kit.live import sent_packets
+from sluice.dataplane import bench, sockopt
 from sluice.dataplane.link_queues import ROOT
-from sluice.dataplane.sockopt import Attachment, answers
 from sluice.dataplane.tagger import Tagger, TagSettings
 from sluice.dataplane.watch import Watch
 from sluice.hostagent.link import HostLink
@@ -44,6 +43,15 @@ from sluice.topologies import build
 from sluice.topologies.commands import install
 from sluice.topologies.testbed import Testbed
 
+
+def packet_results() -> Iterator[Result]:
+    for program, ns_per_packet, empty_ns in in_own_network(__name__, "programs"):
+        yield Result(f"{program} program", ns_per_packet, "ns/packet", empty_ns, "an empty program")
+
+
+# ── A host's own link ────────────────────────────────────────────────────────────────────────────────
+
+
 LINK_ROUNDS = 9
 PACKETS = 50_000
 PAYLOAD_BYTES = 1400
@@ -53,46 +61,34 @@ _SINKS = ("dummy", "ifb")
 _ONE_QUEUE = f"qdisc replace dev {_LINK} root handle 1: pfifo limit 1000\n"
 
 
-class LinkCost(NamedTuple):
-    """Medians in ns of CPU time for a packet, from the program's call to the device."""
-
-    qdisc: str
-    """The kind of the queues."""
-    queues: float
-    """With tagger and queues."""
-    tagger: float
-    """With the tagger and one queue."""
-    plain: float
-    """With one queue alone."""
-
-
-def measure_link() -> LinkCost:
-    """Return the costs. Raises EnvironmentLacking if the kernel has no device for it."""
+def link_results() -> Iterator[Result]:
+    """A packet from the program's call to the device, by what is at the host's own link: medians of CPU time."""
     try:
-        return LinkCost(*in_own_network(__name__, "link", timeout_s=300))
+        kind, costs = in_own_network(__name__, "link")
     except CommandFailed as error:
         raise EnvironmentLacking(f"the cost of a host's own link: {error.output.strip()}") from error
+    plain, tagged, queued = (statistics.median(rounds) for rounds in zip(*costs, strict=True))
+    what, one_queue = "a packet to the host's own link", "tagger and one queue"
+    yield Result(f"{what}, tagger and {kind}", queued, "ns", tagged, one_queue)
+    yield Result(f"{what}, {one_queue}", tagged, "ns", plain, "one queue")
 
 
-def _link_cost() -> LinkCost:
+def _link_costs() -> tuple[str, list[tuple[float, float, float]]]:
+    """Return the kind of the queues, and in each round ns for a packet: one queue, with the tagger, with its queues."""
     _make_sink()
-    costs: dict[str, list[float]] = {"queues": [], "tagger": [], "plain": []}
-    kind = ""
+    rounds, kind = [], ""
     for _ in range(LINK_ROUNDS):
         with _plain():
-            costs["plain"].append(_ns_per_packet())
+            plain = _ns_per_packet()
         with _plain(), _tagged(TagSettings()):
-            costs["tagger"].append(_ns_per_packet())
+            tagged = _ns_per_packet()
         link = HostLink(_LINK, ROOT)
         link.begin()
-        kind = link.name
-        settings = TagSettings(
-            priorities=link.priorities(host_queue_map(Policy.from_document({"scheme": "sluice"})))
-        )
-        with _tagged(settings):
-            costs["queues"].append(_ns_per_packet())
+        kind, queues = link.name, host_queue_map(Policy.from_document({"scheme": "sluice"}))
+        with _tagged(TagSettings(priorities=link.priorities(queues))):
+            rounds.append((plain, tagged, _ns_per_packet()))
         link.end()
-    return LinkCost(kind, *(statistics.median(costs[name]) for name in ("queues", "tagger", "plain")))
+    return kind, rounds
 
 
 def _make_sink() -> None:
@@ -138,19 +134,6 @@ def _ns_per_packet() -> float:
         return (time.thread_time_ns() - began_ns) / PACKETS
 
 
-def link_results() -> Iterator[Result]:
-    """A packet from the program's call to the device, by what is at the host's own link."""
-    cost = measure_link()
-    what = "a packet to the host's own link"
-    yield Result(f"{what}, tagger and {cost.qdisc}", cost.queues, "ns", cost.tagger, "tagger and one queue")
-    yield Result(f"{what}, tagger and one queue", cost.tagger, "ns", cost.plain, "one queue")
-
-
-def packet_results() -> Iterator[Result]:
-    for program, ns_per_packet, empty_ns in in_own_network(__name__, "programs", timeout_s=300):
-        yield Result(f"{program} program", ns_per_packet, "ns/packet", empty_ns, "an empty program")
-
-
 # ── Flow watch ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -159,44 +142,33 @@ PAIRS = 50
 _PAYLOAD = bytes(100)
 
 
-@dataclass(frozen=True)
-class ConnectionRates:
-    """Medians over PAIRS, with and without the watch in turns. Rates are per second of CPU time:
-    others may use the machine."""
+def connection_results() -> Iterator[Result]:
+    """Connections of 100 bytes over the loopback device, with both ends watched and without, in turns.
 
-    watched_per_cpu_s: float
-    unwatched_per_cpu_s: float
-    ratio: float
-    """Median of the ratios of neighbouring measurements."""
-    us_per_record: float
-    """User space: from the ring buffer to the spool, for each connection that gets a record."""
-
-
-def measure_connections() -> ConnectionRates:
-    """Measure in a namespace of its own."""
-    return ConnectionRates(**in_own_network(__name__, "connections", timeout_s=300))
+    Rates are per second of CPU time, because others may use the machine. A record's cost is that of user space, from
+    the ring buffer to the spool.
+    """
+    watched, unwatched, us_per_record = in_own_network(__name__, "connections")
+    name, rate, without = "short connections + flow watch", *map(statistics.median, (watched, unwatched))
+    yield Result(name, rate, "connections/CPU s", without, "without", median_ratio(watched, unwatched))
+    yield Result("flow watch, a record made and spooled", statistics.median(us_per_record), "us")
 
 
-def _connection_rates() -> dict[str, float]:
+def _connection_rates() -> tuple[list[float], list[float], list[float]]:
+    """Return the rates with the watch, those without, and the costs of a record."""
     run(["ip", "link", "set", "lo", "up"])
-    # Otherwise the ports of closed connections stay taken for a minute, and there are too few of
-    # them.
+    # Otherwise the ports of closed connections stay taken for a minute, and there are too few of them.
     run(["sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=0"])
     _connections_per_cpu_s(CONNECTIONS)  # warm-up
     rates: dict[bool, list[float]] = {True: [], False: []}
-    costs = []
+    costs_us = []
     for number in range(PAIRS):
         for with_watch in (number % 2 == 0, number % 2 == 1):
             with Watch() if with_watch else nullcontext() as watch:
                 rates[with_watch].append(_connections_per_cpu_s(CONNECTIONS))
                 if watch is not None:
-                    costs.append(_us_per_record(watch))
-    return {
-        "watched_per_cpu_s": statistics.median(rates[True]),
-        "unwatched_per_cpu_s": statistics.median(rates[False]),
-        "ratio": statistics.median(a / b for a, b in zip(rates[True], rates[False], strict=True)),
-        "us_per_record": statistics.median(costs),
-    }
+                    costs_us.append(_us_per_record(watch))
+    return rates[True], rates[False], costs_us
 
 
 def _connections_per_cpu_s(count: int) -> float:
@@ -230,53 +202,34 @@ def _us_per_record(watch: Watch) -> float:
     return elapsed_s / spooled * 1e6
 
 
-def connection_results() -> Iterator[Result]:
-    """Connections of 100 bytes over the loopback device, with both ends watched."""
-    rates = measure_connections()
-    name, without = "short connections + flow watch", rates.unwatched_per_cpu_s
-    yield Result(name, rates.watched_per_cpu_s, "connections/CPU s", without, "without", rates.ratio)
-    yield Result("flow watch, a record made and spooled", rates.us_per_record, "us")
-
-
 # ── Socket options ───────────────────────────────────────────────────────────────────────────────────
 
 
 CALL_ROUNDS = 20
 CALLS = 20_000
-
 Call = Callable[[socket.socket], object]
-
 CALLS_MEASURED: dict[str, Call] = {
     "setsockopt()": lambda sock: sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     "getsockopt()": lambda sock: sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
 }
 
 
-@dataclass(frozen=True)
-class HookCost:
-    """Nanoseconds per call, with Python's own share; the minimum over the rounds."""
+def hook_results() -> Iterator[Result]:
+    """The extra cost of an ordinary socket option, for a program that does not use Sluice: minima over the rounds.
 
-    call: str
-    without_ns: float
-    with_ns: float
-
-
-def measure_hook() -> list[HookCost]:
-    """Measure the cost of each call. Empty if an agent's hook already serves this machine, because
-    no baseline exists then."""
-    if answers():
-        return []
-    return [_hook_cost(name, call) for name, call in CALLS_MEASURED.items()]
-
-
-def _hook_cost(name: str, call: Call) -> HookCost:
-    without, hooked = [], []
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        for _ in range(CALL_ROUNDS):
-            without.append(_ns_a_call(call, sock))
-            with contextlib.closing(Attachment()):
-                hooked.append(_ns_a_call(call, sock))
-    return HookCost(name, min(without), min(hooked))
+    Python's own share is in both. Nothing is measured if an agent's hook already serves this machine, because no
+    baseline exists then.
+    """
+    if sockopt.answers():
+        return
+    for name, call in CALLS_MEASURED.items():
+        without, hooked = [], []
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            for _ in range(CALL_ROUNDS):
+                without.append(_ns_a_call(call, sock))
+                with contextlib.closing(sockopt.Attachment()):
+                    hooked.append(_ns_a_call(call, sock))
+        yield Result(f"{name} + hook", min(hooked), "ns", min(without), "without")
 
 
 def _ns_a_call(call: Call, sock: socket.socket) -> float:
@@ -284,12 +237,6 @@ def _ns_a_call(call: Call, sock: socket.socket) -> float:
     for _ in range(CALLS):
         call(sock)
     return (time.perf_counter_ns() - begin) / CALLS
-
-
-def hook_results() -> Iterator[Result]:
-    """The extra cost of an ordinary socket option, for a program that does not use Sluice."""
-    for cost in measure_hook():
-        yield Result(f"{cost.call} + hook", cost.with_ns, "ns", cost.without_ns, "without")
 
 
 # ── A hop of the switch ──────────────────────────────────────────────────────────────────────────────
@@ -305,38 +252,21 @@ _FULL, _EMPTY, _FULL_SHARE = bytes(1400), bytes(24), 0.45
 _PORT = 9
 
 
-class HopCost(NamedTuple):
-    """Medians of the rounds."""
-
-    hops_per_s: float
-    us: float
-    us_without: float
-    ratio: float
-    """Median of the ratios of the pairs."""
-
-
-class _Used(NamedTuple):
-    at_s: float
-    cpu_s: float
-    hops: int
+def forwarding_results() -> Iterator[Result]:
+    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies/turns.c."""
+    rounds = [
+        [_forwarding(cheap_turns, number) for cheap_turns in (True, False)]
+        for number in range(FORWARDING_ROUNDS)
+    ]
+    for rate in RATES:
+        hops_per_s = statistics.median(with_turns[rate][0] for with_turns, _ in rounds)
+        us, us_without = ([measured[turn][rate][1] for measured in rounds] for turn in (0, 1))
+        medians = statistics.median(us), "us", statistics.median(us_without)
+        name = f"ovs-vswitchd, a packet-hop at {hops_per_s:,.0f} a second"
+        yield Result(name, *medians, "without topologies/turns.c", median_ratio(us, us_without))
 
 
-def measure_forwarding() -> Mapping[int, HopCost]:
-    """Return the cost by the rate of a host. Needs root and three minutes."""
-    measured: dict[int, list[tuple[float, float, float]]] = {rate: [] for rate in RATES}
-    for number in range(FORWARDING_ROUNDS):
-        with_turns, without = _forwarding(True, number), _forwarding(False, number)
-        for rate in RATES:
-            measured[rate].append((*with_turns[rate], without[rate][1]))
-    costs = {}
-    for rate, rounds in measured.items():
-        hops_per_s, us, us_without = (statistics.median(values) for values in zip(*rounds, strict=True))
-        ratio = statistics.median(us_with / us_plain for _, us_with, us_plain in rounds)
-        costs[rate] = HopCost(hops_per_s, us, us_without, ratio)
-    return costs
-
-
-def _forwarding(cheap_turns: bool, seed: int) -> dict[int, tuple[float, float]]:
+def _forwarding(cheap_turns: bool, seed: int) -> Mapping[int, tuple[float, float]]:
     """Return packet-hops a second and the CPU time (us) of each, by rate."""
     network = build("leaf-spine", host_rate_bps=RATE_BPS, core_rate_bps=RATE_BPS)
     with (
@@ -350,32 +280,28 @@ def _forwarding(cheap_turns: bool, seed: int) -> dict[int, tuple[float, float]]:
 
 def _at_rate(bed: Testbed, rate: int, seed: int) -> tuple[float, float]:
     hosts = bed.topology.hosts
-    idle = _switch_used(bed)
+    idle_hops, _ = _switch_used(bed)
     senders = []
     for number, host in enumerate(hosts):
         others = [other.ipv4 for other in hosts if other is not host]
         order = [str(2 * FORWARDING_S), str(rate), f"{seed}.{number}", *others]
         senders.append(bed.spawn(host.name, [sys.executable, "-m", __name__, "send", *order]))
-    wait_until(lambda: _switch_used(bed).hops > idle.hops + _LEAST_PACKETS, "the hosts send", timeout_s=60)
-    before = _switch_used(bed)
+    wait_until(lambda: _switch_used(bed)[0] > idle_hops + _LEAST_PACKETS, "the hosts send", timeout_s=60)
+    began, (hops_before, cpu_before_s) = time.monotonic(), _switch_used(bed)
     time.sleep(FORWARDING_S)
-    after = _switch_used(bed)
+    took_s, (hops_after, cpu_after_s) = time.monotonic() - began, _switch_used(bed)
     for sender in senders:
         sender.wait()
-    hops = after.hops - before.hops
-    return hops / (after.at_s - before.at_s), (after.cpu_s - before.cpu_s) / hops * 1e6
+    hops = hops_after - hops_before
+    return hops / took_s, (cpu_after_s - cpu_before_s) / hops * 1e6
 
 
-def _switch_used(bed: Testbed) -> _Used:
-    """Return the CPU time of ovs-vswitchd so far, and the packets that the switches' ports have sent."""
+def _switch_used(bed: Testbed) -> tuple[int, float]:
+    """Return the packets that the switches' ports have sent, and the CPU time of ovs-vswitchd so far."""
     process = Path(f"/proc/{bed.pids['ovs-vswitchd']}")
     cpu_ns = sum(int(path.read_text().split()[0]) for path in process.glob("task/*/schedstat"))
-    ports, hops = {port.interface for port in bed.topology.ports}, 0
-    for line in (process / "net/dev").read_text().splitlines():
-        name, _, counters = line.partition(":")
-        if name.strip() in ports:
-            hops += int(counters.split()[9])
-    return _Used(time.monotonic(), cpu_ns / 1e9, hops)
+    counters = (process / "net/dev").read_text()
+    return sum(sent_packets(counters, port.interface) for port in bed.topology.ports), cpu_ns / 1e9
 
 
 def _send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
@@ -388,26 +314,19 @@ def _send(seconds: float, rate: float, seed: str, addresses: list[str]) -> None:
     end = due + seconds
     while due < end:
         due += chance.expovariate(rate)
-        time.sleep(max(0.0, due - time.monotonic()))
+        wait_for(due)
         try:
             chance.choice(sockets).send(_FULL if chance.random() < _FULL_SHARE else _EMPTY)
         except ConnectionRefusedError:
             continue  # the other host has no receiver, and says so
 
 
-def forwarding_results() -> Iterator[Result]:
-    """ovs-vswitchd at the demonstration's load and at a fifth of it, in turn with and without topologies/turns.c."""
-    for cost in measure_forwarding().values():
-        name = f"ovs-vswitchd, a packet-hop at {cost.hops_per_s:,.0f} a second"
-        yield Result(name, cost.us, "us", cost.us_without, "without topologies/turns.c", cost.ratio)
-
-
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["link"]:
-            print(json.dumps(_link_cost()))
+            print(json.dumps(_link_costs()))
         case ["programs"]:
-            print(json.dumps([astuple(cost) for cost in packet_costs()]))
+            print(json.dumps([astuple(cost) for cost in bench.measure()]))
         case ["connections"]:
             print(json.dumps(_connection_rates()))
         case ["send", seconds, rate, seed, *addresses]:

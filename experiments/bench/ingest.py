@@ -14,28 +14,31 @@ for the device cannot be faster.
 
 import argparse
 import json
-import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-
-from experiments.bench.control import Loop, cpu_seconds, measure_loop
-from experiments.bench.measuring import Result
+from experiments.bench.control import Loop, measure_loop
+from experiments.bench.measuring import (
+    Result,
+    cpu_seconds,
+    memory_bytes,
+    percentiles,
+    wait_for,
+    with_children,
+)
 from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
-from experiments.kit.heartbeats import idle_heartbeat
+from experiments.kit.heartbeats import flow_records, idle_heartbeat
+from experiments.kit.runners import worker_processes
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv
@@ -100,42 +103,41 @@ def measure_ingestion(
     """
     with (
         ThreadPoolExecutor(1) as pool,
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
-        store_url(store, Path(folder), server) as url,
+        worker_processes(2) as helpers,
+        tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
+        store_url(store, Path(name), server) as url,
     ):
-        with web_process(Path(folder), url, workers) as web:
-            watching = _start_helper(Path(folder), "watch", seconds + 2)
-            wait_until(
-                lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
-            )
+        folder = Path(name)
+        with web_process(folder, url, workers) as web:
+            watching = helpers.submit(_watch, folder, seconds + 2)
+            wait_until((folder / "watch.ready").exists, "the dashboards watch", timeout_s=READY_S)
             before, began = cpu_s(web), time.monotonic()
             # The control loop is measured for most of the time, because the controller needs some seconds to start.
             loop_s = max(3.0, seconds - 10.0)
             loop = pool.submit(measure_loop, LOOP_SCHEME, leaves, loop_s, url) if leaves else None
-            agents = _start_helper(Path(folder), "deliver", seconds, rate_per_s)
-            delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
+            delivered = helpers.submit(_deliver, folder, seconds, rate_per_s).result(seconds + READY_S)
             cpu = (cpu_s(web) - before) / (time.monotonic() - began)
-            watched = _answer(watching, Path(folder) / "watch.log", seconds)
-            memory = _memory_mib(web)
+            snapshots_per_s = watching.result(seconds + READY_S)
+            memory = memory_bytes(with_children(web.pid))
             paced = loop.result() if loop else None
         engine = open_store(url)
         kept = count_flows(engine)
         engine.dispose()
-    latencies = np.array(delivered["latencies_ms"])
+    p50_ms, p99_ms, max_ms = percentiles(delivered.latencies_ms, 50, 99, 100)
     return Ingestion(
         store=store,
         workers=workers,
         asked_per_s=rate_per_s,
-        accepted_per_s=delivered["accepted"] / delivered["took_s"],
-        p50_ms=float(np.percentile(latencies, 50)),
-        p99_ms=float(np.percentile(latencies, 99)),
-        max_ms=float(latencies.max()),
-        refused=delivered["refused"],
+        accepted_per_s=delivered.accepted / delivered.took_s,
+        p50_ms=p50_ms,
+        p99_ms=p99_ms,
+        max_ms=max_ms,
+        refused=delivered.refused,
         kept=kept,
-        delivered=delivered["accepted"],
-        snapshots_per_s=min(watched["snapshots"]) / watched["took_s"],
+        delivered=delivered.accepted,
+        snapshots_per_s=snapshots_per_s,
         server_cpu=cpu,
-        server_mib=memory,
+        server_mib=memory / 2**20,
         loop=paced,
         server=dict(server),
     )
@@ -168,41 +170,15 @@ def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _start_helper(folder: Path, task: str, *values: float) -> subprocess.Popen[bytes]:
-    """Start this module with a task of `main`. What it prints goes to `<task>.log` in the folder."""
-    argv = [sys.executable, "-m", "experiments.bench.ingest", task, str(folder), *map(str, values)]
-    return spawn(argv, log_file=folder / f"{task}.log")
-
-
-def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
-    """Return the last line that the helper process printed."""
-    process.wait(seconds + READY_S)
-    lines = log.read_text(errors="replace").splitlines()
-    if process.returncode or not lines:
-        raise SluiceError("\n".join(["a helper process of the benchmark failed:", *lines]))
-    return dict(json.loads(lines[-1]))
-
-
-def _tree(process: subprocess.Popen[bytes]) -> list[int]:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [process.pid, *map(int, children)]
-
-
 def cpu_s(process: subprocess.Popen[bytes]) -> float:
-    return sum(map(cpu_seconds, _tree(process)))
-
-
-def _memory_mib(process: subprocess.Popen[bytes]) -> float:
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in _tree(process))
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return sum(map(cpu_seconds, with_children(process.pid)))
 
 
 # ── The dashboards' process ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def watch(folder: Path, seconds: float) -> None:
-    """Print how many snapshots each dashboard got. It discards them, because drawing is the browser's work."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+def _watch(folder: Path, seconds: float) -> float:
+    """Return the snapshots a second of the slowest dashboard. Drawing is the work of browsers, so it discards them."""
     sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(DASHBOARDS)]
     for dashboard in sockets:
         dashboard.connect(str(folder / "web.sock"))
@@ -218,86 +194,49 @@ def watch(folder: Path, seconds: float) -> None:
         if not began and all(snapshots.values()):
             (folder / "watch.ready").touch()
             began, snapshots = time.monotonic(), dict.fromkeys(sockets, 0)
-    print(json.dumps({"took_s": time.monotonic() - began, "snapshots": list(snapshots.values())}))
+    return min(snapshots.values()) / (time.monotonic() - began)
 
 
 # ── The agents' process ──────────────────────────────────────────────────────────────────────────────
 
 
-_RECORD = (
-    '{{"id":"bench/{agent}/{number}","src":"h{agent}","dst":"h2","bytes":{size},"size_class":"small",'
-    '"started_at":{at:.6f},"fct_us":{fct},"ideal_us":900.0,"deadline_us":{deadline},"met":{met},'
-    '"retransmissions":0,"congestion_control":"sluice_dctcp","scheme":"mlfq-adaptive","status":"finished",'
-    '"reason":"","source":"scheduled","src_port":null,"dst_port":null,"lasted_us":null,"timeouts":0,"srtt_us":812.5}}'
-)
+class Delivered(NamedTuple):
+    """What agents delivered."""
+
+    took_s: float
+    accepted: int
+    refused: int
+    latencies_ms: list[float]
 
 
-@dataclass
-class Agent:
-    """Delivers a batch whenever one is due."""
+def _deliver(folder: Path, seconds: float, rate_per_s: float) -> Delivered:
+    """Deliver until the end. Returns the results of all agents."""
+    began = time.monotonic()
+    batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
 
-    number: int
-    path: Path
-    batch: int
-    until: float
-    """End of the run, by the monotonic clock."""
-
-    def __post_init__(self) -> None:
-        self.latencies_ms: list[float] = []
-        self.accepted = self.refused = 0
-        self._sent = 0
-
-    def body(self) -> bytes:
-        at = time.time() - 0.3
-        records = [
-            _RECORD.format(
-                agent=self.number,
-                number=self._sent + i,
-                size=1000 + i,
-                at=at,
-                fct=1000.0 + 37 * i,
-                deadline="null" if i % 3 else "5000.0",
-                met="null" if i % 3 else str(i % 2 == 0).lower(),
-            )
-            for i in range(self.batch)
-        ]
-        self._sent += self.batch
-        return f"[{','.join(records)}]".encode()
-
-    def run(self) -> None:
-        connection = UnixConnection(self.path, REQUEST_TIMEOUT_S)
-        due = time.monotonic() + self.number / (AGENTS * DELIVERIES_PER_S)
-        while due < self.until:
-            body = self.body()
-            time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point of this benchmark
+    def act(agent: int) -> tuple[list[float], int]:
+        """Deliver a batch whenever one is due. Returns latencies, and the number of refused deliveries."""
+        connection = UnixConnection(folder / "web.sock", REQUEST_TIMEOUT_S)
+        due = began + agent / (AGENTS * DELIVERIES_PER_S)
+        latencies_ms: list[float] = []
+        refused = 0
+        while due < began + seconds:
+            body = flow_records(f"h{agent}", len(latencies_ms) * batch, batch)
+            wait_for(due)
             connection.request("POST", PATH, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             answer.read()
-            self.latencies_ms.append((time.monotonic() - due) * 1000)
-            if answer.status == 200:
-                self.accepted += self.batch
-            else:
-                self.refused += 1
+            latencies_ms.append((time.monotonic() - due) * 1000)
+            refused += answer.status != 200
             due += 1 / DELIVERIES_PER_S
+        return latencies_ms, refused
 
-
-def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
-    """Deliver until the end and print the results of all agents."""
-    began = time.monotonic()
-    batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
-    agents = [Agent(number, folder / "web.sock", batch, began + seconds) for number in range(AGENTS)]
-    threads = [threading.Thread(target=agent.run) for agent in agents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    results = {
-        "took_s": max(time.monotonic() - began, seconds),
-        "accepted": sum(agent.accepted for agent in agents),
-        "refused": sum(agent.refused for agent in agents),
-        "latencies_ms": [latency for agent in agents for latency in agent.latencies_ms],
-    }
-    print(json.dumps(results))
+    with ThreadPoolExecutor(AGENTS) as agents:
+        results = list(agents.map(act, range(AGENTS)))
+    refused = sum(refused for _, refused in results)
+    latencies_ms = [latency for of_agent, _ in results for latency in of_agent]
+    took_s = max(time.monotonic() - began, seconds)
+    return Delivered(took_s, (len(latencies_ms) - refused) * batch, refused, latencies_ms)
 
 
 # ── A thousand idle agents ───────────────────────────────────────────────────────────────────────────
@@ -308,96 +247,47 @@ CONNECTIONS = 20
 BEATS_S = 15.0
 
 
-@dataclass(frozen=True)
-class Beats:
-    """What the web process took."""
-
-    asked_per_s: float
-    per_s: float
-    p50_ms: float
-    p99_ms: float
-
-
-def measure_heartbeats(agents: int = IDLE_AGENTS, workers: int = 1, seconds: float = BEATS_S) -> Beats:
-    """Return the figures of a run. Raises SluiceError if a heartbeat is refused."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
-        store_url("postgresql", Path(name)) as url,
-        web_process(Path(name), url, workers),
-    ):
-        sender = _start_helper(Path(name), "beat", agents, seconds)
-        sender.wait(10 * seconds + READY_S)
-        lines = (Path(name) / "beat.log").read_text(errors="replace").splitlines()
-        if sender.returncode or not lines:
-            raise SluiceError("\n".join(["the agents of the benchmark failed:", *lines]))
-        return Beats(**json.loads(lines[-1]))
-
-
-class _Sender(threading.Thread):
-    """Sends the heartbeats of some agents, each of them once a second."""
-
-    def __init__(self, socket: Path, names: range, agents: int, began: float, seconds: float) -> None:
-        super().__init__()
-        self._web = HttpClient(f"unix:{socket}", REQUEST_TIMEOUT_S)
-        self._names, self._agents, self._began, self._seconds = names, agents, began, seconds
-        self.took_ms: list[float] = []
-        self.refused = ""
-
-    def run(self) -> None:
-        body = json.dumps(heartbeat_document(idle_heartbeat())).encode()
-        for second in range(round(self._seconds)):
-            for number in self._names:
-                due = self._began + second + number / self._agents
-                time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point
-                answer = self._web.post(f"/api/v1/agents/h{number}", body)
-                self.took_ms.append((time.monotonic() - due) * 1000)
-                if not answer.ok:
-                    self.refused = f"{answer.status}: {answer.body.decode()}"
-                    return
-        self._web.close()
-
-
 def heartbeat_results() -> Iterator[Result]:
-    """The heartbeats of a thousand agents."""
+    """The heartbeats of a thousand agents. Raises SluiceError if one is refused."""
     for workers in (1, 2):
-        beats, name = measure_heartbeats(workers=workers), f"heartbeats, PostgreSQL, web processes: {workers}"
-        yield Result(name, beats.per_s, "a second", beats.asked_per_s, "agents")
-        yield Result(f"{name}, p99", beats.p99_ms, "ms", beats.p50_ms, "median")
+        with (
+            tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
+            store_url("postgresql", Path(name)) as url,
+            web_process(Path(name), url, workers),
+            worker_processes(1) as helpers,
+        ):
+            per_s, took_ms = helpers.submit(_beat, Path(name)).result(10 * BEATS_S + READY_S)
+        p50_ms, p99_ms = percentiles(took_ms, 50, 99)
+        what = f"heartbeats, PostgreSQL, web processes: {workers}"
+        yield Result(what, per_s, "a second", IDLE_AGENTS, "agents")
+        yield Result(f"{what}, p99", p99_ms, "ms", p50_ms, "median")
 
 
-def beat(argv: list[str]) -> int:
-    """Send the heartbeats, and print what became of them."""
-    socket, agents, seconds = Path(argv[0]) / "web.sock", int(argv[1]), float(argv[2])
+def _beat(folder: Path) -> tuple[float, list[float]]:
+    """Send the heartbeats of all agents, each of them once a second. Returns the rate, and how long each took in ms."""
+    body = json.dumps(heartbeat_document(idle_heartbeat())).encode()
     began = time.monotonic()
-    senders = [
-        _Sender(socket, range(first, agents, CONNECTIONS), agents, began, seconds)
-        for first in range(CONNECTIONS)
-    ]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join()
-    refused = [sender.refused for sender in senders if sender.refused]
-    if refused:
-        print(refused[0])
-        return 1
-    took_ms = [ms for sender in senders for ms in sender.took_ms]
-    p50, p99 = np.percentile(took_ms, (50, 99))
-    per_s = len(took_ms) / (time.monotonic() - began)
-    print(json.dumps({"asked_per_s": agents, "per_s": per_s, "p50_ms": float(p50), "p99_ms": float(p99)}))
-    return 0
+
+    def send(first: int) -> list[float]:
+        web = HttpClient(f"unix:{folder / 'web.sock'}", REQUEST_TIMEOUT_S)
+        took_ms = []
+        for second in range(round(BEATS_S)):
+            for number in range(first, IDLE_AGENTS, CONNECTIONS):
+                due = began + second + number / IDLE_AGENTS
+                wait_for(due)
+                answer = web.post(f"/api/v1/agents/h{number}", body)
+                took_ms.append((time.monotonic() - due) * 1000)
+                if not answer.ok:
+                    raise SluiceError(f"a heartbeat was refused: {answer.status}: {answer.body.decode()}")
+        web.close()
+        return took_ms
+
+    with ThreadPoolExecutor(CONNECTIONS) as senders:
+        took_ms = [ms for of_sender in senders.map(send, range(CONNECTIONS)) for ms in of_sender]
+    return len(took_ms) / (time.monotonic() - began), took_ms
 
 
 def main(argv: list[str]) -> int:
-    match argv:
-        case ["watch", folder, seconds]:
-            watch(Path(folder), float(seconds))
-            return 0
-        case ["deliver", folder, seconds, rate]:
-            deliver(Path(folder), float(seconds), float(rate))
-            return 0
-        case ["beat", *words]:
-            return beat(words)
     parser = argparse.ArgumentParser(prog="python -m experiments.bench.ingest", description=__doc__)
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--rate", type=float, default=RATE_PER_S)
@@ -417,7 +307,7 @@ def main(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     if options.store == "postgresql":
-        print(json.dumps({"device_ms": asdict(measure_device())}), flush=True)
+        print(json.dumps({"device_ms": measure_device()}), flush=True)
     ingestion = measure_ingestion(
         options.store,
         rate_per_s=options.rate,

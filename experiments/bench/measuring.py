@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts of the benchmark use: a line of its table, a median, and a network namespace of its own."""
+"""What all parts of the benchmark use: lines of its table, medians, fixed rates, and a network namespace of its own."""
 
 import json
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sluice.runtime.command import run
 
@@ -36,17 +40,51 @@ class Result:
         return self.value / self.baseline if self.baseline else None
 
 
+def median_ratio(values: Sequence[float], baselines: Sequence[float]) -> float:
+    """Return the median of the ratios of neighbouring measurements. Other load on the machine slows both."""
+    return statistics.median(value / baseline for value, baseline in zip(values, baselines, strict=True))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
 def median_s(work: Callable[[], object]) -> float:
     """Return the median time of ROUNDS calls."""
-    times = []
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+    return statistics.median(seconds_of(work) for _ in range(ROUNDS))
 
 
-def in_own_network(module: str, *words: str, timeout_s: float) -> Any:
+def percentiles(values: Sequence[float], *percents: float) -> list[float]:
+    return [float(value) for value in np.percentile(values, percents)]
+
+
+def wait_for(due: float) -> None:
+    """Sleep until a monotonic time. The fixed rate is the point of these measurements."""
+    time.sleep(max(0.0, due - time.monotonic()))
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used, over all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def with_children(pid: int) -> list[int]:
+    """Return a process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
+def memory_bytes(pids: Sequence[int]) -> int:
+    """Return the resident memory of processes."""
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def in_own_network(module: str, *words: str, timeout_s: float = 300) -> Any:
     """Run a module with these words in a network namespace of its own, so that no interfaces remain.
 
     Returns the JSON that it prints. Raises CommandFailed.

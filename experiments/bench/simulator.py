@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -68,12 +68,6 @@ def measure(changes: Mapping[str, Any]) -> Speed:
     return Speed(**json.loads(result.stdout))
 
 
-def measure_at_once(changes: Sequence[Mapping[str, Any]]) -> list[Speed]:
-    """Do the same for several scenarios at the same time."""
-    with ThreadPoolExecutor(len(changes)) as pool:
-        return list(pool.map(measure, changes))
-
-
 def _run(changes: Mapping[str, Any]) -> Speed:
     from sluice.simulator.run import Simulation
     from sluice.simulator.taps import Taps
@@ -106,8 +100,8 @@ def simulator_results() -> Iterator[Result]:
     leaves, at_each = LARGE
     large = measure(scaled(leaves, at_each))
     yield Result(f"simulator, memory, {leaves * at_each:,} hosts, {few}", large.peak_mib, "MiB")
-    together = measure_at_once([pias(), pias()])
-    slower = min(speed.hops_per_s for speed in together) / 1e6
+    with ThreadPoolExecutor(2) as pool:
+        slower = min(speed.hops_per_s for speed in pool.map(measure, [pias(), pias()])) / 1e6
     yield Result(
         "simulator, the slower of two at once", slower, "M packet-hops/CPU s", part.hops_per_s / 1e6, "alone"
     )
@@ -116,26 +110,19 @@ def simulator_results() -> Iterator[Result]:
     for hosts, speed in larger:
         cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
         yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
-    for leaves, hosts in FABRICS:  # a network in parts, all on one thread
-        if leaves * hosts in THREADS_AT_HOSTS:
-            cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
-            name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
-            plain = f"{least} hosts, without threads"
-            yield Result(name, cost, "ns/packet-hop", 1e9 / first.hops_per_s, plain)
-    yield from _threads_results()
-    yield from _busy_results()
-
-
-def _threads_results() -> Iterator[Result]:
-    """Wall-clock time of one run on one and two threads, beside the same run without `threads`."""
-    for leaves, hosts in FABRICS:
-        if leaves * hosts not in THREADS_AT_HOSTS:
-            continue
-        plain = measure(scaled(leaves, hosts)).wall_s
+    threaded = [(leaves, hosts) for leaves, hosts in FABRICS if leaves * hosts in THREADS_AT_HOSTS]
+    for leaves, hosts in threaded:  # a network in parts, all on one thread
+        cost = 1e9 / measure(on_threads(scaled(leaves, hosts), 1)).hops_per_s
+        name = f"simulator, cost at {leaves * hosts:,} hosts, threads = 1"
+        plain = f"{least} hosts, without threads"
+        yield Result(name, cost, "ns/packet-hop", 1e9 / first.hops_per_s, plain)
+    for leaves, hosts in threaded:  # wall-clock time, beside the same run without `threads`
+        plain_s = measure(scaled(leaves, hosts)).wall_s
         for threads in (1, 2):
             wall_s = measure(on_threads(scaled(leaves, hosts), threads)).wall_s
             of = f"simulator, {leaves * hosts:,} hosts, threads = {threads}"
-            yield Result(of, wall_s, "s", plain, "without threads")
+            yield Result(of, wall_s, "s", plain_s, "without threads")
+    yield from _busy_results()
 
 
 def _busy_results() -> Iterator[Result]:

@@ -1,34 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process that plays many switches to a controller: OpenFlow over real sockets, counters that grow.
 
-    python -m experiments.bench.switches < order.json        # a topology, a policy, a port, how long to run
-
 Each switch holds the rules of the policy from the start, and answers every poll with all of its counters. Flows of the
 web-search distribution end at every port. To draw the flows of every port at every poll would cost as much as the rest
 of the switch. So a poll takes its numbers from draws that are made once, each time from another place.
 
-No connection waits for another one: what the kernel does not take at once is sent when there is room. In the end the
-process reports the controller's requests, their times, and the queue maps.
+In the end the process reports the controller's requests, their times, and the queue maps.
 """
 
-import json
-import select
+import asyncio
+import os
 import socket
 import struct
-import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from multiprocessing.connection import Connection
 from random import Random
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from sluice.controller import openflow
-from sluice.controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
+from sluice.controller.openflow import Frame, Framer, MessageType, StatsType
 from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing.hosts import LOW_TAGS
@@ -40,6 +36,7 @@ from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.thresholds.port_traffic import TYPICAL_BYTES
 from sluice.policy.units import HEADER_BYTES, MSS_BYTES
 from sluice.runs.files import load_cdf
+from sluice.runtime.process import die_with_parent
 from sluice.runtime.wait import wait_until
 
 _PART_BYTES = 60_000
@@ -48,13 +45,9 @@ PACKETS_AT, BYTES_AT = 32, 40
 """Where the counters are in an entry."""
 
 
-def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    return struct.pack("!BBHI", VERSION, kind, 8 + len(body), xid) + body
-
-
 def statistics(kind: int, body: bytes, *, more: bool, xid: int = 0) -> bytes:
     """Return one part of a statistics reply."""
-    return message(MessageType.MULTIPART_REPLY, xid, struct.pack("!HHxxxx", kind, int(more)) + body)
+    return openflow.message(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", kind, int(more)) + body, xid)
 
 
 def entry(rule: FlowRule) -> bytes:
@@ -157,36 +150,25 @@ DRAWS = 1 << 13
 _Counts = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Growth:
-    """By how much the counters of ports grow between two polls, each of shape (DRAWS, TAG_COUNT)."""
-
-    completed: _Counts
-    packets: _Counts
-    size_bytes: _Counts
-
-
 class Traffic:
-    """Counters of one switch, each of shape (ports, TAG_COUNT)."""
+    """Counters of one switch: completed flows, packets and bytes, each of shape (ports, TAG_COUNT)."""
 
     def __init__(self, ports: int, seed: int) -> None:
         self._random = Random(seed)
-        self.completed = np.zeros((ports, tags.TAG_COUNT), np.int64)
-        self.packets, self.size_bytes = self.completed.copy(), self.completed.copy()
+        self._ports = ports
+        self._counts = np.zeros((3, ports, tags.TAG_COUNT), np.int64)
+        self.completed, self.packets, self.size_bytes = self._counts
 
     def flows_end(self, polls: int) -> None:
         """Count the flows since the latest poll, before which there were `polls` - 1 others."""
-        growth = draws(polls // SHIFT_POLLS % 2)
-        ports = len(self.completed)
-        first = self._random.randrange(DRAWS - ports + 1)
-        self.completed += growth.completed[first : first + ports]
-        self.packets += growth.packets[first : first + ports]
-        self.size_bytes += growth.size_bytes[first : first + ports]
+        first = self._random.randrange(DRAWS - self._ports + 1)
+        self._counts += draws(polls // SHIFT_POLLS % 2)[:, first : first + self._ports]
 
 
 @cache
-def draws(turn: int) -> Growth:
-    """Return draws for one of the two turns."""
+def draws(turn: int) -> _Counts:
+    """Return for one of the two turns by how much the counters of a port grow between two polls. Shape:
+    (3, DRAWS, TAG_COUNT)."""
     sizes = load_cdf("web-search").at(np.random.default_rng(1).random(200_000))[0]
     bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, sizes), tags.ATTAINED_BUCKETS - 1)
     share_of_bucket = np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(sizes)
@@ -197,12 +179,9 @@ def draws(turn: int) -> Growth:
     # In row j and column k: payload in bucket k of a flow that ends in bucket j.
     payload = np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
     packets = ended @ -(-payload // MSS_BYTES)
-    return Growth(*map(_by_tag, (ended, packets, ended @ payload + HEADER_BYTES * packets)))
-
-
-def _by_tag(counts: _Counts) -> _Counts:
-    by_tag = np.zeros((len(counts), tags.TAG_COUNT), np.int64)
-    by_tag[:, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1] = counts
+    by_tag = np.zeros((3, DRAWS, tags.TAG_COUNT), np.int64)
+    counts = ended, packets, ended @ payload + HEADER_BYTES * packets
+    by_tag[..., tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1] = counts
     return by_tag
 
 
@@ -259,19 +238,16 @@ class Switch:
     def answer(self, frame: Frame) -> bytes | memoryview:
         match frame.kind:
             case MessageType.ECHO_REQUEST:
-                return message(MessageType.ECHO_REPLY, frame.xid, frame.data[8:])
+                return openflow.message(MessageType.ECHO_REPLY, frame.data[8:], frame.xid)
             case 5:
-                return message(
-                    MessageType.FEATURES_REPLY,
-                    frame.xid,
-                    struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0),
-                )
+                features = struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0)
+                return openflow.message(MessageType.FEATURES_REPLY, features, frame.xid)
             case 18:
                 return self._statistics(frame)
             case 20:
                 return self._barrier(frame)
             case 24:
-                return message(MessageType.ROLE_REPLY, frame.xid, frame.data[8:])
+                return openflow.message(MessageType.ROLE_REPLY, frame.data[8:], frame.xid)
             case MessageType.EXPERIMENTER:
                 return self._bundle(frame)
         return b""
@@ -319,123 +295,61 @@ class Switch:
             self.queues[np.searchsorted(self._numbers, port), code] = queue
             self.record.modified += len(self._staged)
             self._staged.clear()
-        return message(
-            MessageType.EXPERIMENTER,
-            frame.xid,
-            struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3),
-        )
+        reply = struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
+        return openflow.message(MessageType.EXPERIMENTER, reply, frame.xid)
 
     def _barrier(self, frame: Frame) -> bytes:
         if self._committing and self._counters_at is not None:
             self.record.took_s.append(time.monotonic() - self._counters_at)
             self._counters_at = None
         self._committing = False
-        return message(MessageType.BARRIER_REPLY, frame.xid)
+        return openflow.message(MessageType.BARRIER_REPLY, xid=frame.xid)
 
 
 # ── Its connections ──────────────────────────────────────────────────────────────────────────────────
 
 
-_RECEIVE_BYTES = 1 << 16
+WARM_POLLS = 30
+"""Polls of each switch before the measurement."""
+LIMIT_S = 240.0
 
 
-class Line:
+class Line(asyncio.Protocol):
     """A connection of a switch to the controller."""
 
-    def __init__(
-        self, answer: Callable[[Frame], bytes | memoryview], port: int, received: memoryview
-    ) -> None:
-        """`answer`: of the switch to a message. `received`: the place for received bytes, for all connections."""
-        self._answer, self._framer, self._received = answer, Framer(), received
-        self._unsent: deque[memoryview] = deque()
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(message(MessageType.HELLO, 1))
-        self.socket.setblocking(False)
+    def __init__(self, switch: Switch) -> None:
+        self._switch, self._framer = switch, Framer()
+        self.closed = asyncio.get_running_loop().create_future()
 
-    @property
-    def events(self) -> int:
-        """What the connection waits for."""
-        return select.EPOLLIN | (select.EPOLLOUT if self._unsent else 0)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(openflow.message(MessageType.HELLO, xid=1))
 
-    def turn(self, events: int) -> bool:
-        """Send and answer what is possible. Returns False once the controller has closed the connection."""
-        try:
-            if events & select.EPOLLOUT:
-                self._send_rest()
-            return not events & ~select.EPOLLOUT or self._read()
-        except ConnectionError:
-            return False
+    def data_received(self, data: bytes) -> None:
+        for frame in self._framer.feed(data):
+            self._transport.write(
+                bytes(self._switch.answer(frame))
+            )  # a copy: the counters may change before it is sent
 
-    def _read(self) -> bool:
-        size = self.socket.recv_into(self._received)
-        for frame in self._framer.feed(bytes(self._received[:size])):
-            answer = self._answer(frame)
-            sent = 0 if self._unsent or not answer else self._send_now(answer)
-            if sent < len(answer):
-                self._unsent.append(
-                    memoryview(bytes(answer[sent:]))
-                )  # the counters may change before it is sent
-        return size > 0
-
-    def _send_now(self, data: bytes | memoryview) -> int:
-        """Return how much the kernel has taken."""
-        try:
-            return self.socket.send(data)
-        except BlockingIOError:
-            return 0
-
-    def _send_rest(self) -> None:
-        while self._unsent:
-            first = self._unsent.popleft()
-            if (sent := self._send_now(first)) < len(first):
-                self._unsent.appendleft(first[sent:])
-                return
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed.set_result(None)
 
 
-class Serving:
-    """Switches and their connections to a controller."""
+def play(
+    topology: Topology, policy: Policy, port: int, seconds: float, core: int, report: Connection
+) -> None:
+    """Serve a controller on one core until it closes the connections. Dies with the parent.
 
-    def __init__(self, switches: list[Switch], port: int) -> None:
-        self._switches = switches
-        self._poll, self._lines = select.epoll(), dict[int, Line]()
-        received = memoryview(bytearray(_RECEIVE_BYTES))
-        wait_until(partial(_listens, port), "the controller listens", timeout_s=60)
-        for switch in switches:
-            line = Line(switch.answer, port, received)
-            self._lines[line.socket.fileno()] = line
-            self._poll.register(line.socket, line.events)
-
-    @property
-    def connected(self) -> bool:
-        return bool(self._lines)
-
-    def measure(self, seconds: float) -> list[Record]:
-        for switch in self._switches:
-            switch.record = Record()
-        print("measuring", flush=True)
-        began = time.monotonic()
-        self.until(lambda: time.monotonic() - began >= seconds, seconds + 1)
-        print("measured", flush=True)
-        records = [switch.record for switch in self._switches]
-        for switch in self._switches:
-            switch.record = Record()
-        return records
-
-    def until(self, condition: Callable[[], bool], limit_s: float) -> None:
-        """Answer messages until the condition holds. Raises TimeoutError after the limit."""
-        deadline = time.monotonic() + limit_s
-        while not condition():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the controller did not send enough polls in time")
-            for descriptor, events in self._poll.poll(0.05):
-                line = self._lines[descriptor]
-                waited_for = line.events
-                if not line.turn(events):
-                    self._poll.unregister(descriptor)
-                    self._lines.pop(descriptor).socket.close()
-                elif line.events != waited_for:
-                    self._poll.modify(descriptor, line.events)
+    Reports the begin and the end of the measurement, and at last what the controller requested during it.
+    """
+    die_with_parent()
+    os.sched_setaffinity(0, {core})
+    wait_until(lambda: _listens(port), "the controller listens", timeout_s=60)
+    switches = [
+        Switch(topology, switch.name, switch.dpid, policy, seed)
+        for seed, switch in enumerate(topology.switches)
+    ]
+    asyncio.run(_serve(switches, port, seconds, report))
 
 
 def _listens(port: int) -> bool:
@@ -443,31 +357,36 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-# ── The process ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def run(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Serve a controller until it closes the connections. Returns what it requested during the measurement."""
-    topology = Topology.from_document(order["topology"])
-    policy = Policy.from_document(order["policy"])
-    switches = [
-        Switch(topology, switch.name, switch.dpid, policy, seed)
-        for seed, switch in enumerate(topology.switches)
+async def _serve(switches: list[Switch], port: int, seconds: float, report: Connection) -> None:
+    """TimeoutError: the controller polls too seldom, or does not close the connections."""
+    loop = asyncio.get_running_loop()
+    lines = [
+        (await loop.create_connection(partial(Line, switch), "127.0.0.1", port))[1] for switch in switches
     ]
-    serving = Serving(switches, order["port"])
-    serving.until(
-        lambda: all(len(s.record.polls_at) >= order["warm_polls"] for s in switches), order["limit_s"]
+    async with asyncio.timeout(LIMIT_S):
+        while not all(len(switch.record.polls_at) >= WARM_POLLS for switch in switches):
+            await asyncio.sleep(0.05)
+    _fresh_records(switches)
+    report.send(None)
+    await asyncio.sleep(seconds)
+    report.send(None)
+    records = _fresh_records(switches)
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.gather(*(line.closed for line in lines))
+    report.send(
+        {
+            "polls_at": [record.polls_at for record in records],
+            "took_s": [took for record in records for took in record.took_s],
+            "modified": sum(record.modified for record in records),
+            "entries": sum(record.entries for record in records),
+            "queues": {switch.name: switch.queues for switch in switches},
+        }
     )
-    records = serving.measure(order["seconds"])
-    serving.until(lambda: not serving.connected, order["limit_s"])
-    return {
-        "polls_at": [record.polls_at for record in records],
-        "took_s": [took for record in records for took in record.took_s],
-        "modified": sum(record.modified for record in records),
-        "entries": sum(record.entries for record in records),
-        "queues": {switch.name: switch.queues.tolist() for switch in switches},
-    }
 
 
-if __name__ == "__main__":
-    print(json.dumps(run(json.loads(sys.stdin.readline()))))
+def _fresh_records(switches: list[Switch]) -> list[Record]:
+    """Return the records of all switches so far, and begin new ones."""
+    records = [switch.record for switch in switches]
+    for switch in switches:
+        switch.record = Record()
+    return records

@@ -14,12 +14,12 @@ import json
 import resource
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.bench.measuring import Result, in_own_network
+from experiments.bench.measuring import Result, in_own_network, median_ratio
 from sluice.dataplane.bench import Ran, kernel_statistics
 from sluice.dataplane.congestion import ours, register_congestion_control
 from sluice.dataplane.tagger import Tagger
@@ -33,7 +33,6 @@ SECONDS = 1
 THROUGHPUT_ROUNDS = 9
 Figures = tuple[float, float]
 """Bits per second, and bits per second of CPU time."""
-
 NEAR, FAR = "10.9.0.1", "10.9.0.2"
 
 
@@ -54,63 +53,30 @@ class Throughput:
 BASELINE = Throughput("cubic")
 
 
-def variants() -> list[Throughput]:
-    """Return the variants, the baseline first."""
-    cubic = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
-    return cubic + [Throughput(control) for control in ours()]
+def throughput_results() -> Iterator[Result]:
+    """Throughput without marks: two namespaces, a virtual cable, one flow, the variants in turn.
 
-
-@dataclass(frozen=True)
-class Measured:
-    """A figure of a variant in each round, and that of the baseline right before it."""
-
-    values: Sequence[float]
-    baselines: Sequence[float]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
-
-    @property
-    def ratio(self) -> float:
-        """The ratio to the baseline that was measured right before. Other load on the machine slows both."""
-        pairs = zip(self.values, self.baselines, strict=True)
-        return statistics.median(value / baseline for value, baseline in pairs)
-
-
-@dataclass(frozen=True)
-class Rates:
-    """The figures of one variant."""
-
-    bps: Measured
-    """As iperf reports it. It falls if others use the machine."""
-    bits_per_cpu_s: Measured
-    """The same per CPU time of both ends. It does not depend on what else uses the machine."""
-
-
-def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
-    """Measure all variants in each round, and the baseline right before each of them. Rounds start
-    with different variants.
-
-    The baseline is a variant, too: its ratio to itself shows the noise.
+    Each variant follows the baseline. The baseline is a variant, too: its ratio to itself shows the noise. The rate
+    that iperf reports falls if others use the machine. The rate for each second of CPU time of both ends does not.
     """
-    limit_s = 120 + rounds * 2 * len(variants()) * (SECONDS + 10)
-    transfers = in_own_network(__name__, "throughput", str(rounds), timeout_s=limit_s)
-
-    def measured(variant: Throughput, figure: int) -> Measured:
-        pairs = transfers[variant.label]
-        return Measured([own[figure] for _, own in pairs], [baseline[figure] for baseline, _ in pairs])
-
-    return {variant: Rates(measured(variant, 0), measured(variant, 1)) for variant in variants()}
+    rounds = in_own_network(__name__, "throughput", timeout_s=120 + 200 * THROUGHPUT_ROUNDS)
+    for figure, (title, unit) in enumerate((("throughput", "Gb/s"), ("throughput per CPU", "Gb/CPU s"))):
+        for label, pairs in rounds.items():
+            cubic, own = ([side[figure] / 1e9 for side in sides] for sides in zip(*pairs, strict=True))
+            medians = statistics.median(own), unit, statistics.median(cubic)
+            yield Result(f"{title} {label}", *medians, "cubic", median_ratio(own, cubic))
 
 
-def _throughputs(rounds: int) -> dict[str, list[tuple[Figures, Figures]]]:
-    turns = variants()
+def _throughputs() -> dict[str, list[tuple[Figures, Figures]]]:
+    """Return by variant: in each round the figures of the baseline, and the variant's. Rounds start with different
+    variants."""
+    turns = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
+    turns += [Throughput(control) for control in ours()]
     rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
     with far_end() as enter, ExitStack() as registered:
         for control in ours():
             registered.enter_context(register_congestion_control(control))
-        for number in range(rounds):
+        for number in range(THROUGHPUT_ROUNDS):
             for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
                 rates[variant.label].append((transfer(BASELINE, enter), transfer(variant, enter)))
     return rates
@@ -170,102 +136,76 @@ def _listens(enter: list[str]) -> bool:
         return False
 
 
-def throughput_results() -> Iterator[Result]:
-    """Throughput without marks: two namespaces, a virtual cable, one flow, the variants in turn."""
-    measured = measure_throughput(THROUGHPUT_ROUNDS)
-    for variant, rates in measured.items():
-        yield _against_cubic(f"throughput {variant.label}", "Gb/s", rates.bps)
-    for variant, rates in measured.items():
-        yield _against_cubic(f"throughput per CPU {variant.label}", "Gb/CPU s", rates.bits_per_cpu_s)
+# ── Shares of the CPU time ───────────────────────────────────────────────────────────────────────────
 
 
-def _against_cubic(name: str, unit: str, measured: Measured) -> Result:
-    cubic = statistics.median(measured.baselines)
-    return Result(name, measured.median / 1e9, unit, cubic / 1e9, "cubic", measured.ratio)
-
-
-# ── The tagger's share ───────────────────────────────────────────────────────────────────────────────
-
-
-TAGGER_ROUNDS = 5
+SHARE_ROUNDS = {"tagger": 5, "control": 3}
 LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]}
 """Name of the link → settings of the sender's interface."""
 
 
-def measure_tagger_share() -> Mapping[str, float]:
-    """Return the tagger's median share (0 … 1) of the CPU time that both ends of a flow use, by
-    kind of link."""
-    shares_of = in_own_network(__name__, "tagger", timeout_s=300)
-    return {link: statistics.median(shares) for link, shares in shares_of.items()}
+def tagger_results() -> Iterator[Result]:
+    """The tagger's share of the CPU time that both ends of a flow use, by kind of link: the median of the rounds."""
+    for link, shares in in_own_network(__name__, "tagger").items():
+        yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * statistics.median(shares), "%")
 
 
 def _tagger_shares() -> dict[str, list[float]]:
-    shares: dict[str, list[float]] = {}
     with kernel_statistics(), far_end() as enter, Tagger() as tagger:
         tagger.attach("near0")
-        for link, settings in LINKS.items():
-            if settings:
-                run(["ip", "link", "set", "near0", *settings])
-            shares[link] = []
-            for _ in range(TAGGER_ROUNDS):
-                before, cpu_before_s = Ran.of(tagger.program), children_cpu_s()
-                transfer(BASELINE, enter)
-                ran_s = (Ran.of(tagger.program).ns - before.ns) / 1e9
-                shares[link].append(ran_s / (children_cpu_s() - cpu_before_s))
-    return shares
+        return {
+            link: _shares(BASELINE, enter, lambda: Ran.of(tagger.program).ns, SHARE_ROUNDS["tagger"])
+            for link in _links()
+        }
 
 
-def tagger_results() -> Iterator[Result]:
-    for link, share in measure_tagger_share().items():
-        yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
-
-
-# ── The congestion controls' share ───────────────────────────────────────────────────────────────────
-
-
-CONTROL_ROUNDS = 3
-
-
-def measure_control_share() -> Mapping[str, float]:
-    """Return the median share (0 … 1) of the CPU time that both ends of a flow use, by control and kind of link.
+def control_share_results() -> Iterator[Result]:
+    """The share of each congestion control, in the same way.
 
     Raises EnvironmentLacking if another process has registered a control, because its use could not be told apart.
     """
     try:
-        shares_of = in_own_network(__name__, "controls", timeout_s=600)
+        measured = in_own_network(__name__, "controls", timeout_s=600)
     except CommandFailed as error:
         raise EnvironmentLacking(f"the cost of congestion controls: {error.output.strip()}") from error
-    return {name: statistics.median(shares) for name, shares in shares_of.items()}
+    for what, shares in measured.items():
+        yield Result(f"{what}, share of a flow's CPU time", 100 * statistics.median(shares), "%")
 
 
 def _control_shares() -> dict[str, list[float]]:
-    shares = {}
     with kernel_statistics(), far_end() as enter:
-        for link, settings in LINKS.items():
-            if settings:
-                run(["ip", "link", "set", "near0", *settings])
-            for control in ours():
-                shares[f"{control}, {link}"] = _shares_of(control, enter)
-    return shares
+        return {f"{control}, {link}": _shares_of(control, enter) for link in _links() for control in ours()}
 
 
 def _shares_of(control: str, enter: list[str]) -> list[float]:
-    """Return the share of each round."""
-    others = frozenset(_programs())  # those that were there before the control
-    shares = []
+    others = _programs()  # those that were there before the control
+
+    def ran_ns() -> int:
+        return sum(ran_ns for number, ran_ns in _programs().items() if number not in others)
+
     with register_congestion_control(control) as registered:
         if not registered.owned:
             raise SystemExit(f"{control} belongs to another process: stop the agents of this machine first")
-        for _ in range(CONTROL_ROUNDS):
-            ran_before_s, cpu_before_s = _controls_ran_s(others), children_cpu_s()
-            transfer(Throughput(control), enter)
-            ran_s = _controls_ran_s(others) - ran_before_s
-            shares.append(ran_s / (children_cpu_s() - cpu_before_s))
+        return _shares(Throughput(control), enter, ran_ns, SHARE_ROUNDS["control"])
+
+
+def _links() -> Iterator[str]:
+    """Yield each kind of link, with the sender's interface set to it."""
+    for link, settings in LINKS.items():
+        if settings:
+            run(["ip", "link", "set", "near0", *settings])
+        yield link
+
+
+def _shares(variant: Throughput, enter: list[str], ran_ns: Callable[[], int], rounds: int) -> list[float]:
+    """Return in each round the share (0 … 1) of the CPU time of a transfer that programs ran."""
+    shares = []
+    for _ in range(rounds):
+        ran_before_ns, cpu_before_s = ran_ns(), children_cpu_s()
+        transfer(variant, enter)
+        ran_s = (ran_ns() - ran_before_ns) / 1e9
+        shares.append(ran_s / (children_cpu_s() - cpu_before_s))
     return shares
-
-
-def _controls_ran_s(others: frozenset[int]) -> float:
-    return sum(ran_ns for number, ran_ns in _programs().items() if number not in others) / 1e9
 
 
 def _programs() -> dict[int, int]:
@@ -276,11 +216,6 @@ def _programs() -> dict[int, int]:
         for program in programs
         if program.get("type") == "struct_ops"
     }
-
-
-def control_share_results() -> Iterator[Result]:
-    for what, share in measure_control_share().items():
-        yield Result(f"{what}, share of a flow's CPU time", 100 * share, "%")
 
 
 # ── Acknowledgements ─────────────────────────────────────────────────────────────────────────────────
@@ -322,10 +257,9 @@ CASES = (
 )
 
 
-def measure_acks() -> Mapping[str, float]:
-    """Return the segments for each ACK, by case."""
-    segments: dict[str, float] = in_own_network(__name__, "acks", timeout_s=300)
-    return segments
+def ack_results() -> Iterator[Result]:
+    for case, segments in in_own_network(__name__, "acks").items():
+        yield Result(f"segments for each ACK, {case}", segments, "segments")
 
 
 def _segments_by_case() -> dict[str, float]:
@@ -364,14 +298,9 @@ def _segments(enter: list[str]) -> int:
     return int(values[names.index("OutSegs")])
 
 
-def ack_results() -> Iterator[Result]:
-    for case, segments in measure_acks().items():
-        yield Result(f"segments for each ACK, {case}", segments, "segments")
-
-
 if __name__ == "__main__":
     measurements: dict[str, Callable[[], object]] = {
-        "throughput": lambda: _throughputs(int(sys.argv[2])),
+        "throughput": _throughputs,
         "tagger": _tagger_shares,
         "controls": _control_shares,
         "acks": _segments_by_case,

@@ -10,14 +10,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.bench.control import INTERVAL_MS, SCHEMES, measure_loop
-from experiments.bench.ingest import Agent, cpu_s, web_process
+from experiments.bench.ingest import cpu_s, web_process
 from experiments.bench.measuring import Result
 from experiments.bench.simulator import FABRICS, measure, scaled
-from experiments.kit.heartbeats import idle_heartbeat
+from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient
 
@@ -31,24 +30,21 @@ TIMEOUT_S = 60.0
 LOOK_EVERY_S = 0.1
 
 
-@dataclass(frozen=True)
-class PortUnits:
-    """What a port costs the controller."""
-
-    us_an_interval: float
-    kib: float
-
-
-@dataclass(frozen=True)
-class WebUnits:
-    """What agents cost the web process."""
-
-    us_a_heartbeat: float
-    us_a_record: float
+def unit_results() -> Iterator[Result]:
+    """What one more port, heartbeat, record and packet-hop cost, for the plan of a large network."""
+    for scheme in SCHEMES:
+        us_an_interval, kib = _of_a_port(scheme)
+        yield Result(f"controller, {scheme}, a port and interval", us_an_interval, "us")
+        yield Result(f"controller, {scheme}, memory of a port", kib, "KiB")
+    us_a_heartbeat, us_a_record = _of_the_web_process()
+    yield Result("web process, a heartbeat", us_a_heartbeat, "us")
+    yield Result("web process, a flow record into SQLite", us_a_record, "us")
+    ns_a_hop = 1e9 / measure(scaled(*FABRICS[-1])).hops_per_s
+    yield Result("simulator, a packet-hop at 1,024 hosts", ns_a_hop, "ns")
 
 
-def measure_ports(scheme: str) -> PortUnits:
-    """Return what one more port costs a controller under a scheme, in CPU time for each interval and in memory."""
+def _of_a_port(scheme: str) -> tuple[float, float]:
+    """Return what one more port costs a controller: CPU time in us for each interval, and memory in KiB."""
     points = []
     for leaves in LEAVES:
         with _peak_kib("controller") as peak:
@@ -56,11 +52,11 @@ def measure_ports(scheme: str) -> PortUnits:
         made_per_s = loop.kept * 1000 / INTERVAL_MS
         points.append((loop.ports, loop.cpu / made_per_s * 1e6, peak()))
     (few, few_us, few_kib), (many, many_us, many_kib) = points
-    return PortUnits((many_us - few_us) / (many - few), (many_kib - few_kib) / (many - few))
+    return (many_us - few_us) / (many - few), (many_kib - few_kib) / (many - few)
 
 
-def measure_web() -> WebUnits:
-    """Return the CPU time of a web process on SQLite for each heartbeat and each flow record."""
+def _of_the_web_process() -> tuple[float, float]:
+    """Return the CPU time in us of a web process on SQLite for each heartbeat and each flow record."""
     with (
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as name,
         web_process(Path(name), f"sqlite:///{name}/store.db", 1) as process,
@@ -71,17 +67,11 @@ def measure_web() -> WebUnits:
         for number in range(HEARTBEATS):
             _post(web, f"/api/v1/agents/h{number % AGENTS}", beat)
         beaten = cpu_s(process)
-        agent = Agent(0, Path(name) / "web.sock", BATCH, 0.0)
-        for _ in range(BATCHES):
-            _post(web, "/api/v1/flows", agent.body())
+        for number in range(BATCHES):
+            _post(web, "/api/v1/flows", flow_records("h0", number * BATCH, BATCH))
         kept = cpu_s(process)
         web.close()
-    return WebUnits((beaten - began) / HEARTBEATS * 1e6, (kept - beaten) / BATCHES / BATCH * 1e6)
-
-
-def measure_packet_hop() -> float:
-    """Return the CPU time of a packet-hop on the largest fabric, in nanoseconds."""
-    return 1e9 / measure(scaled(*FABRICS[-1])).hops_per_s
+    return (beaten - began) / HEARTBEATS * 1e6, (kept - beaten) / BATCHES / BATCH * 1e6
 
 
 def _post(web: HttpClient, path: str, body: bytes) -> None:
@@ -123,15 +113,3 @@ def _high_water_kib(pid: int) -> float:
     except FileNotFoundError:
         return 0.0
     return max((float(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0.0)
-
-
-def unit_results() -> Iterator[Result]:
-    """What one more port, heartbeat, record and packet-hop cost, for the plan of a large network."""
-    for scheme in SCHEMES:
-        port = measure_ports(scheme)
-        yield Result(f"controller, {scheme}, a port and interval", port.us_an_interval, "us")
-        yield Result(f"controller, {scheme}, memory of a port", port.kib, "KiB")
-    web = measure_web()
-    yield Result("web process, a heartbeat", web.us_a_heartbeat, "us")
-    yield Result("web process, a flow record into SQLite", web.us_a_record, "us")
-    yield Result("simulator, a packet-hop at 1,024 hosts", measure_packet_hop(), "ns")

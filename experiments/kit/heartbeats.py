@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heartbeat of a host on which nothing happens, for measurements and checks of what takes heartbeats."""
+"""What agents send, for what loads a web process: heartbeats of hosts on which nothing happens, and flow records."""
+
+import time
 
 from sluice.policy.wire.agents import HostHeartbeat, WatchStatus
 
@@ -35,3 +37,29 @@ def idle_heartbeat() -> HostHeartbeat:
         start_lag_max_us=0,
         user_space_mean_us=0.0,
     )
+
+
+_RECORD = (
+    '{{"id":"bench/{source}/{number}","src":"{source}","dst":"h2","bytes":{size},"size_class":"small",'
+    '"started_at":{at:.6f},"fct_us":{fct},"ideal_us":900.0,"deadline_us":{deadline},"met":{met},'
+    '"retransmissions":0,"congestion_control":"sluice_dctcp","scheme":"mlfq-adaptive","status":"finished",'
+    '"reason":"","source":"scheduled","src_port":null,"dst_port":null,"lasted_us":null,"timeouts":0,"srtt_us":812.5}}'
+)
+
+
+def flow_records(source: str, first: int, count: int) -> bytes:
+    """Return the body of a delivery of records, of which the first one has this number."""
+    at = time.time() - 0.3
+    records = [
+        _RECORD.format(
+            source=source,
+            number=first + i,
+            size=1000 + i,
+            at=at,
+            fct=1000.0 + 37 * i,
+            deadline="null" if i % 3 else "5000.0",
+            met="null" if i % 3 else str(i % 2 == 0).lower(),
+        )
+        for i in range(count)
+    ]
+    return f"[{','.join(records)}]".encode()

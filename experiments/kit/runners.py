@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.progress import track
 
@@ -147,12 +148,7 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
     if not waiting:
         return
     build.build()
-    workers = ProcessPoolExecutor(
-        jobs or len(os.sched_getaffinity(0)),
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin_worker,
-    )
-    with workers:
+    with worker_processes(jobs) as workers:
         running = {workers.submit(_simulate, point.document, out / point.name): point for point in waiting}
         try:
             ended = track(as_completed(running), "runs", total=len(running), console=console)
@@ -163,6 +159,12 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
+
+
+def worker_processes(count: int | None = None) -> ProcessPoolExecutor:
+    """Return a pool of processes that end with this one; None means one for each core."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count or len(os.sched_getaffinity(0)), context, _begin_worker)
 
 
 def _begin_worker() -> None:
@@ -230,57 +232,50 @@ def read_results(given: Given, planned: Mapping[str, Planned], columns: Columns 
 
 
 @dataclass(frozen=True)
-class ShortRuns:
+class _PlannedRuns(ABC):
+    """A runner that makes the runs of a plan, group by group, and reads them."""
+
+    plan: Plan
+    columns: Columns = no_columns
+    options: ClassVar[Sequence[Option]] = (JOBS,)
+    quick: ClassVar[Mapping[str, Any]] = {}
+
+    def __call__(self, given: Given) -> Results:
+        planned = self.plan(given)
+        for group in planned.values():
+            self.make(group, given)
+        return read_results(given, planned, self.columns)
+
+    @abstractmethod
+    def make(self, group: Planned, given: Given) -> None:
+        """Make the runs that are missing. SluiceError: a run failed."""
+
+
+class ShortRuns(_PlannedRuns):
     """Many short runs on the simulator, in one pool of processes."""
 
-    plan: Plan
-    columns: Columns = no_columns
-    options: Sequence[Option] = (JOBS,)
-    quick: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, given: Given) -> Results:
-        planned = self.plan(given)
-        for group in planned.values():
-            run_all(group.points, group.folder, given.jobs)
-        return read_results(given, planned, self.columns)
+    def make(self, group: Planned, given: Given) -> None:
+        run_all(group.points, group.folder, given.jobs)
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Long runs on the simulator, each in a process of its own. Each group is a sweep, and its table is shown.
+class Sweep(_PlannedRuns):
+    """Long runs on the simulator, each in a process of its own. Each group is a sweep, and its table is shown."""
 
-    SluiceError: a run failed.
-    """
-
-    plan: Plan
-    columns: Columns = no_columns
-    options: Sequence[Option] = (JOBS,)
-    quick: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, given: Given) -> Results:
-        planned = self.plan(given)
-        for group in planned.values():
-            with sweep_display() as report:
-                outcome = run_points(group.points, group.folder, jobs=given.jobs, report=report)
-            if print_outcome(group.folder, rows(group.folder, outcome.finished), outcome):
-                raise SluiceError(
-                    f"{group.folder}: {len(outcome.failed)} of {len(group.points)} runs failed; "
-                    "log.txt in a run's folder says why"
-                )
-        return read_results(given, planned, self.columns)
+    def make(self, group: Planned, given: Given) -> None:
+        with sweep_display() as report:
+            outcome = run_points(group.points, group.folder, jobs=given.jobs, report=report)
+        if print_outcome(group.folder, rows(group.folder, outcome.finished), outcome):
+            raise SluiceError(
+                f"{group.folder}: {len(outcome.failed)} of {len(group.points)} runs failed; "
+                "log.txt in a run's folder says why"
+            )
 
 
-@dataclass(frozen=True)
-class RunAfterRun:
+class RunAfterRun(_PlannedRuns):
     """One run at a time on the chosen fabric. A run that is not valid is made again."""
 
-    plan: Plan
-    columns: Columns = no_columns
-    options: Sequence[Option] = (ATTEMPTS,)
-    quick: Mapping[str, Any] = field(default_factory=lambda: ONE_ATTEMPT)
+    options = (ATTEMPTS,)
+    quick = ONE_ATTEMPT
 
-    def __call__(self, given: Given) -> Results:
-        planned = self.plan(given)
-        for group in planned.values():
-            run_each(group.points, group.folder, given.on, given["attempts"])
-        return read_results(given, planned, self.columns)
+    def make(self, group: Planned, given: Given) -> None:
+        run_each(group.points, group.folder, given.on, given["attempts"])

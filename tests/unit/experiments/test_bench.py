@@ -3,31 +3,23 @@
 
 from __future__ import annotations
 
-import select
-import socket
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-from experiments.bench.switches import Line, Switch
+from experiments.bench.switches import Switch
 from sluice import topologies
 from sluice.controller.openflow import (
     Answer,
     AnswerReader,
-    Frame,
     Framer,
-    MessageType,
     StatsReply,
     carried_counts,
     completed_counts,
-    message,
 )
 from sluice.controller.openflow.request import counters_request
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.schema.desired import Policy
-from sluice.runtime.wait import wait_until
 from tests.fakes.openflow import Xids, frames
 
 HOSTS = 24
@@ -82,54 +74,3 @@ def test_switch__the_controller_reads_the_counters_of_the_traffic(switch: Switch
         np.testing.assert_array_equal(completed, traffic.completed[:, BUCKETS])
         np.testing.assert_array_equal(packets, traffic.packets[:, tags.UNTAGGED : tags.TAG_COUNT])
         np.testing.assert_array_equal(size_bytes, traffic.size_bytes[:, tags.UNTAGGED : tags.TAG_COUNT])
-
-
-# ── Traffic ────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── Connections ────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(name="listener")
-def a_listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
-
-
-def pending(line: Line) -> bool:
-    return bool(line.events & select.EPOLLOUT)
-
-
-def test_line__what_a_slow_controller_has_not_read_waits_as_it_was(listener: socket.socket) -> None:
-    """The switch answers the next request from the same memory, and no other connection waits."""
-    memory, wanted = bytearray(1 << 20), bytearray(8)
-
-    def answer(frame: Frame) -> memoryview:
-        memory[:] = frame.xid.to_bytes(4, "big") * (len(memory) // 4)
-        wanted.extend(memory)
-        return memoryview(memory)
-
-    line = Line(answer, listener.getsockname()[1], memoryview(bytearray(1 << 16)))
-    controller, _ = listener.accept()
-    with controller, line.socket:
-        for xid in range(1, 100):
-            was_pending = pending(line)
-            controller.sendall(message(MessageType.BARRIER_REQUEST, xid=xid))
-            wait_until(lambda: turned(line) and len(wanted) == 8 + xid * len(memory), "it has answered")  # noqa: B023
-            if was_pending:
-                break
-        assert pending(line)
-        controller.settimeout(300)
-        received = bytearray()
-        while len(received) < len(wanted):
-            turned(line)
-            received += controller.recv(1 << 20)
-        assert not pending(line)
-    assert received[8:] == wanted[8:]
-
-
-def turned(line: Line) -> bool:
-    """Let a connection do what it can. Returns True."""
-    readable, writable, _ = select.select([line.socket], [line.socket] if pending(line) else [], [], 0.1)
-    line.turn((select.EPOLLIN if readable else 0) | (select.EPOLLOUT if writable else 0))
-    return True

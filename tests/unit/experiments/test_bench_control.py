@@ -13,8 +13,8 @@ pytestmark = pytest.mark.timing
 
 
 def test_decoding__is_a_hundred_times_faster_than_os_ken_on_the_same_bytes() -> None:
-    for speed in measure_decoding(ports=30).values():
-        assert speed.ours_per_s > 100 * speed.os_ken_per_s
+    for ours_per_s, os_ken_per_s in measure_decoding(ports=30).values():
+        assert ours_per_s > 100 * os_ken_per_s
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
