@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,11 +80,10 @@ After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
 def load(name: str) -> Experiment[Any]:
     """Return the experiment of that name. Imports only its module."""
-    module, _, constant = EXPERIMENTS[name].partition(":")
-    experiment: Experiment[Any] = getattr(
-        importlib.import_module(f"experiments.{module}"), constant or "EXPERIMENT"
-    )
-    return experiment
+    path, _, constant = EXPERIMENTS[name].partition(":")
+    module = importlib.import_module(f"experiments.{path}")
+    experiment: Experiment[Any] = getattr(module, constant or "EXPERIMENT")
+    return replace(experiment, about=experiment.about or module.__doc__)
 
 
 def load_all() -> Catalogue:
@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the experiment or print the table that the arguments name. Returns the exit code."""
     for library in ("matplotlib", "scipy"):
         extras.need(library, "python -m experiments", "experiments")
-    from experiments.kit.experiment import markdown, read_verdict
+    from experiments.kit.experiment import claims_table, read_verdict
     from experiments.kit.main import README, listing, with_table
     from experiments.kit.main import main as run_by_words
 
@@ -108,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
             README.write_text(with_table(README.read_text(), load_all()))
             print(f"{README}: the table of {len(EXPERIMENTS)} experiments")
         case ["--claims", _, *_]:
-            print(*markdown([read_verdict(Path(folder)) for folder in argv[1:]]), sep="\n")
+            print(claims_table([read_verdict(Path(folder)) for folder in argv[1:]]))
         case [name, *words] if name in EXPERIMENTS:
             return run_by_words(load(name), words)
         case [name, *_]:

@@ -143,9 +143,7 @@ def numbers(results: Results) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="fabrics",
     claim="On fat trees, PIAS has a lower mean slowdown than DCTCP, whatever paths, failures and rates.",
-    figure="",
     minutes=20,
-    about=__doc__,
     runner=ShortRuns(plan, columns),
     seeds=3,
     options=(SET,),

@@ -6,7 +6,6 @@ has applied a policy.
 """
 
 import json
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,23 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.checks.scheme_tour import SCENARIO as TOUR
-from experiments.checks.scheme_tour import SCHEMES
+from experiments.checks import scheme_tour
+from experiments.kit import live
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.live import (
-    PortGaps,
-    microseconds,
-    poisson_starts_s,
-    run_until,
-    short_flow,
-    wait_for_records,
-)
 from sluice.commands.arguments import at_least_one, seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord
-from sluice.policy.workload.scenario import scheduled_flows
-from sluice.runs.fabrics import need_root
 from sluice.runs.files import read_document, scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import complete
@@ -40,7 +29,6 @@ from sluice.store import desired, observed
 from sluice.store import flows as flow_store
 from sluice.sweep.points import points
 from sluice.terminal import console
-from sluice.topologies import build_topology
 
 FLOWS_PER_S = 8
 SIZES_KB = (10, 50, 200)
@@ -50,29 +38,28 @@ def policies_of(schemes: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return a policy document for each scheme, with the settings of scheme_tour."""
     return {
         point.scheme: scenario_with(point.document)[0].policy.to_document()
-        for point in points(read_document(TOUR), schemes=schemes)
+        for point in points(read_document(scheme_tour.SCENARIO), schemes=schemes)
     }
 
 
 def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """Return a scenario of two endless flows to h1 and short flows of all kinds."""
-    endless = [{"from": host, "to": "h1", "until": microseconds(ends_s)} for host in ("h2", "h3")]
+    endless = [{"from": host, "to": "h1", "until": live.microseconds(ends_s)} for host in ("h2", "h3")]
     short = []
-    for start_s in poisson_starts_s(rng, FLOWS_PER_S, ends_s):
-        flow = short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
+    for start_s in live.poisson_starts_s(rng, FLOWS_PER_S, ends_s):
+        flow = live.short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
         kind = rng.random()  # of ten flows, three have a deadline and three a known size
         if kind < 0.3:
             flow["deadline"] = f"{int(rng.integers(200, 1000))}ms"
         elif kind < 0.6:
             flow["size_known"] = True
         short.append(flow)
-    scheme = {"name" if key == "scheme" else key: value for key, value in policy.items()}
     return {
         "name": "live-switch",
         "seed": seed,
         "grace": "30s",
         "fabric": {"topology": "single", "hosts": 4, "host_rate": "50Mbit", "buffer": "200KB"},
-        "scheme": {key: value for key, value in scheme.items() if value not in (None, [])},
+        "scheme": {key: value for key, value in live.scheme_table(policy).items() if value not in (None, [])},
         "transport": {"rto_min": "40ms"},
         "workload": {"flow": [*endless, *short]},
     }
@@ -139,7 +126,6 @@ class Outcomes:
 
 
 def measure(given: Given) -> Outcomes:
-    need_root()
     return Outcomes(given["schemes"], {seed: run_seed(given, seed) for seed in given.seeds})
 
 
@@ -149,27 +135,24 @@ def run_seed(given: Given, seed: int) -> Outcome:
     order = [str(scheme) for _ in range(given["rounds"]) for scheme in rng.permutation(given["schemes"])]
     policies = policies_of(given["schemes"])
     ends_s = LEAD_S + given["every"] * len(order)
-    scenario, *_ = scenario_with(scenario_of(seed, ends_s, policies[order[-1]], rng))
-    topology, run_id = build_topology(scenario), f"live-switch-{seed}-{int(time.time())}"
-    flows = scheduled_flows(scenario, topology, np.random.default_rng(seed), run_id)
-    finite = [flow for flow in flows if flow.until_s is None]
-    out = given.out / f"seed-{seed:02d}"
-    shutil.rmtree(out, ignore_errors=True)
-    outcome = Outcome()
-    with Stack.start(scenario, topology, out / "run") as stack:
+    document = scenario_of(seed, ends_s, policies[order[-1]], rng)
+    out, outcome = given.out / f"seed-{seed:02d}", Outcome()
+    with live.running(document, np.random.default_rng(seed), out / "run") as (stack, flows):
+        finite = [flow for flow in flows if flow.until_s is None]
         start_at = stack.start_agents(flows)
         losses = stack.testbed.losses()
         with RunWatch(stack.testbed) as watch:
-            run_until(stack, start_at + LEAD_S / 2)
+            live.run_until(stack, start_at + LEAD_S / 2)
             _switch_through(stack, [(s, policies[s]) for s in order], given["every"], start_at, outcome)
-            wait_for_records(stack, len(finite), start_at + ends_s + scenario.grace_s)
+            live.wait_for_records(stack, len(finite), start_at + ends_s + stack.scenario.grace_s)
         outcome.reasons += watch.reasons()
         if outcome.blind_s >= GAP_S:  # the run cannot show short gaps
             blind = f"the machine was busy: no reading of the port for {outcome.blind_s:.2f} s"
             outcome.reasons.append(blind)
         outcome.losses = loss_reasons(losses, stack.testbed.losses())
         stack.stop_agents()
-        outcome.records = complete(flow_store.all_flows(stack.engine), finite, scenario, start_at)
+        records = flow_store.all_flows(stack.engine)
+        outcome.records = complete(records, finite, stack.scenario, start_at)
     (out / "switches.json").write_text(json.dumps([asdict(s) for s in outcome.switches], indent=1) + "\n")
     return outcome
 
@@ -184,16 +167,16 @@ def _switch_through(
     """Make one PUT after the other. Record when each is applied, and the gaps at the busy port."""
     pid = stack.testbed.pids["ovs-vswitchd"]
     look: partial[None] = partial(_look, stack, outcome.switches, start_at)
-    with PortGaps(pid, BUSY_PORT) as port:
+    with live.PortGaps(pid, BUSY_PORT) as port:
         for number, (scheme, policy) in enumerate(policies):
-            run_until(stack, start_at + LEAD_S + every_s * number, look)
+            live.run_until(stack, start_at + LEAD_S + every_s * number, look)
             at_s = time.time() - start_at
             answer = stack.put_policy(policy)
             if not answer.ok:
                 raise SluiceError(f"scheme {scheme} was refused: {answer.body.decode(errors='replace')}")
             outcome.switches.append(Switch(scheme, answer.json()["version"], at_s))
             console.print(f"{at_s:6.1f} s  {scheme}")
-        run_until(stack, start_at + LEAD_S + every_s * len(policies), look)
+        live.run_until(stack, start_at + LEAD_S + every_s * len(policies), look)
     outcome.longest_gap_s, outcome.blind_s = port.looks.longest_gap_s, port.looks.longest_without_s
     outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in port.gaps]
 
@@ -268,9 +251,7 @@ QUICK = {"seeds": (1,), "schemes": ["pias", "fish", "dctcp", "sluice", "karuna",
 EXPERIMENT = Experiment(
     name="live_switch",
     claim="The scheme changes while flows run: no flow fails, and no port with packets stops sending.",
-    figure="",
     minutes=5,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1, 2, 3),
@@ -279,7 +260,7 @@ EXPERIMENT = Experiment(
             "--every", type=seconds, default=5.0, help="seconds between two changes (default: %(default)s)"
         ),
         option("--rounds", type=at_least_one, default=1, help="through all schemes (default: %(default)s)"),
-        SCHEMES,
+        scheme_tour.SCHEMES,
     ),
     quick=QUICK,
     claims=claims,

@@ -6,6 +6,7 @@ is, which is Linux. The next ones, one for each seed, have all settings as in ns
 connections warm up. Each of the others puts one setting back, to show what it changes, or has other flows.
 """
 
+import csv
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from experiments.kit.runners import NamedPoint, run_all
 from sluice.commands.arguments import load_share
 from sluice.policy.figures.metrics import Array
@@ -43,36 +44,11 @@ class SizeRow(NamedTuple):
         return f"{self.least_packets:,}–{self.most_packets:,} packets"
 
 
-LARGEST = 20_000
-ALL_MEAN_US = 17_256.0
-ROWS = (
-    SizeRow(3, 7, 15_760, 236, 222, 607),
-    SizeRow(8, 20, 14_976, 251, 235, 622),
-    SizeRow(21, 40, 13_805, 279, 260, 641),
-    SizeRow(41, 70, 9_963, 322, 293, 732),
-    SizeRow(71, 140, 5_643, 617, 576, 2_670),
-    SizeRow(141, 700, 10_323, 2_548, 1_921, 12_507),
-    SizeRow(701, 1_400, 9_893, 10_405, 6_883, 46_019),
-    SizeRow(1_401, 3_500, 9_983, 39_282, 30_438, 136_954),
-    SizeRow(3_501, 7_000, 6_731, 87_439, 76_020, 270_124),
-    SizeRow(7_001, 14_000, 1_598, 163_796, 145_389, 494_203),
-    SizeRow(14_001, LARGEST, 1_325, 253_474, 229_441, 682_272),
-)
-SMALL_ALL_MEAN_US = 14_579.0
-SMALL_ROWS = (
-    SizeRow(3, 7, 440, 233, 213, 657),
-    SizeRow(8, 20, 429, 267, 234, 687),
-    SizeRow(21, 40, 395, 290, 256, 730),
-    SizeRow(41, 70, 315, 338, 289, 939),
-    SizeRow(71, 140, 192, 587, 553, 1_236),
-    SizeRow(141, 700, 316, 2_701, 1_952, 15_438),
-    SizeRow(701, 1_400, 294, 9_913, 6_652, 41_759),
-    SizeRow(1_401, 3_500, 323, 30_417, 20_974, 118_350),
-    SizeRow(3_501, 7_000, 208, 78_429, 64_812, 257_293),
-    SizeRow(7_001, 14_000, 45, 144_014, 136_234, 310_308),
-    SizeRow(14_001, LARGEST, 43, 158_136, 141_727, 375_986),
-)
-"""Two racks of eight hosts, two spines, 3,000 flows."""
+def _rows(hosts: int) -> tuple[SizeRow, ...]:
+    """Return ns-2's figures on this number of hosts."""
+    with Path(__file__).with_name("ns2_rows.csv").open() as file:
+        table = [list(map(int, row)) for row in list(csv.reader(file))[1:]]
+    return tuple(SizeRow(*row) for of, *row in table if of == hosts)
 
 
 class Reference(NamedTuple):
@@ -85,8 +61,10 @@ class Reference(NamedTuple):
     all_mean_us: float
 
 
-FULL = Reference(144, 100_000, {}, ROWS, ALL_MEAN_US)
-SMALL = Reference(16, 3000, {"leaves": 2, "spines": 2, "hosts_per_leaf": 8}, SMALL_ROWS, SMALL_ALL_MEAN_US)
+ROWS = _rows(144)
+FULL = Reference(144, 100_000, {}, ROWS, 17_256.0)
+SMALL = Reference(16, 3000, {"leaves": 2, "spines": 2, "hosts_per_leaf": 8}, _rows(16), 14_579.0)
+"""Two racks of eight hosts, two spines, 3,000 flows."""
 TAIL_ROWS = 5
 """The first rows, up to 140 packets: their p99 is compared, too."""
 
@@ -168,7 +146,7 @@ def columns(flows: int, load: float, sizes: SizeCdf, hosts: int) -> tuple[Array,
     return starts_s, size_bytes, senders.astype(int), receivers.astype(int)
 
 
-PAYLOAD_BYTES, HEADER_BYTES = 1460, 40
+PAYLOAD_BYTES, HEADER_BYTES = PACKET_BYTES, 40
 LOAD = 0.8
 FIRST_FLOWS = Path(__file__).with_name("ns2_first_flows.csv")
 NS2: Mapping[str, Any] = {
@@ -331,16 +309,11 @@ def side(given: Given, runs: Sequence[NamedPoint]) -> Side:
 
 
 def claims(sides: Sides) -> list[Claim]:
-    ours = sides[AS_NS2]
-    means, tails = ours.ratios("mean_us"), ours.ratios("p99_us")
-    return [
-        *(_close(f"{row.name}: mean", r, MEAN_TOLERANCE) for row, r in zip(ROWS, means, strict=True)),
-        *(
-            _close(f"{row.name}: p99", r, TAIL_TOLERANCE)
-            for row, r in zip(ROWS[:TAIL_ROWS], tails, strict=False)
-        ),
-        _close("all flows: mean", ours.all_ratio, ALL_TOLERANCE),
-    ]
+    ours, verdict = sides[AS_NS2], []
+    for what, rows, tolerance in (("mean", ROWS, MEAN_TOLERANCE), ("p99", ROWS[:TAIL_ROWS], TAIL_TOLERANCE)):
+        ratios = zip(rows, ours.ratios(f"{what}_us"), strict=False)
+        verdict += [_close(f"{row.name}: {what}", ratio, tolerance) for row, ratio in ratios]
+    return [*verdict, _close("all flows: mean", ours.all_ratio, ALL_TOLERANCE)]
 
 
 def _close(what: str, ratio: float, tolerance: float) -> Claim:
@@ -356,13 +329,10 @@ def numbers(sides: Sides) -> dict[str, Any]:
 
 def table(sides: Sides) -> str:
     """Return the ratio of the means, ours over ns-2's: a row for each size, a column for each run."""
-    ratios = {name: ours.ratios("mean_us") for name, ours in sides.items()}
-    lines = [f"| packets | {' | '.join(ratios)} |", "| --- |" + " --- |" * len(ratios)]
-    for i, row in enumerate(ROWS):
-        cells = " | ".join(f"{of[i]:.2f}" for of in ratios.values())
-        lines.append(f"| {row.least_packets:,}–{row.most_packets:,} | {cells} |")
-    of_all = " | ".join(f"{ours.all_ratio:.2f}" for ours in sides.values())
-    return "\n".join([*lines, f"| all | {of_all} |"]) + "\n"
+    sizes = [*(f"{row.least_packets:,}–{row.most_packets:,}" for row in ROWS), "all"]
+    columns = [[*ours.ratios("mean_us"), ours.all_ratio] for ours in sides.values()]
+    rows = zip(sizes, *([f"{ratio:.2f}" for ratio in column] for column in columns), strict=True)
+    return markdown_table(("packets", *sides), rows, " --- ") + "\n"
 
 
 def draw(sides: Sides) -> Figure:
@@ -382,9 +352,7 @@ def draw(sides: Sides) -> Figure:
 EXPERIMENT = Experiment(
     name="ns2_check",
     claim="With ns-2's TCP, our simulator gives the FCTs of PIAS's authors' ns-2 at each flow size.",
-    figure="",
     minutes=50,
-    about=__doc__,
     runner=Script(measure, (ALSO, SMALL_NETWORK)),
     seeds=(1, 2, 3),
     flows=100_000,

@@ -5,37 +5,23 @@ It checks three things afterwards. Every flow has exactly one record. The rules 
 fresh controller installs on empty switches. No fault of the control plane stopped traffic.
 """
 
-import collections
-import contextlib
 import os
-import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from experiments.kit import live
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.live import (
-    Gap,
-    Machine,
-    PortGaps,
-    left_over,
-    nothing_left,
-    one_record_each,
-    poisson_starts_s,
-    run_until,
-    short_flow,
-    wait_for_records,
-)
 from sluice.commands.arguments import seconds, seed
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord, ScheduledFlow
-from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
 from sluice.store import flows as flow_store
@@ -71,7 +57,7 @@ class Fault:
         """Whether the fault itself stops packets, independently of the control plane."""
         return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
 
-    def excuses(self, gap: Gap) -> bool:
+    def excuses(self, gap: live.Gap) -> bool:
         """Whether the fault itself stops packets, and the gap is in its time."""
         began_at, excused_until = gap.ended_at - gap.length_s, self.at + self.seconds + EXCUSED_S
         return self.stops_packets and gap.ended_at >= self.at and began_at <= excused_until
@@ -122,7 +108,7 @@ def _pid(stack: Stack, name: str) -> int:
 
 def _signal(pids: list[int], number: signal.Signals) -> None:
     for pid in filter(None, pids):
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
@@ -145,7 +131,7 @@ class Outcome:
     """What was done, and what was observed."""
 
     faults: list[Fault] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[live.Gap] = field(default_factory=list)
     """Gaps in the traffic of the busy port."""
     blind_s: float = 0.0
     """The longest time between two readings of the busy port."""
@@ -160,16 +146,16 @@ class Outcome:
     """What the run left behind on the machine."""
 
 
-def claims(outcome: Outcome, kinds: Collection[str] = frozenset(KINDS)) -> list[Claim]:
-    counted = collections.Counter(fault.kind for fault in outcome.faults)
+def claims(outcome: Outcome) -> list[Claim]:
+    counted = Counter(fault.kind for fault in outcome.faults)
     words = ", ".join(f"{n} {kind}" for kind, n in counted.items())
     gaps = unexcused(outcome.gaps, outcome.faults)
     longest_s = max((gap.length_s for gap in gaps), default=0.0)
     wrong = [rule for name in outcome.rules for rule in outcome.rules[name] ^ outcome.fresh[name]]
     rules = sum(map(len, outcome.fresh.values()))
     return [
-        Claim("faults", "of each kind", words, set(counted) == set(kinds)),
-        one_record_each(outcome.scheduled, outcome.records),
+        Claim("faults", "of each kind", words, set(counted) == set(KINDS)),
+        live.one_record_each(outcome.scheduled, outcome.records),
         Claim(
             "rules afterwards",
             "those of a fresh controller",
@@ -182,11 +168,11 @@ def claims(outcome: Outcome, kinds: Collection[str] = frozenset(KINDS)) -> list[
             f"{longest_s * 1000:.0f} ms at most",
             longest_s <= GAP_S,
         ),
-        nothing_left(outcome.left),
+        live.nothing_left(outcome.left),
     ]
 
 
-def unexcused(gaps: Sequence[Gap], faults: Sequence[Fault]) -> list[Gap]:
+def unexcused(gaps: Sequence[live.Gap], faults: Sequence[Fault]) -> list[live.Gap]:
     """Return the gaps that begin outside the time of a fault that stops packets by itself."""
     return [gap for gap in gaps if not any(fault.excuses(gap) for fault in faults)]
 
@@ -202,18 +188,16 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _described(gap: Gap, faults: Sequence[Fault]) -> dict[str, Any]:
+def _described(gap: live.Gap, faults: Sequence[Fault]) -> dict[str, Any]:
     """Return a gap, the fault before it, and the time between the two."""
     began_at = gap.ended_at - gap.length_s
     before = [fault for fault in faults if fault.at <= gap.ended_at]
     described: dict[str, Any] = {"ms": round(gap.length_s * 1000)}
     if before:
         last = before[-1]
-        described |= {
-            "fault": f"{last.kind} {last.target}",
-            "begins_s_after_it": round(began_at - last.at, 2),
-        }
-        described |= {"fault_lasts_s": round(last.seconds, 2)}
+        described["fault"] = f"{last.kind} {last.target}"
+        described["begins_s_after_it"] = round(began_at - last.at, 2)
+        described["fault_lasts_s"] = round(last.seconds, 2)
     return described
 
 
@@ -226,48 +210,34 @@ BUSY_PORT = "s1-eth1"
 WELL_S = 60.0
 STILL_S = 2.0
 LEAD_S = 3.0
-DUMBBELL = {"topology": "dumbbell"}
-ADAPTIVE = {"name": "mlfq-adaptive", "queues": 4, "mark_at": "20pkt"}
 
 
-def document_of(
-    seed: int,
-    seconds: float,
-    rng: np.random.Generator,
-    topology: Mapping[str, Any] = DUMBBELL,
-    scheme: Mapping[str, Any] = ADAPTIVE,
-) -> dict[str, Any]:
+def document_of(seed: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
     """Return a scenario of short flows between all hosts, with iperf from one switch to another."""
     flows = []
-    for start_s in poisson_starts_s(rng, FLOWS_PER_S, seconds):
+    for start_s in live.poisson_starts_s(rng, FLOWS_PER_S, seconds):
         source, to = rng.choice(4, 2, replace=False) + 1
-        flows.append(short_flow(f"h{source}", f"h{to}", rng.choice(SIZES_KB), start_s))
+        flows.append(live.short_flow(f"h{source}", f"h{to}", rng.choice(SIZES_KB), start_s))
     return {
         "name": "random-faults",
         "seed": seed,
         "grace": "30s",
-        "fabric": {**topology, "host_rate": "20Mbit", "core_rate": "20Mbit", "buffer": "200KB"},
-        "scheme": dict(scheme),
+        "fabric": {"topology": "dumbbell", "host_rate": "20Mbit", "core_rate": "20Mbit", "buffer": "200KB"},
+        "scheme": {"name": "mlfq-adaptive", "queues": 4, "mark_at": "20pkt"},
         "transport": {"rto_min": "50ms"},
         "background": [{"from": "h3", "to": "h1"}],
         "workload": {"flow": flows},
     }
 
 
-def conclude(
-    stack: Stack,
-    flows: Sequence[ScheduledFlow],
-    start_at: float,
-    outcome: Outcome,
-    restart: Callable[[], None],
-) -> None:
-    """Wait until everything works again. Then note the records, and the rules before and after `restart`.
+def conclude(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, outcome: Outcome) -> None:
+    """Wait until everything works again. Then note the records, and the rules before and after a new controller starts.
 
-    `restart` starts a controller, while none runs and no switch has a rule.
+    It starts while no other runs and no switch has a rule.
     """
     wait_until(stack.is_well, "all components work again after the faults", timeout_s=WELL_S)
     # A killed agent delivers some records only when it stops, so some may be missing here.
-    wait_for_records(stack, len(flows), start_at + flows[-1].start_s + stack.scenario.grace_s)
+    live.wait_for_records(stack, len(flows), start_at + flows[-1].start_s + stack.scenario.grace_s)
     stack.stop_agents()
     outcome.records = flow_store.all_flows(stack.engine)
     stack.stop_background()
@@ -276,7 +246,7 @@ def conclude(
     for switch in stack.topology.switches:
         stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
     assert not any(_rules(stack).values())
-    restart()
+    stack.start_controller()
     outcome.fresh = _settled_rules(stack)
 
 
@@ -298,7 +268,7 @@ def _settled_rules(stack: Stack) -> dict[str, set[str]]:
 
     def settled() -> dict[str, set[str]] | None:
         first = _rules(stack)
-        run_until(stack, time.time() + STILL_S)
+        live.run_until(stack, time.time() + STILL_S)
         return first if all(first.values()) and _rules(stack) == first else None
 
     rules = wait_until(settled, "the rules no longer change", timeout_s=WELL_S)
@@ -308,26 +278,19 @@ def _settled_rules(stack: Stack) -> dict[str, set[str]]:
 
 def measure(given: Given) -> Outcome:
     need_root()
-    before = Machine.look()
-    outcome = run_faults(given)
-    outcome.left = left_over(before)
-    return outcome
-
-
-def run_faults(given: Given) -> Outcome:
+    before = live.Machine.look()
     rng = np.random.default_rng(given["seed"])
-    scenario, _, topology = scenario_with(document_of(given["seed"], given["seconds"], rng))
-    flows = scheduled_flows(scenario, topology, rng, f"random-faults-{int(time.time())}")
-    outcome = Outcome(scheduled=[flow.id for flow in flows])
-    shutil.rmtree(given.out / "run", ignore_errors=True)
-    with Stack.start(scenario, topology, given.out / "run") as stack:
+    document = document_of(given["seed"], given["seconds"], rng)
+    with live.running(document, rng, given.out / "run") as (stack, flows):
+        outcome = Outcome(scheduled=[flow.id for flow in flows])
         stack.start_background()
         start_at = stack.start_agents(flows)
-        run_until(stack, start_at + LEAD_S)
-        with PortGaps(stack.testbed.pid, BUSY_PORT) as port:
+        live.run_until(stack, start_at + LEAD_S)
+        with live.PortGaps(stack.testbed.pid, BUSY_PORT) as port:
             _disturb(stack, start_at + given["seconds"], rng, outcome)
         outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
-        conclude(stack, flows, start_at, outcome, stack.start_controller)
+        conclude(stack, flows, start_at, outcome)
+    outcome.left = live.left_over(before)
     return outcome
 
 
@@ -340,18 +303,16 @@ def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outc
         outcome.faults.append(fault)
         undo = inject(stack, fault)
         try:
-            run_until(stack, time.time() + fault.seconds)
+            live.run_until(stack, time.time() + fault.seconds)
         finally:
             undo()
-        run_until(stack, time.time() + float(rng.uniform(*PAUSE_S)))
+        live.run_until(stack, time.time() + float(rng.uniform(*PAUSE_S)))
 
 
 EXPERIMENT = Experiment(
     name="random_faults",
     claim="Random faults lose no flow's record and no rule, and faults of the control plane stop no traffic.",
-    figure="",
     minutes=12,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     options=(

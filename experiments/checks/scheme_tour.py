@@ -24,9 +24,6 @@ from experiments.kit.runs import (
 )
 from sluice.commands.arguments import existing_folder
 
-ABOUT = """\
-Every scheme of the testbed under one workload: FCT by class, misses, retransmissions."""
-
 SCENARIO = Path(__file__).with_name("tour.toml")
 FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "misses": "miss_ratio"}
 SCHEMES = option(
@@ -60,9 +57,8 @@ def order(runs: Runs, column: str) -> list[str]:
 EXPERIMENT = Experiment(
     name="scheme_tour",
     claim="Every scheme that switches can carry out finishes all flows in valid runs.",
-    figure="",
     minutes=35,
-    about=ABOUT,
+    about="Every scheme of the testbed under one workload: FCT by class, misses, retransmissions.",
     runner=RunAfterRun(plan),
     on=BOTH_FABRICS,
     seeds=(1, 2, 3),
@@ -152,7 +148,6 @@ def surely_less(these: Sequence[float], those: Sequence[float]) -> int:
 ORDER = Experiment(
     name="scheme_order",
     claim="Testbed and simulator put the schemes into the same order.",
-    figure="",
     minutes=0.1,
     about=ORDER_ABOUT,
     runner=Script(measure),

@@ -19,26 +19,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.kit import live
 from experiments.kit.draw import grid, legend_below
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.live import (
-    Machine,
-    kernel_complaints,
-    left_over,
-    microseconds,
-    nothing_left,
-    one_record_each,
-    run_until,
-)
 from sluice.commands.arguments import at_least_one, seconds, seed
 from sluice.dataplane import build
 from sluice.dataplane.inventory import storages
 from sluice.dataplane.loader import load
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, FlowRecord, ScheduledFlow
-from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import ServerAway
 from sluice.runtime.wait import wait_until
@@ -73,10 +63,10 @@ def document_of(seed: int, seconds: float, concurrent: int, rng: np.random.Gener
 def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
     """Return a flow: endless, sized, with a deadline, or with a deadline and importance."""
     source, to = rng.choice(HOSTS, 2, replace=False) + 1
-    flow: dict[str, Any] = {"from": f"h{source}", "to": f"h{to}", "start": microseconds(start_s)}
+    flow: dict[str, Any] = {"from": f"h{source}", "to": f"h{to}", "start": live.microseconds(start_s)}
     kind = rng.random()
     if kind < 0.4:
-        return {**flow, "until": microseconds(start_s + SEGMENT_S)}
+        return {**flow, "until": live.microseconds(start_s + SEGMENT_S)}
     flow["bytes"] = f"{int(rng.integers(50_000, 1_000_000))}B"
     if kind < 0.5:
         return flow
@@ -113,14 +103,6 @@ def read_process(pid: int) -> tuple[int, int] | None:
         return None
     resident = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")]
     return (int(resident[0]), descriptors) if resident else None
-
-
-def read_all(at_s: float, pids: Mapping[str, int], records: int) -> Reading:
-    """Read the processes, by name."""
-    usage = {name: used for name, pid in pids.items() if (used := read_process(pid)) is not None}
-    return Reading(
-        at_s, {n: m for n, (m, _) in usage.items()}, {n: d for n, (_, d) in usage.items()}, records
-    )
 
 
 def growth(values: Sequence[float]) -> float:
@@ -195,7 +177,7 @@ class Outcome:
 
 def measure(given: Given) -> Outcome:
     need_root()
-    complaints_before, before = kernel_complaints(), Machine.look()
+    complaints_before, before = live.kernel_complaints(), live.Machine.look()
     outcome, names = Outcome(), build.names()
     for number, name in itertools.product(range(given["program_loads"]), names):
         load(name).close()
@@ -203,8 +185,8 @@ def measure(given: Given) -> Outcome:
         if name == names[-1] and (number + 1) % 10 == 0:
             console.print(f"every program loaded and unloaded {number + 1} times")
     _soak(given, outcome)
-    outcome.left = left_over(before)
-    outcome.complaints = kernel_complaints()[len(complaints_before) :]
+    outcome.left = live.left_over(before)
+    outcome.complaints = live.kernel_complaints()[len(complaints_before) :]
     return outcome
 
 
@@ -214,45 +196,30 @@ def measure(given: Given) -> Outcome:
 def _soak(given: Given, outcome: Outcome) -> None:
     """Run the flows and disturb them. Then check what their sockets leave."""
     rng = np.random.default_rng(given["seed"])
-    scenario, _, topology = scenario_with(
-        document_of(given["seed"], given["seconds"], given["concurrent"], rng)
-    )
-    flows = scheduled_flows(scenario, topology, rng, f"soak-{int(time.time())}")
-    with Stack.start(scenario, topology, given.out / "run") as stack:
+    document = document_of(given["seed"], given["seconds"], given["concurrent"], rng)
+    with live.running(document, rng, given.out / "run") as (stack, flows):
         start_at = stack.start_agents(flows)
-        ticks = _timetable(stack, flows, start_at, rng, outcome, given["kill_every"])
-        run_until(stack, start_at + given["seconds"], ticks, TICK_S)
+        actions: tuple[tuple[float, Callable[[], None]], ...] = (
+            (given["kill_every"], partial(_kill_one, stack, rng, outcome)),
+            (SCHEME_EVERY_S, partial(change_scheme, stack, rng, outcome)),
+            (LOOK_EVERY_S, partial(_look, stack, flows, start_at, outcome)),
+        )
+        due = [start_at + every_s for every_s, _ in actions]
+
+        def act() -> None:
+            """Do what is due."""
+            for number, (every_s, action) in enumerate(actions):
+                if time.time() >= due[number]:
+                    action()
+                    due[number] += every_s
+
+        live.run_until(stack, start_at + given["seconds"], act, TICK_S)
         stack.stop_agents()
         outcome.scheduled = [flow.id for flow in flows]
         for source in OF_SCHEDULE:
             outcome.records += flow_store.all_flows(stack.engine, source)
         stack.testbed.stop()
         outcome.storages_after = _storages_after()
-
-
-def _timetable(
-    stack: Stack,
-    flows: Sequence[ScheduledFlow],
-    start_at: float,
-    rng: np.random.Generator,
-    outcome: Outcome,
-    kill_every_s: float,
-) -> Callable[[], None]:
-    """Return a function to call often: each call does the actions that are due."""
-    actions: tuple[tuple[float, Callable[[], None]], ...] = (
-        (kill_every_s, partial(_kill_one, stack, rng, outcome)),
-        (SCHEME_EVERY_S, partial(change_scheme, stack, rng, outcome)),
-        (LOOK_EVERY_S, partial(_look, stack, flows, start_at, outcome)),
-    )
-    due = [start_at + every_s for every_s, _ in actions]
-
-    def tick() -> None:
-        for number, (every_s, action) in enumerate(actions):
-            if time.time() >= due[number]:
-                action()
-                due[number] += every_s
-
-    return tick
 
 
 def _kill_one(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
@@ -285,7 +252,9 @@ def _look(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, outcome
     outcome.storages.append(storages(STORAGE))
     pids = {service.name: service.process.pid for service in stack.services.running}
     records = sum(flow_store.count_flows(stack.engine, kind) for kind in OF_SCHEDULE)
-    outcome.readings.append(read_all(now_s, pids, records))
+    used = {name: usage for name, pid in pids.items() if (usage := read_process(pid)) is not None}
+    memory_kb, descriptors = ({name: usage[i] for name, usage in used.items()} for i in (0, 1))
+    outcome.readings.append(Reading(now_s, memory_kb, descriptors, records))
     scheme = outcome.schemes[-1] if outcome.schemes else SCHEMES[0]
     console.print(
         f"{now_s:.0f} s: {active} flows by the schedule, {outcome.storages[-1]} sockets with storage, "
@@ -313,10 +282,10 @@ def claims(outcome: Outcome) -> list[Claim]:
         Claim("programs load and unload", "100 times each", f"{outcome.loads} loads", outcome.loads > 0),
         Claim("active flows", "200", f"{min(active)} … {max(active)}", len(active) > 0),
         Claim("processes killed", "at random", str(kills), kills > 0),
-        one_record_each(outcome.scheduled, outcome.records),
+        live.one_record_each(outcome.scheduled, outcome.records),
         Claim("the kernel complains", "never", complaints, not outcome.complaints),
         Claim("socket storage afterwards", "none", f"{storages_after} sockets", storages_after == 0),
-        nothing_left(outcome.left),
+        live.nothing_left(outcome.left),
         Claim(
             "memory and descriptors grow",
             f"by less than × {GROWTH}",
@@ -342,9 +311,7 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="soak",
     claim="Ten minutes of mixed flows with processes killed at random leave nothing behind.",
-    figure="",
     minutes=13,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     options=(

@@ -13,12 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.figures.validity import share_late
 from sluice.runs import validity
@@ -53,14 +53,26 @@ def busy(stack: Stack) -> Iterator[None]:
             stop(process)
 
 
+@contextmanager
+def _meanwhile(disturb: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Disturb the run in a thread, until the event that it gets."""
+    ended = threading.Event()
+    thread = threading.Thread(target=disturb, args=(ended,), name="disturbance")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def stopping(pids: Callable[[Stack], Sequence[int]], stopped_s: float, every_s: float) -> Beside:
     """Return a disturbance that stops processes again and again, as a machine does that gives them no CPU."""
 
-    @contextmanager
-    def disturb(stack: Stack) -> Iterator[None]:
-        ended, chosen = threading.Event(), pids(stack)
+    def beside(stack: Stack) -> AbstractContextManager[None]:
+        chosen = pids(stack)
 
-        def stop_and_continue() -> None:
+        def stop_and_continue(ended: threading.Event) -> None:
             while not ended.wait(every_s - stopped_s):
                 for pid in chosen:
                     os.kill(pid, signal.SIGSTOP)
@@ -68,37 +80,24 @@ def stopping(pids: Callable[[Stack], Sequence[int]], stopped_s: float, every_s: 
                 for pid in chosen:
                     os.kill(pid, signal.SIGCONT)
 
-        thread = threading.Thread(target=stop_and_continue, name="disturbance")
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return _meanwhile(stop_and_continue)
 
-    return disturb
+    return beside
 
 
-@contextmanager
-def loose_cable(stack: Stack) -> Iterator[None]:
+def loose_cable(stack: Stack) -> AbstractContextManager[None]:
     """The cable of h1 has no contact for a moment, ten times."""
-    port = stack.topology.edge_port("h1").interface
-    ended = threading.Event()
+    link = [*stack.testbed.enter(None), "ip", "link", "set", stack.topology.edge_port("h1").interface]
 
-    def unplug() -> None:
+    def unplug(ended: threading.Event) -> None:
         for _ in range(10):
             if ended.wait(1.0):
                 return
             for state in ("down", "up"):
-                subprocess.run([*stack.testbed.enter(None), "ip", "link", "set", port, state], check=True)
+                subprocess.run([*link, state], check=True)
                 time.sleep(0.05)
 
-    thread = threading.Thread(target=unplug, name="loose cable")
-    with ExitStack() as open_:
-        open_.callback(thread.join)
-        open_.callback(ended.set)
-        thread.start()
-        yield
+    return _meanwhile(unplug)
 
 
 def switch(stack: Stack) -> list[int]:
@@ -182,21 +181,19 @@ def claims(results: Results) -> list[Claim]:
 
 def table(results: Results) -> str:
     """Return the figures as Markdown."""
-    lines = [
-        "| disturbance | small mean | small p99 | forwarded late | started late | answered late | CPU | verdict |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    late = ("forwarded late", "started late", "answered late")
+    rows = []
     for name, result in results.items():
-        cells = [
-            f"{result.small_ms:.1f} ms",
-            f"{result.small_p99_ms:.0f} ms",
-            f"{result.figures['forwarded_late']:.1%}",
-            *(f"{share_late(result.figures[key]):.1%}" for key in ("start_delays", "answer_delays")),
-            f"{result.figures['machine_cpu_mean']:.0%}",
-            "; ".join(reason.partition(";")[0] for reason in result.reasons) or "valid",
-        ]
-        lines.append(f"| {CASES[name].about} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        figures = result.figures
+        shares = (
+            figures["forwarded_late"],
+            *(share_late(figures[f"{of}_delays"]) for of in ("start", "answer")),
+        )
+        verdict = "; ".join(reason.partition(";")[0] for reason in result.reasons) or "valid"
+        fcts = (f"{result.small_ms:.1f} ms", f"{result.small_p99_ms:.0f} ms")
+        cells = (*fcts, *(f"{share:.1%}" for share in shares), f"{figures['machine_cpu_mean']:.0%}", verdict)
+        rows.append((CASES[name].about, *cells))
+    return markdown_table(("disturbance", "small mean", "small p99", *late, "CPU", "verdict"), rows, " --- ")
 
 
 def numbers(results: Results) -> dict[str, Any]:
@@ -206,9 +203,7 @@ def numbers(results: Results) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="validity",
     claim="A valid run has the FCTs of a quiet machine, and a run that is not valid names what disturbed it.",
-    figure="",
     minutes=6,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1,),

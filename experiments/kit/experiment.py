@@ -6,10 +6,10 @@ with the measured values, as JSON and as a table.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -71,15 +71,27 @@ def read_verdict(folder: Path) -> dict[str, Any]:
     return document
 
 
-def markdown(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of one table with the claims of several verdicts."""
-    yield "| experiment | claim | paper | measured | holds |"
-    yield "|---|---|---|---|---|"
-    for document in documents:
-        name = f"{document['experiment']}{' (quick)' if document.get('quick') else ''}"
-        for claim in document["claims"]:
-            holds = "yes" if claim["holds"] else "**no**"
-            yield f"| {name} | {claim['what']} | {claim['paper']} | {claim['measured']} | {holds} |"
+def markdown_table(headings: Iterable[str], rows: Iterable[Iterable[str]], rule: str = "---") -> str:
+    """Return a Markdown table without the end of its last line. `rule`: what is below each heading."""
+    head = list(headings)
+    body = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
+    return "\n".join([next(body), f"|{f'{rule}|' * len(head)}", *body])
+
+
+def claims_table(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Return one table with the claims of several verdicts."""
+    return markdown_table(
+        ("experiment", "claim", "paper", "measured", "holds"),
+        (
+            (
+                f"{document['experiment']}{' (quick)' if document.get('quick') else ''}",
+                *(claim[key] for key in ("what", "paper", "measured")),
+                "yes" if claim["holds"] else "**no**",
+            )
+            for document in documents
+            for claim in document["claims"]
+        ),
+    )
 
 
 def spread(values: Sequence[float]) -> str:
@@ -123,8 +135,7 @@ class Given:
         return self.options[option]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An argument besides those that every experiment has."""
 
     flag: str
@@ -169,12 +180,12 @@ class Experiment(Generic[Measured]):
     name: str
     claim: str
     """What the paper says, or what the check proves, in one sentence."""
-    figure: str
+    figure: str = ""
     """The paper and its figure; empty for one of our own checks."""
     minutes: float
     """Duration of the whole experiment on two idle cores."""
     about: str | None = None
-    """The module's docstring, for `--help`."""
+    """Text for `--help`; None: the module's docstring."""
     runner: Runner[Measured]
     claims: Callable[[Measured], Sequence[Claim]]
     numbers: Callable[[Measured], object]

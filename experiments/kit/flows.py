@@ -87,6 +87,22 @@ def means(groups: Mapping[str, Column]) -> dict[str, float]:
     }
 
 
+PLAIN, TIMED, IMPOSSIBLE = "fct_us_plain_mean", "fct_us_timed_mean", "impossible"
+"""Columns: mean FCT of the flows without a deadline, and with one; deadlines shorter than the flow's time in an idle
+network."""
+
+
+def deadline_columns(bundle: Path) -> dict[str, float]:
+    """Return FCT with and without a deadline, and the share of the deadlines that no scheme can meet."""
+    flows = read_flow_columns(bundle)
+    timed = ~np.isnan(flows.deadline_us)
+    return {
+        PLAIN: float(np.nanmean(flows.fct_us[~timed])),
+        TIMED: float(np.nanmean(flows.fct_us[timed])),
+        IMPOSSIBLE: float((flows.ideal_us[timed] > flows.deadline_us[timed]).mean()),
+    }
+
+
 def jain_index(shares: Sequence[float]) -> float:
     """Return Jain's index of fairness (Jain, Chiu, Hawe, 1984): 1 for equal shares, 1/n if one flow has all."""
     total, squares = sum(shares), sum(share * share for share in shares)

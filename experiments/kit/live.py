@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ import numpy as np
 
 from experiments.kit.experiment import Claim
 from sluice.dataplane.inventory import BpfThing, bpf_things
-from sluice.policy.wire.records import FlowRecord
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
+from sluice.policy.workload.scenario import scheduled_flows
+from sluice.runs.fabrics import need_root
+from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.command import run
 from sluice.runtime.wait import wait_until
@@ -42,7 +46,7 @@ class Machine:
         bpf = frozenset(bpf_things())
         namespaces = set()
         for link in Path("/proc").glob("[0-9]*/ns/net"):
-            with contextlib.suppress(OSError):  # the process has just ended
+            with suppress(OSError):  # the process has just ended
                 namespaces.add(str(link.readlink()))
         return cls(
             bpf=bpf,
@@ -96,6 +100,22 @@ def one_record_each(scheduled: Sequence[str], records: Sequence[FlowRecord]) -> 
     return Claim("every flow has one record", "none lost, none doubled", measured, holds)
 
 
+@contextmanager
+def running(
+    document: Mapping[str, Any], rng: np.random.Generator, out: Path
+) -> Iterator[tuple[Stack, list[ScheduledFlow]]]:
+    """Yield the components that run a scenario on the testbed, and its flows, which no agent has yet. Needs root.
+
+    The flows' ids have the scenario's name and the time. An earlier run in `out` is replaced.
+    """
+    need_root()
+    scenario, _, topology = scenario_with(document)
+    flows = scheduled_flows(scenario, topology, rng, f"{scenario.name}-{int(time.time())}")
+    shutil.rmtree(out, ignore_errors=True)
+    with Stack.start(scenario, topology, out) as stack:
+        yield stack, flows
+
+
 CHECK_S = 0.05
 
 
@@ -124,6 +144,11 @@ def poisson_starts_s(rng: np.random.Generator, per_s: float, seconds: float) -> 
 def short_flow(source: str, to: str, size_kb: Any, start_s: float) -> dict[str, Any]:
     """Return a [[workload.flow]] table."""
     return {"from": source, "to": to, "bytes": f"{size_kb}KB", "start": microseconds(start_s)}
+
+
+def scheme_table(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy's document as a scenario's table [scheme]."""
+    return {"name" if key == "scheme" else key: value for key, value in policy.items()}
 
 
 def microseconds(seconds: float) -> str:

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.kit.draw import save
-from experiments.kit.experiment import Experiment, Given, conclude
+from experiments.kit.experiment import Experiment, Given, conclude, markdown_table
 from sluice.commands.arguments import at_least_one, folder, load_share, seed
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
@@ -30,19 +30,19 @@ def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]
     return {folder: list(group) for folder, group in groupby(experiments, key=lambda e: folders[e.name])}
 
 
-def table(listed: Catalogue) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    yield "| experiment | claim | paper's figure | command | minutes | root |"
-    yield "|---|---|---|---|---|---|"
+def table(listed: Catalogue) -> str:
+    """Return a Markdown table."""
+    rows = []
     for place, experiments in listed.items():
         for e in experiments:
             needed = [option.flag.upper() for option in e.options if not option.flag.startswith("-")]
             arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
+            command = f"`make experiment NAME={e.name}{arguments}`"
             root = "yes" if e.needs_root else "no"
-            yield (
-                f"| [`{e.name}`]({page(place)}) | {e.claim} | {e.figure or '–'} "
-                f"| `make experiment NAME={e.name}{arguments}` | {e.minutes:g} | {root} |"
+            rows.append(
+                (f"[`{e.name}`]({page(place)})", e.claim, e.figure or "–", command, f"{e.minutes:g}", root)
             )
+    return markdown_table(("experiment", "claim", "paper's figure", "command", "minutes", "root"), rows)
 
 
 def place_of(module: str) -> str:
@@ -64,7 +64,7 @@ def with_table(readme: str, listed: Catalogue) -> str:
         raise SluiceError(
             f"{README}: the lines {BEGIN} and {END} are missing; add them where the table belongs"
         )
-    return "\n".join([before + begin, "", *table(listed), "", end + after])
+    return "\n".join([before + begin, "", table(listed), "", end + after])
 
 
 def listing(listed: Catalogue) -> Iterator[str]:

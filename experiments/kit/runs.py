@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
-from experiments.kit.experiment import Claim, Given, over_loads
+from experiments.kit.experiment import Claim, Given, markdown_table, over_loads
 from experiments.kit.flows import Flows, ListedFlows, read_flow_columns, read_listed
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schemes import SCHEMES
@@ -324,14 +324,13 @@ def by_scheme(runs: Runs) -> dict[str, Any]:
 def scheme_table(results: Results) -> str:
     """Return a Markdown table, one line for each scheme: means over the seeds ± standard
     deviation, FCT in ms."""
-    headings = [heading for heading, *_ in SCHEME_COLUMNS]
-    lines = [f"| scheme | {' | '.join(headings)} | valid |", "|---" * (len(headings) + 2) + "|"]
+    rows = []
     for variant in results.runs.variants:
         runs = results.runs.at(variant)
         cells = [
             Scale("", factor).show(estimate(run.row[column] for run in runs))
             for _, column, factor in SCHEME_COLUMNS
         ]
-        valid = sum(run.valid for run in runs)
-        lines.append(f"| {variant} | {' | '.join(cells)} | {valid}/{len(runs)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((variant, *cells, f"{sum(run.valid for run in runs)}/{len(runs)}"))
+    headings = ("scheme", *(heading for heading, *_ in SCHEME_COLUMNS), "valid")
+    return markdown_table(headings, rows) + "\n"

@@ -89,7 +89,6 @@ EXPERIMENT = Experiment(
     claim="PIAS halves DCTCP's FCT of small flows and comes close to pFabric, which knows all sizes.",
     figure="Bai et al., NSDI 2015, section 5.3",
     minutes=600,
-    about=__doc__,
     runner=Sweep(plan),
     seeds=(1, 2, 3),
     loads=(0.5, 0.6, 0.7, 0.8, 0.9),

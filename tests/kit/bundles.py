@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.kit.experiment import Claim, Experiment, Given
+from experiments.kit.experiment import Experiment, Given
 from experiments.kit.flows import Flows, ListedFlow, ListedFlows
 from experiments.kit.main import read_command
 from experiments.kit.runs import Run, Runs
@@ -120,12 +120,6 @@ def runs_of(values: Mapping[tuple[str, float, int], float]) -> Runs:
 def given(experiment: Experiment[Any], *words: str) -> Given:
     """Return the values of a command line."""
     return read_command(experiment, words)
-
-
-def claim(claims: Iterable[Claim], start: str) -> Claim:
-    """Return the only claim whose text starts with this."""
-    (found,) = [c for c in claims if c.what.startswith(start)]
-    return found
 
 
 def finished_flow(label: str, **values: Any) -> ListedFlow:

@@ -47,32 +47,36 @@ def checksum(data: bytes) -> int:
 
 
 def packet(kind: str, source: str, sink: str) -> bytes:
-    (source_mac, source_ip), (sink_mac, sink_ip) = source.split(","), sink.split(",")
-    macs = [bytes.fromhex(mac.replace(":", "")) for mac in (sink_mac, source_mac)]
+    """Return a full frame of a flood."""
     if kind in FRAMES:
-        to = bytes([255] * 6) if FRAMES[kind] else macs[0]
+        macs = _macs(source, sink)
+        to = bytes([255] * 6) if FRAMES[kind] else macs[:6]
         ether_type = b"\x08\x06" if kind == "long-arp" else b"\x88\xb5"
-        return (to + macs[1] + ether_type).ljust(FRAME_BYTES, b"\0")
+        return (to + macs[6:] + ether_type).ljust(FRAME_BYTES, b"\0")
     dscp, protocol, fragment = FLOODS[kind]
     length = FRAME_BYTES - 14
-    addresses = socket.inet_aton(source_ip) + socket.inet_aton(sink_ip)
-    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, length, 7, fragment, 64, protocol, 0) + addresses
-    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
     data = struct.pack("!HHHH", 9, 9, length - 20, 0)
-    return (b"".join(macs) + b"\x08\x00" + head + data).ljust(FRAME_BYTES, b"\0")
+    return (_head(dscp, length, fragment, protocol, source, sink) + data).ljust(FRAME_BYTES, b"\0")
 
 
 def fin(dscp: int, source: str, sink: str, source_port: int) -> bytes:
     """Return a frame with a FIN of a connection that does not exist."""
-    (source_mac, source_ip), (sink_mac, sink_ip) = source.split(","), sink.split(",")
-    macs = b"".join(bytes.fromhex(mac.replace(":", "")) for mac in (sink_mac, source_mac))
-    addresses = socket.inet_aton(source_ip) + socket.inet_aton(sink_ip)
-    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, 40, 7, 0, 64, TCP, 0) + addresses
-    head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+    head = _head(dscp, 40, 0, TCP, source, sink)
     segment = struct.pack("!HHIIBBHHH", source_port, PORT, 1, 1, 5 << 4, FIN_ACK, 64, 0, 0)
-    pseudo = addresses + struct.pack("!HH", TCP, len(segment))
-    segment = segment[:16] + struct.pack("!H", checksum(pseudo + segment)) + segment[18:]
-    return macs + b"\x08\x00" + head + segment
+    pseudo = head[-8:] + struct.pack("!HH", TCP, len(segment))
+    return head + segment[:16] + struct.pack("!H", checksum(pseudo + segment)) + segment[18:]
+
+
+def _macs(source: str, sink: str) -> bytes:
+    """Return the addresses at the begin of a frame."""
+    return b"".join(bytes.fromhex(place.split(",")[0].replace(":", "")) for place in (sink, source))
+
+
+def _head(dscp: int, length: int, fragment: int, protocol: int, source: str, sink: str) -> bytes:
+    """Return the begin of a frame, up to the end of the IPv4 header."""
+    addresses = b"".join(socket.inet_aton(place.split(",")[1]) for place in (source, sink))
+    head = struct.pack("!BBHHHBBH", 0x45, dscp << 2, length, 7, fragment, 64, protocol, 0) + addresses
+    return _macs(source, sink) + b"\x08\x00" + head[:10] + struct.pack("!H", checksum(head)) + head[12:]
 
 
 def at_rate(per_s: float, act: Callable[[int], object]) -> None:

@@ -5,9 +5,7 @@ The thresholds of that port adapt. The check compares them before, during and af
 and on.
 """
 
-import shutil
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,14 +15,11 @@ import numpy as np
 
 from experiments.checks.hostile import attacker
 from experiments.checks.hostile.run import HONEST, SINK, start_attacker
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.live import poisson_starts_s, run_until, short_flow
+from experiments.kit import live
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from sluice.commands.arguments import above_zero, seconds
 from sluice.policy import tags
 from sluice.policy.fabrics import TESTBED
-from sluice.policy.workload.scenario import scheduled_flows
-from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import observed
@@ -99,31 +94,25 @@ def phases_of(schemes: Sequence[str], kinds: Sequence[str], attack_s: float) -> 
 def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
     """Return the honest flows of the whole run."""
     rng = np.random.default_rng(seed)
-    flows = [
-        short_flow(
-            str(rng.choice(HONEST)), SINK, LARGE_KB if rng.random() < LARGE_PART else SMALL_KB, start_s
-        )
-        for start_s in poisson_starts_s(rng, FLOWS_PER_S, phases[-1].ends_s)
-    ]
-    first = phases[0].policy
+    flows = []
+    for start_s in live.poisson_starts_s(rng, FLOWS_PER_S, phases[-1].ends_s):
+        source, size_kb = str(rng.choice(HONEST)), LARGE_KB if rng.random() < LARGE_PART else SMALL_KB
+        flows.append(live.short_flow(source, SINK, size_kb, start_s))
     return {
         "name": "hostile-ends",
         "seed": seed,
         "grace": "10s",
         "fabric": {"topology": "single", "hosts": 5, "host_rate": "20Mbit"},
-        "scheme": {"name" if key == "scheme" else key: value for key, value in first.items()},
+        "scheme": live.scheme_table(phases[0].policy),
         "workload": {"flow": flows},
     }
 
 
 def measure(given: Given) -> list[Moves]:
-    need_root()
     phases = phases_of(given["schemes"], given["kinds"], given["phase"])
-    scenario, _, topology = scenario_with(scenario_of(given.seeds[0], phases))
-    flows = scheduled_flows(scenario, topology, np.random.default_rng(1), f"hostile-ends-{int(time.time())}")
-    shutil.rmtree(given.out / "run", ignore_errors=True)
-    with Stack.start(scenario, topology, given.out / "run") as stack:
-        listener = [sys.executable, attacker.__file__, "sink", topology.host_by_name[SINK].ipv4]
+    document = scenario_of(given.seeds[0], phases)
+    with live.running(document, np.random.default_rng(1), given.out / "run") as (stack, flows):
+        listener = [sys.executable, attacker.__file__, "sink", stack.topology.host_by_name[SINK].ipv4]
         sink = stack.testbed.spawn(SINK, listener)
         start_at = stack.start_agents(flows)
         try:
@@ -137,16 +126,16 @@ def measure(given: Given) -> list[Moves]:
 
 
 def _run_phase(stack: Stack, phase: Phase, start_at: float, rate_per_s: float) -> None:
-    run_until(stack, start_at + phase.begins_s)
+    live.run_until(stack, start_at + phase.begins_s)
     stack.put_policy(phase.policy)
     begin_s, end_s = phase.attacked_s
-    run_until(stack, start_at + begin_s)
+    live.run_until(stack, start_at + begin_s)
     sender = start_attacker(stack, phase.kind, rate_per_s)
     try:
-        run_until(stack, start_at + end_s)
+        live.run_until(stack, start_at + end_s)
     finally:
         stop(sender)
-    run_until(stack, start_at + phase.ends_s)
+    live.run_until(stack, start_at + phase.ends_s)
 
 
 def moves(phase: Phase, history: Iterable[observed.ThresholdChange], start_at: float) -> Moves:
@@ -185,15 +174,12 @@ def kilobytes(size_bytes: int) -> str:
 
 def table(outcome: Sequence[Moves]) -> str:
     """Return all phases as Markdown."""
-    lines = [
-        "| scheme | attack | robust_ends | threshold before | during | after |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    headings = ("scheme", "attack", "robust_ends", "threshold before", "during", "after")
+    rows = []
     for each in outcome:
-        sizes = " | ".join(map(kilobytes, (each.before, each.during, each.after)))
-        switch = "on" if each.phase.robust else "off"
-        lines.append(f"| {each.phase.scheme} | {each.phase.kind} | {switch} | {sizes} |")
-    return "\n".join(lines)
+        sizes = map(kilobytes, (each.before, each.during, each.after))
+        rows.append((each.phase.scheme, each.phase.kind, "on" if each.phase.robust else "off", *sizes))
+    return markdown_table(headings, rows, " --- ")
 
 
 def numbers(outcome: Sequence[Moves]) -> list[dict[str, Any]]:
@@ -207,9 +193,7 @@ SCHEMES = list(POLICIES)
 EXPERIMENT = Experiment(
     name="hostile_ends",
     claim="A host that forges FINs or opens tiny connections moves no port's threshold by an edge.",
-    figure="",
     minutes=4,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1,),

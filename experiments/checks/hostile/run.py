@@ -7,7 +7,6 @@ compares the flows' completion times with those without any flood under the same
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -19,15 +18,12 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.hostile import attacker
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
+from experiments.kit import live
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from sluice.commands.arguments import seconds
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import FINISHED, FlowRecord
-from sluice.policy.workload.scenario import scheduled_flows
-from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.process import stop
 from sluice.store import flows as flow_store
@@ -121,14 +117,6 @@ class Figures:
     named_s: float | None = None
     """Seconds from the first frame to the sender's demotion; None if it was not demoted before the flows began."""
 
-    def ratios(self, alone: Figures) -> tuple[float, float, float]:
-        """Return mean and 99th percentile of small flows and the mean of large flows, relative to no flood."""
-        return (
-            self.mean_ms / alone.mean_ms,
-            self.p99_ms / alone.p99_ms,
-            self.large_ms / alone.large_ms,
-        )
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -137,8 +125,13 @@ class Outcome:
     floods: Sequence[Figures]
 
     def ratios(self, each: Figures) -> tuple[float, float, float]:
-        """Return the figures of one flood, relative to those without a flood."""
-        return each.ratios(self.alone[each.phase.scheme])
+        """Return mean and 99th percentile of small flows and the mean of large flows, relative to no flood."""
+        alone = self.alone[each.phase.scheme]
+        return (
+            each.mean_ms / alone.mean_ms,
+            each.p99_ms / alone.p99_ms,
+            each.large_ms / alone.large_ms,
+        )
 
 
 # -- the run
@@ -161,32 +154,29 @@ def scenario_of(seed: int, phases: Sequence[Phase]) -> dict[str, Any]:
     flows = []
     for phase in phases:
         rng = np.random.default_rng(seed)
-        for start_s in poisson_starts_s(rng, SMALL_PER_S, phase.ends_s - phase.begins_s):
+        for start_s in live.poisson_starts_s(rng, SMALL_PER_S, phase.ends_s - phase.begins_s):
             source, size_kb = rng.choice(HONEST), rng.choice(SMALL_KB)
-            flows.append(short_flow(str(source), SINK, size_kb, phase.begins_s + start_s))
+            flows.append(live.short_flow(str(source), SINK, size_kb, phase.begins_s + start_s))
         for start_s in np.arange(0.0, phase.ends_s - phase.begins_s, LARGE_EVERY_S):
-            flows.append(short_flow(HONEST[0], SINK, LARGE_KB, phase.begins_s + float(start_s)))
+            flows.append(live.short_flow(HONEST[0], SINK, LARGE_KB, phase.begins_s + float(start_s)))
     return {
         "name": "hostile",
         "seed": seed,
         "grace": "20s",
         "fabric": {"topology": "single", "hosts": 5, "host_rate": "20Mbit"},
-        "scheme": {"name" if key == "scheme" else key: value for key, value in phases[0].policy.items()},
+        "scheme": live.scheme_table(phases[0].policy),
         "transport": {"rto_min": "10ms"},
         "workload": {"flow": sorted(flows, key=lambda flow: float(flow["start"][:-2]))},
     }
 
 
 def measure(given: Given) -> Outcome:
-    need_root()
     phases = phases_of(given["kinds"], given["phase"])
-    scenario, _, topology = scenario_with(scenario_of(given.seeds[0], phases))
-    flows = scheduled_flows(scenario, topology, np.random.default_rng(1), f"hostile-{int(time.time())}")
-    shutil.rmtree(given.out / "run", ignore_errors=True)
-    with Stack.start(scenario, topology, given.out / "run") as stack:
+    document = scenario_of(given.seeds[0], phases)
+    with live.running(document, np.random.default_rng(1), given.out / "run") as (stack, flows):
         start_at = stack.start_agents(flows)
         named_s = {phase: _run_phase(stack, phase, start_at) for phase in phases}
-        wait_for_records(stack, len(flows), start_at + phases[-1].ends_s + 10)
+        live.wait_for_records(stack, len(flows), start_at + phases[-1].ends_s + 10)
         stack.stop_agents()
         records = list(flow_store.all_flows(stack.engine))
     measured = [replace(figures(phase, records, start_at), named_s=named_s[phase]) for phase in phases]
@@ -197,21 +187,20 @@ def measure(given: Given) -> Outcome:
 def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
     """Flood the sink until the phase has ended. Returns how long after the first frame the sender was demoted."""
     from_s = start_at + phase.begins_s - phase.lead_s
-    stack.put_policy(
-        {**phase.policy, "tag_burst": 0}
-    )  # every host is restored, and its offences are forgotten
-    run_until(stack, from_s - SETTLE_S / 2)
+    # Every host is restored, and its offences are forgotten.
+    stack.put_policy({**phase.policy, "tag_burst": 0})
+    live.run_until(stack, from_s - SETTLE_S / 2)
     stack.put_policy(phase.policy)
-    run_until(stack, from_s - SETTLE_S / 5)
+    live.run_until(stack, from_s - SETTLE_S / 5)
     if phase.attack not in ATTACKS:
-        run_until(stack, start_at + phase.ends_s)
+        live.run_until(stack, start_at + phase.ends_s)
         return None
     sender = start_attacker(stack, attack_of(phase.attack).frames, FRAMES_PER_S)
     first_frame_at = time.time()
     try:
-        run_until(stack, start_at + phase.begins_s)
+        live.run_until(stack, start_at + phase.begins_s)
         rows = [row for row in all_sanctions(stack.engine) if row.host == ATTACKER]
-        run_until(stack, start_at + phase.ends_s)
+        live.run_until(stack, start_at + phase.ends_s)
         if sender.poll() is not None:
             raise SluiceError(
                 f"the flood {phase.attack} ended by itself: the figures would be those of no flood"
@@ -260,29 +249,23 @@ def claims(outcome: Outcome) -> list[Claim]:
 
 def table(outcome: Outcome) -> str:
     """Return all phases as Markdown."""
-    lines = [
-        "| flood | protection | demoted after | flows | small: mean | small: p99 | 1 MB: mean | ratios |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    times_of = ("small: mean", "small: p99", "1 MB: mean")
+    headings = ("flood", "protection", "demoted after", "flows", *times_of, "ratios")
+    rows = []
     for each in (*outcome.alone.values(), *outcome.floods):
-        ratios = ", ".join(f"{ratio:.2f}" for ratio in outcome.ratios(each))
+        name = each.phase.attack if each.phase.attack in ATTACKS else f"none ({each.phase.scheme})"
         switch = "on" if each.phase.protected else "off"
         named = "–" if each.named_s is None else f"{each.named_s:.1f} s"
-        times = " | ".join(f"{ms:.1f} ms" for ms in (each.mean_ms, each.p99_ms, each.large_ms))
-        name = each.phase.attack if each.phase.attack in ATTACKS else f"none ({each.phase.scheme})"
-        lines.append(f"| {name} | {switch} | {named} | {each.flows} | {times} | {ratios} |")
-    return "\n".join(lines)
+        times = (f"{ms:.1f} ms" for ms in (each.mean_ms, each.p99_ms, each.large_ms))
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in outcome.ratios(each))
+        rows.append((name, switch, named, str(each.flows), *times, ratios))
+    return markdown_table(headings, rows, " --- ")
 
 
 def numbers(outcome: Outcome) -> list[dict[str, Any]]:
+    columns = ("mean_ms", "p99_ms", "large_ms", "named_s")
     return [
-        {
-            **vars(each.phase),
-            "mean_ms": each.mean_ms,
-            "p99_ms": each.p99_ms,
-            "large_ms": each.large_ms,
-            "named_s": each.named_s,
-        }
+        {**vars(each.phase), **{column: getattr(each, column) for column in columns}}
         for each in (*outcome.alone.values(), *outcome.floods)
     ]
 
@@ -291,9 +274,7 @@ KINDS = list(ATTACKS)
 EXPERIMENT = Experiment(
     name="hostile",
     claim="A host that ignores marks leaves small flows their completion times, and large flows their share.",
-    figure="",
     minutes=8,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1,),

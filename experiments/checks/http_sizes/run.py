@@ -6,10 +6,8 @@ of scheme_tour's flows.
 """
 
 import json
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +18,12 @@ import numpy as np
 
 from experiments.checks.http_sizes import web
 from experiments.checks.scheme_tour import SCENARIO
-from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table
+from experiments.kit.live import running
 from experiments.kit.runners import axes
 from experiments.kit.runs import difference
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.wire.records import SIZE_CLASSES, ScheduledFlow
-from sluice.policy.workload.scenario import scheduled_flows
-from sluice.runs.fabrics import need_root
-from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime.process import stop
@@ -60,7 +56,6 @@ CLASSES = (*SIZE_CLASSES, "all")
 
 
 def measure(given: Given) -> Outcome:
-    need_root()
     runs: dict[str, list[Run]] = {mode: [] for mode in MODES}
     for point in axes(given, SCENARIO, schemes=["sluice"]):
         for mode in MODES:
@@ -69,10 +64,7 @@ def measure(given: Given) -> Outcome:
 
 
 def _run(point: Point, mode: str, out: Path) -> Run:
-    scenario, _, topology = scenario_with(point.document)
-    flows = scheduled_flows(scenario, topology, np.random.default_rng(point.seed), f"http-{int(time.time())}")
-    shutil.rmtree(out, ignore_errors=True)
-    with Stack.start(scenario, topology, out) as stack:
+    with running(point.document, np.random.default_rng(point.seed), out) as (stack, flows):
         stack.start_agents([])
         servers = [_serve(stack, host, mode, out) for host in sorted({flow.src for flow in flows})]
         try:
@@ -137,26 +129,21 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
 
 def table(outcome: Outcome) -> str:
     """Return the figures as Markdown: means over the seeds, in ms."""
-    lines = [
-        "| sizes | small | small p99 | medium | medium p99 | large | all |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    columns = ("small", "small p99", "medium", "medium p99", "large", "all")
+    rows = []
     for mode, runs in outcome.items():
-        cells = [
-            *(fmean(run.mean("small") for run in runs), fmean(run.p99("small") for run in runs)),
-            *(fmean(run.mean("medium") for run in runs), fmean(run.p99("medium") for run in runs)),
-            *(fmean(run.mean("large") for run in runs), fmean(run.mean("all") for run in runs)),
-        ]
-        lines.append(f"| {mode} | {' | '.join(f'{cell:.3g}' for cell in cells)} |")
-    return "\n".join(lines)
+        cells = []
+        for column in columns:
+            size_class, _, tail = column.partition(" ")
+            cells.append(fmean(run.p99(size_class) if tail else run.mean(size_class) for run in runs))
+        rows.append((mode, *(f"{cell:.3g}" for cell in cells)))
+    return markdown_table(("sizes", *columns), rows, " --- ")
 
 
 EXPERIMENT = Experiment(
     name="http_sizes",
     claim="Web servers whose responses declare their Content-Length serve them sooner.",
-    figure="",
     minutes=5,
-    about=__doc__,
     runner=Script(measure),
     on=(TESTBED,),
     seeds=(1, 2, 3),

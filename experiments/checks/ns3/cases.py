@@ -102,22 +102,15 @@ def _web(name: str, load: float, flows: int, fabric: Mapping[str, Any]) -> Case:
     return Case(name, {"fabric": fabric, "workload": workload}, seeds=(1, 2))
 
 
-def lone_cases() -> tuple[Case, ...]:
-    return (_lone("lone"), _lone("lone-delayed", simulator={"packets_per_ack": 2, "ack_delay": "0.5ms"}))
-
-
-def long_cases() -> tuple[Case, ...]:
-    return (_long(2), _long(8))
-
-
-def incast_cases() -> tuple[Case, ...]:
-    """Return incasts without losses, with losses but no marks, and with both."""
-    return (
-        _incast("incast-16", 16, "1MB"),
-        _incast("losses-8", 8, "100KB", scheme=_UNMARKED),
-        _incast("losses-32", 32, "360KB", scheme=_UNMARKED),
-        _incast("marks-and-losses-32", 32, "360KB"),
-    )
+LONE = (_lone("lone"), _lone("lone-delayed", simulator={"packets_per_ack": 2, "ack_delay": "0.5ms"}))
+LONG = (_long(2), _long(8))
+INCASTS = (
+    _incast("incast-16", 16, "1MB"),
+    _incast("losses-8", 8, "100KB", scheme=_UNMARKED),
+    _incast("losses-32", 32, "360KB", scheme=_UNMARKED),
+    _incast("marks-and-losses-32", 32, "360KB"),
+)
+"""Without losses, with losses but no marks, and with both."""
 
 
 def web_cases(flows: int) -> tuple[Case, ...]:
@@ -208,10 +201,8 @@ def _by_number(
 ) -> dict[str, np.ndarray]:
     parts = [*done, unfinished]
     numbers = np.concatenate([part["id"] for part in parts]).astype(np.int64)
-    columns = {}
-    for name in parts[0]:
-        columns[name] = np.zeros(flows, np.int64)
-        columns[name][numbers] = np.concatenate([part[name] for part in parts])
-    missing = np.setdiff1d(np.arange(flows), numbers)
-    columns["outcome"][missing] = OUTCOMES.index("unfinished")
+    columns = {name: np.zeros(flows, np.int64) for name in parts[0]}
+    columns["outcome"][:] = OUTCOMES.index("unfinished")
+    for name, column in columns.items():
+        column[numbers] = np.concatenate([part[name] for part in parts])
     return columns

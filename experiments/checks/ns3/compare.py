@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from experiments.checks.ns3 import cases
 from experiments.checks.ns3.cases import Case, run_on_ours
 from experiments.checks.ns3.ns3 import Outcome, run_on_ns3
-from experiments.kit.experiment import Claim
+from experiments.kit.experiment import Claim, markdown_table
 from experiments.kit.flows import jain_index
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.units import FRAME_BYTES, HEADER_BYTES
@@ -180,43 +181,39 @@ def times_us(outcomes: Sequence[Outcome]) -> Floats:
 
 
 TIMES = ("FCT mean", "FCT p50", "FCT p99", "slowdown mean", "slowdown p99")
-Entry = Mapping[str, Any]
 
 
-def class_rows(figures: Sequence[Entry]) -> Iterator[str]:
-    """Yield a row for each case and size class: ours / ns-3's."""
-    by_name = {figure["what"]: figure for figure in figures}
-    yield f"| case | flows | {' | '.join(TIMES)} |"
-    yield "|---" * (2 + len(TIMES)) + "|"
-    for case in dict.fromkeys(name.split(": ")[0] for name in by_name):
-        for size_class in SIZE_CLASSES:
-            row = [by_name.get(f"{case}: {size_class} {what}") for what in TIMES]
-            if all(row):
-                yield f"| {case} | {size_class} | {' | '.join(_pair(figure) for figure in row if figure)} |"
+def class_table(figures: Sequence[Figure]) -> str:
+    """Return a row for each case and size class: ours / ns-3's."""
+    by_name = {figure.what: figure for figure in figures}
+    rows = []
+    for case, size_class in product(dict.fromkeys(name.split(": ")[0] for name in by_name), SIZE_CLASSES):
+        row = [by_name.get(f"{case}: {size_class} {what}") for what in TIMES]
+        if all(row):
+            rows.append((case, size_class, *(_pair(figure) for figure in row if figure)))
+    return markdown_table(("case", "flows", *TIMES), rows)
 
 
-def _pair(figure: Entry) -> str:
-    mark = "" if figure["holds"] else (" (chance)" if figure["is_chance"] else " **differs**")
-    return f"{number(figure['ours'])} / {number(figure['ns3'])} ({figure['ratio']:.2f}){mark}"
+def _pair(figure: Figure) -> str:
+    mark = "" if figure.holds else (" (chance)" if figure.is_chance else " **differs**")
+    return f"{number(figure.ours)} / {number(figure.ns3)} ({figure.ratio:.2f}){mark}"
 
 
-def rows(figures: Sequence[Entry]) -> Iterator[str]:
-    """Yield a row for each figure that is not of a size class."""
-    yield "| case | figure | Sluice | its own range | ns-3 | ratio | within |"
-    yield "|---|---|---|---|---|---|---|"
+def other_table(figures: Sequence[Figure]) -> str:
+    """Return a row for each figure that is not of a size class."""
+    rows = []
     for figure in figures:
-        case, what = figure["what"].split(": ", 1)
+        case, what = figure.what.split(": ", 1)
         if what.startswith(SIZE_CLASSES):
             continue
-        runs = figure["runs"]
-        spread = f"{number(min(runs))} … {number(max(runs))}" if runs else "–"
-        name = f"{what} ({figure['unit']})" if figure["unit"] else what
-        ratio = f"{figure['ratio']:.3f}" if figure["ours"] else "–"
-        within = "chance" if figure["is_chance"] else "**differs**"
-        if figure["holds"]:
-            within = f"{figure['tolerance']:{'.1%' if figure['tolerance'] < 0.01 else '.0%'}}"
-        values = (case, name, number(figure["ours"]), spread, number(figure["ns3"]), ratio, within)
-        yield f"| {' | '.join(values)} |"
+        spread = f"{number(min(figure.runs))} … {number(max(figure.runs))}" if figure.runs else "–"
+        name = f"{what} ({figure.unit})" if figure.unit else what
+        ratio = f"{figure.ratio:.3f}" if figure.ours else "–"
+        within = "chance" if figure.is_chance else "**differs**"
+        if figure.holds:
+            within = f"{figure.tolerance:{'.1%' if figure.tolerance < 0.01 else '.0%'}}"
+        rows.append((case, name, number(figure.ours), spread, number(figure.ns3), ratio, within))
+    return markdown_table(("case", "figure", "Sluice", "its own range", "ns-3", "ratio", "within"), rows)
 
 
 _RECOVERY = (
@@ -338,15 +335,15 @@ def same_paths(case: Case, pairs: list[Pair]) -> Claim:
 
 def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
     """Return packet-hops per second of CPU time, for the cases that last long enough."""
-    return {
-        name: {
-            "ours_hops_per_s": sum(p.ours.packet_hops for p in of_case)
-            / sum(p.ours.seconds for p in of_case),
-            "ns3_hops_per_s": sum(p.ns3.packet_hops for p in of_case) / sum(p.ns3.seconds for p in of_case),
-        }
-        for name, of_case in pairs.items()
-        if sum(p.ours.packet_hops for p in of_case) > 10_000_000
-    }
+    by_case = {}
+    for name, of_case in pairs.items():
+        ours, ns3 = sides(of_case)
+        if _sum(ours, "packet_hops") > 10_000_000:
+            by_case[name] = {
+                f"{whose}_hops_per_s": _sum(outcomes, "packet_hops") / _sum(outcomes, "seconds")
+                for whose, outcomes in (("ours", ours), ("ns3", ns3))
+            }
+    return by_case
 
 
 def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
@@ -356,12 +353,7 @@ def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
         outcomes = [pair.shipped for pair in of_case if pair.shipped]
         if not outcomes:
             continue
-        totals[name] = {
-            "timeouts": float(sum(outcome.timeouts.sum() for outcome in outcomes)),
-            "marked": float(sum(outcome.marked for outcome in outcomes)),
-            "dropped": float(sum(outcome.dropped for outcome in outcomes)),
-        }
-        fct_us = np.concatenate([outcome.fct_us for outcome in outcomes])
-        if not np.isnan(fct_us).all():
-            totals[name]["FCT mean"] = float(np.nanmean(fct_us))
+        totals[name] = {what: _sum(outcomes, what) for what in ("timeouts", "marked", "dropped")}
+        if not np.isnan(times_us(outcomes)).all():
+            totals[name]["FCT mean"] = float(np.nanmean(times_us(outcomes)))
     return totals

@@ -10,29 +10,12 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from experiments.checks.ns3 import cases
+from experiments.checks.ns3 import cases, compare
 from experiments.checks.ns3.cases import Case, run_on_ours
-from experiments.checks.ns3.compare import (
-    Figure,
-    Pair,
-    class_rows,
-    closed_form,
-    explanation_of,
-    incast_figures,
-    lone_figures,
-    long_figures,
-    rows,
-    run_pairs,
-    same_paths,
-    shipped,
-    sides,
-    speeds,
-    times_us,
-    web_figures,
-)
+from experiments.checks.ns3.compare import Figure, Pair
 from experiments.checks.ns3.ns3 import make_driver, run_on_ns3
 from experiments.kit.draw import Line, distribution, grid
-from experiments.kit.experiment import Claim, Experiment, Given, Script
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table
 from experiments.kit.runs import noted
 from sluice.policy.figures.metrics import size_classes
 from sluice.policy.wire.records import SIZE_CLASSES
@@ -62,13 +45,13 @@ def measure(given: Given) -> Compared:
     make_driver()
     web = cases.web_cases(given.flows)
     kinds = (
-        (_seeds(given, cases.lone_cases()), lone_figures),
-        (_seeds(given, cases.long_cases()), long_figures),
-        (_seeds(given, cases.incast_cases()), incast_figures),
-        (web, web_figures),
+        (_seeds(given, cases.LONE), compare.lone_figures),
+        (_seeds(given, cases.LONG), compare.long_figures),
+        (_seeds(given, cases.INCASTS), compare.incast_figures),
+        (web, compare.web_figures),
     )
     pairs = {
-        case.name: run_pairs(case, given.out, shipped=case not in web)
+        case.name: compare.run_pairs(case, given.out, shipped=case not in web)
         for of_kind, _ in kinds
         for case in of_kind
     }
@@ -89,24 +72,23 @@ def _seeds(given: Given, of_kind: Sequence[Case]) -> list[Case]:
 
 def claims(compared: Compared) -> list[Claim]:
     return [
-        *(figure.claim(explanation_of(figure)) for figure in compared.figures),
-        *(closed_form(case, compared.pairs[case.name]) for case in cases.lone_cases()),
-        *(same_paths(case, compared.pairs[case.name]) for case in compared.web),
+        *(figure.claim(compare.explanation_of(figure)) for figure in compared.figures),
+        *(compare.closed_form(case, compared.pairs[case.name]) for case in cases.LONE),
+        *(compare.same_paths(case, compared.pairs[case.name]) for case in compared.web),
     ]
 
 
 def numbers(compared: Compared) -> dict[str, Any]:
     return {
         "figures": [figure.document() for figure in compared.figures],
-        "speed": speeds(compared.pairs),
-        "shipped": shipped(compared.pairs),
+        "speed": compare.speeds(compared.pairs),
+        "shipped": compare.shipped(compared.pairs),
     }
 
 
 def table(compared: Compared) -> str:
     """Return web search by size class, then all other figures."""
-    documents = [figure.document() for figure in compared.figures]
-    return "\n".join([*class_rows(documents), "", *rows(documents)]) + "\n"
+    return f"{compare.class_table(compared.figures)}\n\n{compare.other_table(compared.figures)}\n"
 
 
 def draw(compared: Compared) -> matplotlib.figure.Figure:
@@ -115,7 +97,7 @@ def draw(compared: Compared) -> matplotlib.figure.Figure:
     for row, case in zip(panels, compared.web, strict=True):
         pairs = compared.pairs[case.name]
         of_class = size_classes(np.concatenate([pair.flows.bytes for pair in pairs]))
-        ours_ms, ns3_ms = (times_us(outcomes) / 1000 for outcomes in sides(pairs))
+        ours_ms, ns3_ms = (compare.times_us(outcomes) / 1000 for outcomes in compare.sides(pairs))
         for i, axes in enumerate(row):
             chosen = of_class == i
             for values, line in zip((ns3_ms[chosen], ours_ms[chosen]), LINES, strict=True):
@@ -134,7 +116,6 @@ def draw(compared: Compared) -> matplotlib.figure.Figure:
 EXPERIMENT = Experiment(
     name="ns3_check",
     claim="DCTCP on our simulator is DCTCP on ns-3, flow by flow or in distribution.",
-    figure="",
     minutes=20,
     about=ABOUT,
     runner=Script(measure),
@@ -209,16 +190,13 @@ def speed_numbers(speeds: Speeds) -> Mapping[str, object]:
 def speed_table(speeds: Speeds) -> str:
     rows = {"ns-3": speeds.ns3, "ours": speeds.ours}
     rows |= {f"ours, threads = {threads}": speed for threads, speed in speeds.on_threads.items()}
-    lines = [f"| {name} | {speed / 1e6:.3g} | {speed / speeds.ns3:.0f} |" for name, speed in rows.items()]
-    return "\n".join(
-        ["| simulator | million packet-hops a second | over ns-3 |", "|---|---|---|", *lines, ""]
-    )
+    cells = ((name, f"{speed / 1e6:.3g}", f"{speed / speeds.ns3:.0f}") for name, speed in rows.items())
+    return markdown_table(("simulator", "million packet-hops a second", "over ns-3"), cells) + "\n"
 
 
 SPEED = Experiment(
     name="ns3_speed",
     claim=f"Our simulator is {LEAST} times as fast as ns-3 on the same fabric and flows.",
-    figure="",
     minutes=5,
     about=SPEED_ABOUT,
     runner=Script(speed_measure),

@@ -156,18 +156,20 @@ def _short(port: int, seconds: float, request: bytes) -> Counter[str]:
     return answers
 
 
-def main() -> None:
-    name, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+def take_descriptors() -> None:
+    """Let this process open as many connections as the system allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    attack = ATTACKS[name]
-    short = name == "short"
-    print(
-        json.dumps(
-            _short(port, seconds, attack[0].first) if short else asyncio.run(_attack(port, seconds, attack))
-        )
-    )
+
+
+def attack(name: str, port: int, seconds: float) -> Counter[str]:
+    """Attack a server. Returns how many answers of each status came."""
+    take_descriptors()
+    clients = ATTACKS[name]
+    if name == "short":
+        return _short(port, seconds, clients[0].first)
+    return asyncio.run(_attack(port, seconds, clients))
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(attack(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest dashboards, in a process of their own: each reads an event stream with a token, and connects again if it ends.
-
-`python -m experiments.checks.perimeter.dashboards PORT TOKEN COUNT SECONDS` prints how late the snapshots came.
-"""
+"""Honest dashboards: each reads an event stream with a token, and connects again if it ends."""
 
 import asyncio
-import json
 import re
-import resource
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.checks.perimeter.attacks import take_descriptors
 
 _SNAPSHOT = re.compile(rb'event: snapshot\ndata: \{"at":([0-9.]+)')
 _LINE_BYTES = 8_000_000
@@ -52,7 +49,7 @@ async def _read(number: int, reader: asyncio.StreamReader, seen: Seen) -> None:
             seen.snapshots[number] += 1
 
 
-async def watch_all(port: int, token: str, count: int, seconds: float) -> Seen:
+async def _watch_all(port: int, token: str, count: int, seconds: float) -> Seen:
     seen = Seen()
     tasks = [asyncio.ensure_future(_watch(number, port, token, seen)) for number in range(count)]
     await asyncio.sleep(seconds)
@@ -62,14 +59,9 @@ async def watch_all(port: int, token: str, count: int, seconds: float) -> Seen:
     return seen
 
 
-def main() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    port, token, count, seconds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-    seen = asyncio.run(watch_all(port, token, count, seconds))
+def watch(port: int, token: str, count: int, seconds: float) -> dict[str, Any]:
+    """Return how late the snapshots came, the fewest that a dashboard got, and the statuses of the answers."""
+    take_descriptors()
+    seen = asyncio.run(_watch_all(port, token, count, seconds))
     fewest = min((seen.snapshots[number] for number in range(count)), default=0)
-    print(json.dumps({"lags_s": sorted(seen.lags_s), "fewest": fewest, "statuses": seen.statuses}))
-
-
-if __name__ == "__main__":
-    main()
+    return {"lags_s": sorted(seen.lags_s), "fewest": fewest, "statuses": dict(seen.statuses)}

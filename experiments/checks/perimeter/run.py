@@ -6,13 +6,13 @@ A calm phase, then one phase for each attack of attacks.py. `--demo` attacks the
 """
 
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from experiments.bench.measuring import cpu_seconds, memory_bytes, with_children
+from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option
-from experiments.kit.heartbeats import idle_heartbeat
+from experiments.checks.perimeter.dashboards import watch
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
+from experiments.kit.heartbeats import flow_records, idle_heartbeat
+from experiments.kit.runners import worker_processes
 from sluice.commands.arguments import at_least_one, existing_folder, seconds
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
@@ -63,8 +67,7 @@ class Agent(threading.Thread):
         taken_at = due = time.monotonic()
         while (now := time.monotonic()) < self._until:
             self._sent += BATCH
-            batch = [_record(self.name, self._sent + i) for i in range(BATCH)]
-            self._waiting.append((now, json.dumps(batch).encode()))
+            self._waiting.append((now, flow_records(self.name, self._sent, BATCH)))
             if self._post(f"/api/v1/agents/{self.name}", beat):
                 self._times.heartbeat_ages_s.append(time.monotonic() - taken_at)
                 taken_at = time.monotonic()
@@ -109,26 +112,6 @@ class HealthWatcher(threading.Thread):
             time.sleep(EVERY_S / 2)
 
 
-def _record(src: str, number: int) -> dict[str, Any]:
-    return {
-        "id": f"{src}/{number}",
-        "src": src,
-        "dst": "h0",
-        "bytes": 10_000,
-        "size_class": "small",
-        "started_at": time.time() - 0.002,
-        "fct_us": 2000.0,
-        "ideal_us": 900.0,
-        "deadline_us": None,
-        "met": None,
-        "retransmissions": 0,
-        "congestion_control": "cubic",
-        "scheme": "tcp",
-        "status": "finished",
-        "reason": "",
-    }
-
-
 HEARTBEAT_S, HEALTH_S, RECORD_S = 2.0, 1.0, 5.0
 """The goals: the oldest heartbeat, the slowest /health, the longest wait of a record."""
 LEAST_SNAPSHOTS = 0.5
@@ -151,13 +134,8 @@ class Web:
 
     def usage(self) -> tuple[float, int]:
         """Return the CPU time of the process and its workers so far, in seconds, and their memory in bytes."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        stats = [
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (self.pid, *children)
-        ]
-        ticks = sum(int(fields[11]) + int(fields[12]) for fields in stats)
-        pages = sum(int(fields[21]) for fields in stats)
-        return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+        pids = with_children(self.pid)
+        return sum(map(cpu_seconds, pids)), memory_bytes(pids)
 
 
 @dataclass(frozen=True)
@@ -176,8 +154,12 @@ class Phase:
 
 def measure(given: Given) -> dict[str, Phase]:
     """Return the phases by name."""
-    with TemporaryDirectory(prefix="sluice-perimeter-") as name, _serving(Path(name), given) as web:
-        return {name: _phase(web, given, name) for name in (CALM, *(given["attack"] or ATTACKS))}
+    with (
+        TemporaryDirectory(prefix="sluice-perimeter-") as folder,
+        worker_processes(2) as helpers,
+        _serving(Path(folder), given) as web,
+    ):
+        return {name: _phase(web, helpers, given, name) for name in (CALM, *(given["attack"] or ATTACKS))}
 
 
 @contextmanager
@@ -225,11 +207,11 @@ def _child_that_listens(address: str) -> int:
     return min(pids)
 
 
-def _phase(web: Web, given: Given, name: str) -> Phase:
+def _phase(web: Web, helpers: Executor, given: Given, name: str) -> Phase:
     seconds = float(given["seconds"])
     cpu_s, _ = web.usage()
-    attack = None if name == CALM else _module("attacks", name, web.port, seconds + 1)
-    dashboards = _module("dashboards", web.port, TOKEN, given["dashboards"], seconds)
+    attack = None if name == CALM else helpers.submit(attacks.attack, name, web.port, seconds + 1)
+    dashboards = helpers.submit(watch, web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
     threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
     watcher = HealthWatcher(f"http://127.0.0.1:{web.port}", until, times)
@@ -237,20 +219,9 @@ def _phase(web: Web, given: Given, name: str) -> Phase:
         thread.start()
     for thread in (*threads, watcher):
         thread.join()
-    used_s, memory_bytes = web.usage()
-    cores = (used_s - cpu_s) / seconds
-    return Phase(seconds, times, _result(dashboards), _result(attack) if attack else {}, cores, memory_bytes)
-
-
-def _module(name: str, *arguments: object) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", f"experiments.checks.perimeter.{name}", *map(str, arguments)]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE)
-
-
-def _result(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    output, _ = process.communicate(timeout=120)
-    result: dict[str, Any] = json.loads(output)
-    return result
+    used_s, memory = web.usage()
+    answers = attack.result(120) if attack else {}
+    return Phase(seconds, times, dashboards.result(120), answers, (used_s - cpu_s) / seconds, memory)
 
 
 def claims(phases: dict[str, Phase]) -> Sequence[Claim]:
@@ -309,20 +280,18 @@ def table(phases: dict[str, Phase]) -> str:
     """Return the largest value of each time in seconds, and what the web process needs."""
     times = ("heartbeat age", "/health", "wait of a record", "lag of a snapshot")
     columns = (*times, "cores", "memory (MB)", "failures")
-    lines = [f"| phase | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    rows = []
     for name, phase in phases.items():
         summary = _summary(phase)
         cells = [summary[column][2] if column in times else summary[column] for column in columns]
-        lines.append(f"| {name} | {' | '.join('–' if cell is None else f'{cell:g}' for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((name, *("–" if cell is None else f"{cell:g}" for cell in cells)))
+    return markdown_table(("phase", *columns), rows) + "\n"
 
 
 EXPERIMENT = Experiment(
     name="perimeter",
     claim="Slow, silent and greedy clients hold up no agent, no dashboard with a token, and not /health.",
-    figure="",
     minutes=4,
-    about=__doc__,
     runner=Script(measure),
     options=(
         option("--seconds", type=seconds, default=20.0, help="seconds of each phase (default: %(default)s)"),

@@ -5,7 +5,7 @@ All three read the same runs, at the paper's rate on the simulator. Figures 6 an
 The last experiment asks which open part of the set-up makes the paper's largest changes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import BROAD, Line, curve, grid
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.runners import Planned, ShortRuns, axes, one_group
 from experiments.kit.runs import Changes, Difference, Results, Runs, lower, signed
-from experiments.papers.adaptive_thresholds.common import (
-    CAUSES,
-    DYNAMIC_COLOUR,
-    FLOWS,
-    SCENARIO,
-    SHARED,
-    STARTS,
-    STATIC_COLOUR,
-    cause_points,
-    columns,
-    plan,
-    runs_folder,
-    settled,
-)
+from experiments.papers.adaptive_thresholds import common
 from sluice.commands.arguments import folder
 
 MISMATCHED = ("1KB", "1000KB")
@@ -60,9 +47,11 @@ def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
                 name: {
                     start: {
                         "whole run": changes(runs, name, start).to_document(),
-                        "after the first adjustment": changes(runs, settled(name), start).to_document(),
+                        "after the first adjustment": changes(
+                            runs, common.settled(name), start
+                        ).to_document(),
                     }
-                    for start in STARTS
+                    for start in common.STARTS
                 }
                 for name in figures
             },
@@ -80,11 +69,11 @@ def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure
             size, loads = start.replace("KB", " KB"), [100 * load for load in results.runs.loads]
             lines = [
                 ("static-10KB", figure, OPTIMUM),
-                (f"static-{start}", figure, Line(f"static, {size}", STATIC_COLOUR)),
-                (f"dynamic-{start}", figure, Line(f"dynamic from {size}", DYNAMIC_COLOUR)),
+                (f"static-{start}", figure, Line(f"static, {size}", common.STATIC_COLOUR)),
+                (f"dynamic-{start}", figure, Line(f"dynamic from {size}", common.DYNAMIC_COLOUR)),
             ]
-            again = Line("… after the first adjustment", DYNAMIC_COLOUR, "--")
-            lines += [(f"dynamic-{start}", settled(figure), again)] if after else []
+            again = Line("… after the first adjustment", common.DYNAMIC_COLOUR, "--")
+            lines += [(f"dynamic-{start}", common.settled(figure), again)] if after else []
             for variant, column, line in lines:
                 curve(panel, loads, seeds_by_load(results.runs, variant, column), line)
             panel.set_title(f"start {size}", fontsize="medium")
@@ -102,9 +91,6 @@ def seeds_by_load(runs: Runs, variant: str, column: str, factor: float = 1) -> S
     """Return the seeds' values for each load."""
     return [[factor * value for value in runs.values(column, variant, load)] for load in runs.loads]
 
-
-FIG6_ABOUT = """\
-Mean FCT of the short flows, static against dynamic thresholds, at the paper's rate."""
 
 FIG6_PAPER = {"1KB": "−4.9 … −33.5 %", "1000KB": "−3.7 … −86 %"}
 
@@ -130,20 +116,17 @@ FIG6 = Experiment(
     name="dyna_fig6",
     claim="Adapting a threshold that does not fit the traffic lowers the short flows' mean FCT.",
     figure="Gutiérrez et al., Fig. 6",
-    about=FIG6_ABOUT,
-    runner=ShortRuns(plan, columns),
+    about="Mean FCT of the short flows, static against dynamic thresholds, at the paper's rate.",
+    runner=ShortRuns(common.plan, common.columns),
     claims=fig6_claims,
     numbers=numbers("short_mean"),
     draw=draw("short_mean", "mean FCT of 10 KB flows (µs)", after=False),
-    **SHARED,
+    **common.SHARED,
 )
 
 
-FIG7_ABOUT = """\
-p99 FCT of the short flows, static against dynamic thresholds, at the paper's rate."""
-
 FIG7_PAPER = {"1KB": "−33.9 … −59.5 %", "1000KB": "−51.3 … −93.9 %"}
-WHEN = {"short_p99": "whole run", settled("short_p99"): "after the first adjustment"}
+WHEN = {"short_p99": "whole run", common.settled("short_p99"): "after the first adjustment"}
 TRANSIENT = (
     "10,000 flows last 3.4 s at load 0.5 and 1.9 s at 0.9, and the first adjustment comes after 0.2 s. So 6 "
     "to 11 % of the flows run under the starting threshold, more at high loads, and the slowest 1 % are "
@@ -166,12 +149,12 @@ FIG7 = Experiment(
     name="dyna_fig7",
     claim="Adapting a threshold that does not fit the traffic lowers the short flows' p99 FCT.",
     figure="Gutiérrez et al., Fig. 7",
-    about=FIG7_ABOUT,
-    runner=ShortRuns(plan, columns),
+    about="p99 FCT of the short flows, static against dynamic thresholds, at the paper's rate.",
+    runner=ShortRuns(common.plan, common.columns),
     claims=fig7_claims,
     numbers=numbers("short_p99"),
     draw=draw("short_p99", "p99 FCT of 10 KB flows (µs)", after=True),
-    **SHARED,
+    **common.SHARED,
 )
 
 
@@ -196,8 +179,8 @@ EXPLANATION = (
 
 
 def fig8_plan(given: Given) -> Mapping[str, Planned]:
-    counted = cause_points(given, ["headers-counted"], ["static-1000KB", "dynamic-1000KB"])
-    return one_group(given, [*axes(given, SCENARIO), *counted], runs_folder(given))
+    counted = common.cause_points(given, ["headers-counted"], ["static-1000KB", "dynamic-1000KB"])
+    return one_group(given, [*axes(given, common.SCENARIO), *counted], common.runs_folder(given))
 
 
 def fig8_claims(results: Results) -> list[Claim]:
@@ -231,7 +214,10 @@ def fig8_draw(results: Results) -> Figure:
     loads = [100 * load for load in results.runs.loads]
     for axes_, (column, name) in zip(panels, FIGURES.items(), strict=True):
         for prefix, style in zip(SETS, ("-", "--"), strict=True):
-            for line in (Line("static", STATIC_COLOUR, style, BROAD), Line("dynamic", DYNAMIC_COLOUR, style)):
+            for line in (
+                Line("static", common.STATIC_COLOUR, style, BROAD),
+                Line("dynamic", common.DYNAMIC_COLOUR, style),
+            ):
                 values = seeds_by_load(results.runs, f"{prefix}{line.title}-1000KB", column, 1 / 1000)
                 label = f"{line.title}{', headers counted' if prefix else ''}"
                 curve(axes_, loads, values, Line(label, line.colour, style, line.width))
@@ -248,11 +234,11 @@ FIG8 = Experiment(
     claim="Adapting a threshold of 1000 KB lowers the long flows' FCT; other starts do not raise it.",
     figure="Gutiérrez et al., Fig. 8",
     about=FIG8_ABOUT,
-    runner=ShortRuns(fig8_plan, columns),
+    runner=ShortRuns(fig8_plan, common.columns),
     claims=fig8_claims,
     numbers=all_numbers,
     draw=fig8_draw,
-    **SHARED,
+    **common.SHARED,
 )
 
 
@@ -282,7 +268,9 @@ NEAR = 0.1
 
 
 def causes_plan(given: Given) -> Mapping[str, Planned]:
-    return one_group(given, cause_points(given, list(CAUSES), VARIANTS), runs_folder(given))
+    return one_group(
+        given, common.cause_points(given, list(common.CAUSES), VARIANTS), common.runs_folder(given)
+    )
 
 
 def change(results: Results, cause: str, figure: str, start: str, load: float) -> Difference:
@@ -301,14 +289,19 @@ def claims(results: Results) -> list[Claim]:
     return verdict
 
 
-def rows(results: Results) -> Iterator[str]:
-    """Yield a line for each set-up and load."""
-    yield "| set-up | load | " + " | ".join(f"{f.replace('_', ' ')}, {start}" for f, start in COLUMNS) + " |"
-    yield "|---|---|" + "---|" * len(COLUMNS)
-    for cause in CAUSES:
-        for load in results.runs.loads:
-            cells = [f"{change(results, cause, f, start, load).mean:+.0%}" for f, start in COLUMNS]
-            yield signed(f"| {cause} | {load:g} | {' | '.join(cells)} |")
+def table(results: Results) -> str:
+    """Return a line for each set-up and load."""
+    rows = [
+        (
+            signed(cause),
+            f"{load:g}",
+            *(signed(f"{change(results, cause, f, s, load).mean:+.0%}") for f, s in COLUMNS),
+        )
+        for cause in common.CAUSES
+        for load in results.runs.loads
+    ]
+    headings = ("set-up", "load", *(f"{figure.replace('_', ' ')}, {start}" for figure, start in COLUMNS))
+    return markdown_table(headings, rows) + "\n"
 
 
 def causes_numbers(results: Results) -> dict[str, dict[str, dict[str, object]]]:
@@ -317,7 +310,7 @@ def causes_numbers(results: Results) -> dict[str, dict[str, dict[str, object]]]:
             f"{load:g}": {f"{f}, {s}": change(results, cause, f, s, load).to_document() for f, s in COLUMNS}
             for load in results.runs.loads
         }
-        for cause in CAUSES
+        for cause in common.CAUSES
     }
 
 
@@ -327,10 +320,10 @@ DYNA_CAUSES = Experiment(
     figure="Gutiérrez et al., Figs. 6–8",
     minutes=2,
     about=CAUSES_ABOUT,
-    runner=ShortRuns(causes_plan, columns),
+    runner=ShortRuns(causes_plan, common.columns),
     seeds=(1, 2, 3),
     loads=(0.5, 0.9),
-    flows=FLOWS,
+    flows=common.FLOWS,
     options=(
         option(
             "--runs",
@@ -342,5 +335,5 @@ DYNA_CAUSES = Experiment(
     quick={"seeds": (1, 2)},
     claims=claims,
     numbers=causes_numbers,
-    table=lambda results: "\n".join(rows(results)) + "\n",
+    table=table,
 )

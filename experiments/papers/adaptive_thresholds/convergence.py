@@ -11,14 +11,7 @@ from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Experiment, Given
 from experiments.kit.runners import NamedPoint, Planned, RunAfterRun, ShortRuns, one_group
 from experiments.kit.runs import Results, Series
-from experiments.papers.adaptive_thresholds.common import (
-    BOTTLENECK_PORT,
-    SHARED,
-    SHORT_BYTES,
-    STARTS,
-    plan,
-    settles,
-)
+from experiments.papers.adaptive_thresholds import common
 from sluice.policy.fabrics import TESTBED
 from sluice.policy.tags import EDGES_BYTES, attained_tag
 from sluice.policy.units import format_bytes
@@ -40,7 +33,7 @@ SHIFT = {"shift": {"at": 0.5, "mix": SHIFTED_MIX}}
 
 
 def tcp_plan(given: Given) -> Mapping[str, Planned]:
-    points = [_point(given, f"from-{start}", start, {}) for start in STARTS]
+    points = [_point(given, f"from-{start}", start, {}) for start in common.STARTS]
     return one_group(given, [*points, _point(given, "shift", "1000KB", SHIFT)])
 
 
@@ -58,21 +51,23 @@ def tcp_numbers(results: Results) -> dict[str, Series]:
     numbers = {}
     for variant in results.runs.variants:
         [run] = results.runs.at(variant)
-        series = run.thresholds(BOTTLENECK_PORT)
+        series = run.thresholds(common.BOTTLENECK_PORT)
         numbers[variant.removeprefix("from-")] = [*series, (run.flows().started_s.max(), series[-1][1])]
     return numbers
 
 
 def tcp_claims(results: Results) -> list[Claim]:
     series, valid = tcp_numbers(results), results.runs.valid
-    starts = [_converges(start, series[start], valid(f"from-{start}")) for start in STARTS]
+    starts = [_converges(start, series[start], valid(f"from-{start}")) for start in common.STARTS]
     return [*starts, _follows(series["shift"], valid("shift"))]
 
 
 def _converges(start: str, series: Series, valid: bool) -> Claim:
-    reached = [at for at, threshold in series if threshold == SHORT_BYTES]
-    first = next((i for i, (_, threshold) in enumerate(series) if threshold == SHORT_BYTES), len(series))
-    stays = bool(reached) and all(threshold == SHORT_BYTES for _, threshold in series[first:])
+    reached = [at for at, threshold in series if threshold == common.SHORT_BYTES]
+    first = next(
+        (i for i, (_, threshold) in enumerate(series) if threshold == common.SHORT_BYTES), len(series)
+    )
+    stays = bool(reached) and all(threshold == common.SHORT_BYTES for _, threshold in series[first:])
     ending = "stays" if stays else "leaves it"
     measured = f"10 KB after {max(reached[0], 0):.1f} s, {ending}" if reached else "never"
     return Claim(
@@ -96,7 +91,7 @@ def tcp_draw(results: Results) -> Figure:
         times = [max(at, 0.0) for at, _ in series]
         label = "shift to 20 KB half-way" if name == "shift" else f"start {name}"
         axes.step(times, [threshold for _, threshold in series], where="post", label=label)
-    axes.axhline(SHORT_BYTES, color="0.8", zorder=0)
+    axes.axhline(common.SHORT_BYTES, color="0.8", zorder=0)
     axes.set(yscale="log", xlabel="seconds since the traffic began", ylabel="demotion threshold (bytes)")
     axes.set_title("Threshold at the receiver's port: 80 % 10 KB, 20 % 1000 KB, load 0.8")
     axes.legend(frameon=False)
@@ -119,22 +114,19 @@ ON_TCP = Experiment(
 )
 
 
-FIG5_ABOUT = """\
-The demotion threshold over time, at the paper's rate on the simulator."""
-
 SHOWN_LOAD = 0.8
 COLOURS = {"1KB": "#4477aa", "10KB": "#228833", "1000KB": "#ee6677"}
 
 
 def _series(results: Results, start: str, load: float | None = None) -> list[Series]:
     """Return the threshold at the receiver's port over time, at one load or at all."""
-    return [run.thresholds(BOTTLENECK_PORT) for run in results.runs.at(f"dynamic-{start}", load)]
+    return [run.thresholds(common.BOTTLENECK_PORT) for run in results.runs.at(f"dynamic-{start}", load)]
 
 
 def fig5_claims(results: Results) -> list[Claim]:
     verdict = []
-    for start in STARTS:
-        settled = [settles(series) for series in _series(results, start)]
+    for start in common.STARTS:
+        settled = [common.settles(series) for series in _series(results, start)]
         times = sorted(at for at in settled if at is not None)
         reached = f"10 KB after {times[0]:.1f} … {times[-1]:.1f} s, and stays" if times else "never"
         measured = f"{reached}: {len(times)} of {len(settled)} runs"
@@ -145,13 +137,13 @@ def fig5_claims(results: Results) -> list[Claim]:
 
 def fig5_numbers(results: Results) -> dict[str, dict[str, list[Series]]]:
     loads = results.runs.loads
-    return {start: {f"{load:g}": _series(results, start, load) for load in loads} for start in STARTS}
+    return {start: {f"{load:g}": _series(results, start, load) for load in loads} for start in common.STARTS}
 
 
 def fig5_draw(results: Results) -> Figure:
     figure, [[axes]] = grid(1, 1, width=4.4, height=3.8)
     end_s = float(results.runs.at("dynamic-1KB", SHOWN_LOAD)[0].flows().started_s.max())
-    for start in reversed(STARTS):
+    for start in reversed(common.STARTS):
         for nth, series in enumerate(_series(results, start, SHOWN_LOAD)):
             times, values = zip(*series, (end_s, series[-1][1]), strict=True)
             label = f"start {start.replace('KB', ' KB')}" if nth == 0 else None
@@ -171,10 +163,10 @@ FIG5 = Experiment(
     name="dyna_fig5",
     claim="The demotion threshold converges to the short flows' 10 KB, from 1, 10 and 1000 KB.",
     figure="Gutiérrez et al., Fig. 5",
-    about=FIG5_ABOUT,
-    runner=ShortRuns(plan),
+    about="The demotion threshold over time, at the paper's rate on the simulator.",
+    runner=ShortRuns(common.plan),
     claims=fig5_claims,
     numbers=fig5_numbers,
     draw=fig5_draw,
-    **SHARED,
+    **common.SHARED,
 )

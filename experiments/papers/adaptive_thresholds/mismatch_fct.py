@@ -146,7 +146,6 @@ EXPERIMENT = Experiment(
     claim="Adaptation gives back what a mismatched threshold costs short flows, without harm to long ones.",
     figure="Gutiérrez et al., Figs. 6–8",
     minutes=12,
-    about=__doc__,
     runner=RunAfterRun(plan),
     on=(TESTBED,),
     seeds=(1, 2, 3),

@@ -206,7 +206,6 @@ EXPERIMENT = Experiment(
     claim="Two flows share a link as UCP's law predicts from their urgencies.",
     figure="Wang, Xu, Liu, slides 25–29",
     minutes=20,
-    about=__doc__,
     runner=RunAfterRun(plan),
     on=(TESTBED,),
     seeds=(1, 2, 3),

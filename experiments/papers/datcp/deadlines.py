@@ -10,20 +10,7 @@ from typing import Any
 from experiments.kit.experiment import Claim, Given, spread
 from experiments.kit.flows import jain_index
 from experiments.kit.runs import Results, Run
-from experiments.papers.datcp.common import (
-    COLOURS,
-    OTHER,
-    PAPER_MBPS,
-    Case,
-    Setup,
-    endless,
-    experiment,
-    in_time,
-    per_run,
-    setup_of,
-    sized,
-    throughputs,
-)
+from experiments.papers.datcp import common
 
 FIG08_ABOUT = """\
 Deadline-awareness: three flows of 100 MB and three endless ones; no deadline, 4 s, 3 s.
@@ -50,28 +37,28 @@ class Deadline:
 
     @property
     def name(self) -> str:
-        return "no deadline" if self.deadline_s is None else in_time(self.size_bytes, self.deadline_s)
+        return "no deadline" if self.deadline_s is None else common.in_time(self.size_bytes, self.deadline_s)
 
     @property
     def flows(self) -> list[dict[str, Any]]:
-        timed = [sized(self.size_bytes, "sized", self.deadline_s) for _ in range(3)]
-        return timed + [endless(self.until_s) for _ in range(3)]
+        timed = [common.sized(self.size_bytes, "sized", self.deadline_s) for _ in range(3)]
+        return timed + [common.endless(self.until_s) for _ in range(3)]
 
 
-def deadlines(setup: Setup) -> list[Deadline]:
+def deadlines(setup: common.Setup) -> list[Deadline]:
     """Return the paper's three deadlines, and a fourth if the rate is scaled down."""
-    size_bytes, scale = setup.size_bytes(FIG08_PAPER_BYTES), PAPER_MBPS / setup.link_mbps
+    size_bytes, scale = setup.size_bytes(FIG08_PAPER_BYTES), common.PAPER_MBPS / setup.link_mbps
     as_there = [Deadline(size_bytes, deadline_s, 7.0) for deadline_s in (None, 4.0, 3.0)]
     stretched = Deadline(FIG08_PAPER_BYTES, 3.0 * scale, 3.3 * scale, resolution_s=0.1 * scale)
     return as_there if scale == 1 else [*as_there, stretched]
 
 
-def fig08_cases(given: Given, seed: int) -> dict[str, Case]:
-    return {deadline.name: Case(deadline.flows) for deadline in deadlines(setup_of(given))}
+def fig08_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    return {deadline.name: common.Case(deadline.flows) for deadline in deadlines(common.setup_of(given))}
 
 
 def _by_deadline(results: Results) -> list[tuple[Deadline, list[Run]]]:
-    return [(case, results.runs.at(case.name)) for case in deadlines(setup_of(results.given))]
+    return [(case, results.runs.at(case.name)) for case in deadlines(common.setup_of(results.given))]
 
 
 def fig08_claims(results: Results) -> list[Claim]:
@@ -113,7 +100,7 @@ def _shares(case: Deadline, run: Run, label: str) -> list[float]:
 
 
 def fig08_numbers(results: Results) -> dict[str, Any]:
-    return {case.name: per_run(runs, partial(_figures, case)) for case, runs in _by_deadline(results)}
+    return {case.name: common.per_run(runs, partial(_figures, case)) for case, runs in _by_deadline(results)}
 
 
 def _figures(case: Deadline, run: Run) -> dict[str, Any]:
@@ -124,7 +111,7 @@ def _figures(case: Deadline, run: Run) -> dict[str, Any]:
     }
 
 
-FIG08 = experiment(
+FIG08 = common.experiment(
     8,
     "DATCP flows meet their deadlines, and flows of one urgency get one share.",
     minutes=6,
@@ -132,12 +119,9 @@ FIG08 = experiment(
     cases=fig08_cases,
     claims=fig08_claims,
     numbers=fig08_numbers,
-    draw=throughputs(),
+    draw=common.throughputs(),
 )
 
-
-FIG11_ABOUT = """\
-Quenching: four flows of 200 MB with a deadline of 6 s are more than the link can carry."""
 
 FIG11_PAPER_BYTES = 200_000_000
 DEADLINE_S = 6.0
@@ -153,10 +137,10 @@ EXPLANATIONS = {
 """Why a run may differ from the expectation."""
 
 
-def fig11_cases(given: Given, seed: int) -> dict[str, Case]:
-    size_bytes = setup_of(given).size_bytes(FIG11_PAPER_BYTES)
-    label = in_time(size_bytes, DEADLINE_S)
-    return {q: Case([sized(size_bytes, label, DEADLINE_S, quench=q)] * FLOWS) for q in VARIANTS}
+def fig11_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    size_bytes = common.setup_of(given).size_bytes(FIG11_PAPER_BYTES)
+    label = common.in_time(size_bytes, DEADLINE_S)
+    return {q: common.Case([common.sized(size_bytes, label, DEADLINE_S, quench=q)] * FLOWS) for q in VARIANTS}
 
 
 def fig11_claims(results: Results) -> list[Claim]:
@@ -176,7 +160,7 @@ def _met(run: Run) -> int:
 
 def fig11_numbers(results: Results) -> dict[str, Any]:
     return {
-        quench: per_run(
+        quench: common.per_run(
             results.runs.at(quench),
             lambda run: {"met": _met(run), "flows": [str(flow) for flow in run.listed.flows]},
         )
@@ -184,21 +168,18 @@ def fig11_numbers(results: Results) -> dict[str, Any]:
     }
 
 
-FIG11 = experiment(
+FIG11 = common.experiment(
     11,
     "Of four flows that cannot all meet their deadline, quenching one lets three meet it.",
     minutes=4,
-    about=FIG11_ABOUT,
+    about="Quenching: four flows of 200 MB with a deadline of 6 s are more than the link can carry.",
     seeds=(1, 2, 3, 4, 5),
     cases=fig11_cases,
     claims=fig11_claims,
     numbers=fig11_numbers,
-    draw=throughputs(VARIANTS),
+    draw=common.throughputs(VARIANTS),
 )
 
-
-FIG12_ABOUT = """\
-A priority is no deadline: three flows of fixed precedence 3, with three and with six endless flows."""
 
 FIG12_PAPER_BYTES = 100_000_000
 PRIORITY, LABEL = 3, "priority 3"
@@ -208,10 +189,13 @@ VARIES = 1.1
 """Completion times vary if their ratio is at least this."""
 
 
-def fig12_cases(given: Given, seed: int) -> dict[str, Case]:
-    size_bytes = setup_of(given).size_bytes(FIG12_PAPER_BYTES)
-    timed = [sized(size_bytes, LABEL, importance=PRIORITY, importance_share=1.0) for _ in range(3)]
-    return {f"background-{n}": Case([*timed, *(endless(UNTIL_S) for _ in range(n))]) for n in BACKGROUNDS}
+def fig12_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    size_bytes = common.setup_of(given).size_bytes(FIG12_PAPER_BYTES)
+    timed = [common.sized(size_bytes, LABEL, importance=PRIORITY, importance_share=1.0) for _ in range(3)]
+    return {
+        f"background-{n}": common.Case([*timed, *(common.endless(UNTIL_S) for _ in range(n))])
+        for n in BACKGROUNDS
+    }
 
 
 def _times_s(run: Run) -> list[float]:
@@ -230,25 +214,25 @@ def fig12_claims(results: Results) -> list[Claim]:
 
 def fig12_numbers(results: Results) -> dict[int, Any]:
     """Return the completion times, and the one with shares that are exactly proportional to the priorities."""
-    setup, numbers = setup_of(results.given), {}
+    setup, numbers = common.setup_of(results.given), {}
     for count in BACKGROUNDS:
         share = PRIORITY / (3 * PRIORITY + count)
         predicted_s = setup.size_bytes(FIG12_PAPER_BYTES) * 8e-6 / (share * setup.goodput_mbps)
-        runs = per_run(results.runs.at(f"background-{count}"), lambda run: {"fct_s": _times_s(run)})
+        runs = common.per_run(results.runs.at(f"background-{count}"), lambda run: {"fct_s": _times_s(run)})
         numbers[count] = {"predicted_s": predicted_s, "runs": runs}
     return numbers
 
 
-FIG12 = experiment(
+FIG12 = common.experiment(
     12,
     "A fixed priority meets no deadline: the completion time varies with the other flows.",
     minutes=2,
-    about=FIG12_ABOUT,
+    about="A priority is no deadline: three flows of fixed precedence 3, with three and with six endless flows.",
     cases=fig12_cases,
     claims=fig12_claims,
     numbers=fig12_numbers,
-    draw=throughputs(
+    draw=common.throughputs(
         {f"background-{count}": f"{count} background flows" for count in BACKGROUNDS},
-        colours={**COLOURS, LABEL: OTHER},
+        colours={**common.COLOURS, LABEL: common.OTHER},
     ),
 )

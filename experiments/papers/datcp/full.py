@@ -52,7 +52,6 @@ EXPERIMENT = Experiment(
     claim="At the paper's rate DATCP's deadlines, shares, quenching and jobs agree with its figures.",
     figure="Zhang et al., Figs. 8–14",
     minutes=2,
-    about=__doc__,
     runner=Script(measure),
     options=(
         option(

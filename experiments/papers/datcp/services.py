@@ -12,20 +12,7 @@ from matplotlib.figure import Figure
 from experiments.kit.draw import grid
 from experiments.kit.experiment import Claim, Given, option, spread
 from experiments.kit.runs import Results, Run
-from experiments.papers.datcp.common import (
-    DATCP,
-    DEADLINE,
-    OTHER,
-    TCP,
-    Case,
-    Setup,
-    endless,
-    experiment,
-    per_run,
-    setup_of,
-    sized,
-    throughputs,
-)
+from experiments.papers.datcp import common
 from sluice.commands.arguments import at_least_one
 from sluice.policy.fabrics import SIMULATOR
 from sluice.policy.schemes import SCHEMES
@@ -65,10 +52,10 @@ class Variant:
 
 
 FIG13_VARIANTS = {
-    "datcp": Variant("DATCP", DATCP),
+    "datcp": Variant("DATCP", common.DATCP),
     "d3": Variant("D³", {"name": "d3"}),
-    "untold": Variant("ECN, no deadlines declared", DATCP, told=False),
-    "tcp": Variant("TCP", TCP),
+    "untold": Variant("ECN, no deadlines declared", common.DATCP, told=False),
+    "tcp": Variant("TCP", common.TCP),
     "tcp-priority": Variant("TCP, priority by class", {"name": "tcp-priority"}),
 }
 ON_TESTBED = ("datcp", "tcp")
@@ -84,7 +71,7 @@ class Timed:
     deadline_s: float
 
 
-def draw_flows(seed: int, rounds: int, setup: Setup) -> list[Timed]:
+def draw_flows(seed: int, rounds: int, setup: common.Setup) -> list[Timed]:
     """Return the flows of a seed, which are the same for every variant."""
     rng = np.random.default_rng([seed, rounds])
     flows = []
@@ -98,16 +85,18 @@ def draw_flows(seed: int, rounds: int, setup: Setup) -> list[Timed]:
     return flows
 
 
-def fig13_cases(given: Given, seed: int) -> dict[str, Case]:
-    timed = draw_flows(seed, given["rounds"], setup_of(given))
+def fig13_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    timed = draw_flows(seed, given["rounds"], common.setup_of(given))
     cases = {}
     for name in FIG13_VARIANTS if given.on == SIMULATOR else ON_TESTBED:
         variant = FIG13_VARIANTS[name]
-        flows = [endless(FIRST_S + ROUND_S * given["rounds"]) for _ in range(3)]
+        flows = [common.endless(FIRST_S + ROUND_S * given["rounds"]) for _ in range(3)]
         for number, flow in enumerate(timed):
             keys = {"start_s": flow.start_s, "from": f"h{5 + number % 3}"}
-            flows.append(sized(flow.bytes, flow.kind, flow.deadline_s if variant.told else None, **keys))
-        cases[name] = Case(flows, variant.scheme)
+            flows.append(
+                common.sized(flow.bytes, flow.kind, flow.deadline_s if variant.told else None, **keys)
+            )
+        cases[name] = common.Case(flows, variant.scheme)
     return cases
 
 
@@ -123,7 +112,7 @@ def _share(results: Results, variant: str, kind: str) -> float:
     given = results.given
     in_time: list[bool] = []
     for run in results.runs.at(variant):
-        timed = draw_flows(run.seed, given["rounds"], setup_of(given))
+        timed = draw_flows(run.seed, given["rounds"], common.setup_of(given))
         in_time += met(run.listed.fct_s(kind), timed, kind)
     return sum(in_time) / len(in_time)
 
@@ -150,7 +139,7 @@ def fig13_numbers(results: Results) -> dict[str, Any]:
                 kind: sum(len(run.listed.labelled(kind)) for run in results.runs.at(variant))
                 for kind in FACTORS
             },
-            "runs": per_run(results.runs.at(variant), lambda run: {}),
+            "runs": common.per_run(results.runs.at(variant), lambda run: {}),
         }
         for variant in results.runs.variants
     }
@@ -176,7 +165,7 @@ def draw(results: Results) -> Figure:
 ROUNDS = option(
     "--rounds", type=at_least_one, default=6, help="per run, ten seconds each (default: %(default)s)"
 )
-FIG13 = experiment(
+FIG13 = common.experiment(
     13,
     "Under DATCP more flows meet their deadlines than under TCP, and as many as under D³.",
     minutes=8,
@@ -207,10 +196,10 @@ UNHARMED = 1.05
 """A is unharmed if it takes at most this multiple of its time without declared deadlines."""
 
 FIG14_VARIANTS: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...] | None]] = {
-    "datcp": (DATCP, (A,)),
-    "all-may": (DATCP, (A, B)),
-    "tcp": (TCP, None),
-    "untold": (DATCP, None),
+    "datcp": (common.DATCP, (A,)),
+    "all-may": (common.DATCP, (A, B)),
+    "tcp": (common.TCP, None),
+    "untold": (common.DATCP, None),
 }
 """Variant → scheme, and the jobs whose flows may be suspended; None: no deadlines are declared."""
 TITLES = {
@@ -225,18 +214,18 @@ B_SUSPENDED = (
 )
 
 
-def fig14_cases(given: Given, seed: int) -> dict[str, Case]:
-    size_bytes = setup_of(given).size_bytes(FIG14_PAPER_BYTES)
+def fig14_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    size_bytes = common.setup_of(given).size_bytes(FIG14_PAPER_BYTES)
     cases = {}
     for variant, (scheme, may_wait) in FIG14_VARIANTS.items():
         flows = []
         for job, deadline_s in DEADLINES_S.items():
-            flow = sized(size_bytes, job)
+            flow = common.sized(size_bytes, job)
             if may_wait is not None:
                 quench = "suspend" if job in may_wait else "never"
-                flow = sized(size_bytes, job, deadline_s, quench=quench)
+                flow = common.sized(size_bytes, job, deadline_s, quench=quench)
             flows += [flow, flow]
-        cases[variant] = Case(flows, scheme)
+        cases[variant] = common.Case(flows, scheme)
     return cases
 
 
@@ -275,7 +264,7 @@ def fig14_claims(results: Results) -> list[Claim]:
 
 
 def fig14_numbers(results: Results) -> dict[str, Any]:
-    return {variant: per_run(results.runs.at(variant), _figures) for variant in FIG14_VARIANTS}
+    return {variant: common.per_run(results.runs.at(variant), _figures) for variant in FIG14_VARIANTS}
 
 
 def _figures(run: Run) -> dict[str, Any]:
@@ -283,7 +272,7 @@ def _figures(run: Run) -> dict[str, Any]:
     return {**{f"{job}, s": done_s(run, job) for job in (A, B)}, "quenches": quenches}
 
 
-FIG14 = experiment(
+FIG14 = common.experiment(
     14,
     "Under DATCP job B meets its 2 s while job A, whose flows may be suspended, is unharmed.",
     minutes=3,
@@ -291,5 +280,5 @@ FIG14 = experiment(
     cases=fig14_cases,
     claims=fig14_claims,
     numbers=fig14_numbers,
-    draw=throughputs(TITLES, colours={A: OTHER, B: DEADLINE}, top=1.0),
+    draw=common.throughputs(TITLES, colours={A: common.OTHER, B: common.DEADLINE}, top=1.0),
 )

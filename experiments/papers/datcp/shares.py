@@ -10,18 +10,7 @@ import numpy as np
 from experiments.kit.experiment import Claim, Given, spread
 from experiments.kit.flows import ListedFlows
 from experiments.kit.runs import Results, Run
-from experiments.papers.datcp.common import (
-    COLOURS,
-    OTHER,
-    Case,
-    endless,
-    experiment,
-    in_time,
-    per_run,
-    setup_of,
-    sized,
-    throughputs,
-)
+from experiments.papers.datcp import common
 
 FIG09_ABOUT = """\
 Convergence: three endless flows, then three with deadlines (100 MB in 4 s) one second apart.
@@ -43,17 +32,17 @@ STEP_S, MEAN_S = 0.1, 1.0
 """Precedences are averaged over MEAN_S, half before and half after the time in question."""
 
 
-def fig09_cases(given: Given, seed: int) -> dict[str, Case]:
-    size_bytes = setup_of(given).size_bytes(PAPER_BYTES)
-    timed = [sized(size_bytes, LABEL, FIG09_DEADLINE_S, start_s=start_s) for start_s in STARTS_S]
-    return {"convergence": Case([*(endless(FIG09_UNTIL_S) for _ in range(3)), *timed])}
+def fig09_cases(given: Given, seed: int) -> dict[str, common.Case]:
+    size_bytes = common.setup_of(given).size_bytes(PAPER_BYTES)
+    timed = [common.sized(size_bytes, LABEL, FIG09_DEADLINE_S, start_s=start_s) for start_s in STARTS_S]
+    return {"convergence": common.Case([*(common.endless(FIG09_UNTIL_S) for _ in range(3)), *timed])}
 
 
 def fig09_claims(results: Results) -> list[Claim]:
     settlings = [
         FIG09_UNTIL_S if s is None else s for run in results.runs.runs for s in settling_s(run.listed)
     ]
-    goodput_mbps = setup_of(results.given).goodput_mbps
+    goodput_mbps = common.setup_of(results.given).goodput_mbps
     deviations = [_deviation(run.listed, goodput_mbps) for run in results.runs.runs]
     valid = results.runs.valid()
     return [
@@ -110,17 +99,17 @@ def _shares(run: ListedFlows, at_s: float, goodput_mbps: float) -> dict[int, flo
 
 
 def fig09_numbers(results: Results) -> list[dict[str, Any]]:
-    goodput_mbps = setup_of(results.given).goodput_mbps
+    goodput_mbps = common.setup_of(results.given).goodput_mbps
 
     def figures(run: Run) -> dict[str, Any]:
         settling = settling_s(run.listed)
         deviation = _deviation(run.listed, goodput_mbps)
         return {"fct_s": run.listed.fct_s(LABEL), "settling_s": settling, "deviation": deviation}
 
-    return per_run(results.runs.runs, figures)
+    return common.per_run(results.runs.runs, figures)
 
 
-FIG09 = experiment(
+FIG09 = common.experiment(
     9,
     "New DATCP flows converge to their weighted shares within a second.",
     minutes=1,
@@ -128,7 +117,7 @@ FIG09 = experiment(
     cases=fig09_cases,
     claims=fig09_claims,
     numbers=fig09_numbers,
-    draw=throughputs({"convergence": ""}),
+    draw=common.throughputs({"convergence": ""}),
 )
 
 
@@ -142,14 +131,14 @@ IMPORTANCES = (1, 2, 3)
 IMPORTANCE_SHARE = 0.5
 
 
-def fig10_cases(given: Given, seed: int) -> dict[str, Case]:
+def fig10_cases(given: Given, seed: int) -> dict[str, common.Case]:
     plain: dict[str, Any] = {"importance": 1, "importance_share": IMPORTANCE_SHARE}
-    size_bytes = setup_of(given).size_bytes(PAPER_BYTES)
-    others = [sized(size_bytes, _timed(given), FIG10_DEADLINE_S, **plain) for _ in range(3)]
-    others += [endless(FIG10_UNTIL_S, **plain) for _ in range(2)]
+    size_bytes = common.setup_of(given).size_bytes(PAPER_BYTES)
+    others = [common.sized(size_bytes, _timed(given), FIG10_DEADLINE_S, **plain) for _ in range(3)]
+    others += [common.endless(FIG10_UNTIL_S, **plain) for _ in range(2)]
     return {
-        f"importance-{importance}": Case(
-            [*others, endless(FIG10_UNTIL_S, "important", **plain | {"importance": importance})]
+        f"importance-{importance}": common.Case(
+            [*others, common.endless(FIG10_UNTIL_S, "important", **plain | {"importance": importance})]
         )
         for importance in IMPORTANCES
     }
@@ -157,7 +146,7 @@ def fig10_cases(given: Given, seed: int) -> dict[str, Case]:
 
 def _timed(given: Given) -> str:
     """Return the label of the flows with a deadline."""
-    return in_time(setup_of(given).size_bytes(PAPER_BYTES), FIG10_DEADLINE_S)
+    return common.in_time(common.setup_of(given).size_bytes(PAPER_BYTES), FIG10_DEADLINE_S)
 
 
 def gain(run: ListedFlows) -> float:
@@ -190,7 +179,7 @@ def fig10_claims(results: Results) -> list[Claim]:
 def fig10_numbers(results: Results) -> dict[int, Any]:
     label = _timed(results.given)
     return {
-        importance: per_run(
+        importance: common.per_run(
             results.runs.at(f"importance-{importance}"),
             lambda run: {"gain": gain(run.listed), "fct_s": run.listed.fct_s(label)},
         )
@@ -198,7 +187,7 @@ def fig10_numbers(results: Results) -> dict[int, Any]:
     }
 
 
-FIG10 = experiment(
+FIG10 = common.experiment(
     10,
     "A more important DATCP flow gets a larger share of the link, also if other flows have deadlines.",
     minutes=3,
@@ -206,7 +195,8 @@ FIG10 = experiment(
     cases=fig10_cases,
     claims=fig10_claims,
     numbers=fig10_numbers,
-    draw=throughputs(
-        {f"importance-{i}": f"importance {i}" for i in IMPORTANCES}, colours={**COLOURS, "important": OTHER}
+    draw=common.throughputs(
+        {f"importance-{i}": f"importance {i}" for i in IMPORTANCES},
+        colours={**common.COLOURS, "important": common.OTHER},
     ),
 )

@@ -68,7 +68,6 @@ EXPERIMENT = Experiment(
     claim="On real switches FISH gets small flows done sooner than PIAS, the denser the burst the more.",
     figure="Zhang and Hu, Fig. 6, tables 1 and 2",
     minutes=20,
-    about=__doc__,
     runner=RunAfterRun(plan),
     on=BOTH_FABRICS,
     seeds=(1, 2, 3, 4, 5),

@@ -12,26 +12,28 @@ from experiments.kit.draw import Line, intervals, legend_below
 from experiments.kit.experiment import Claim, Experiment, Given, option
 from experiments.kit.runners import Planned, ShortRuns, one_group
 from experiments.kit.runs import Difference, Results, Runs, lower, signed, within
-from experiments.papers.fish.common import FIGURES, GAPS, Setup, change, columns, fct_ms, panels, points
+from experiments.papers.fish import common
 from sluice.commands.arguments import folder
 
 SCENARIO = Path(__file__).with_name("fabric.toml")
 CAPACITIES = (240, 480, 960)
 """Packets that all queues of a port hold together."""
-SETUPS = {capacity: Setup(capacity) for capacity in CAPACITIES}
+SETUPS = {capacity: common.Setup(capacity) for capacity in CAPACITIES}
 VARIANTS = ("pias", "fish-strict", "fish")
-ORDERLY, ORDERLY_GAP = Setup(960, recovery="timeouts"), "1ms"
+ORDERLY, ORDERLY_GAP = common.Setup(960, recovery="timeouts"), "1ms"
 """In this set-up no packet is lost, and reordering within a flow has no effect."""
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    orderly = points(given, SCENARIO, [ORDERLY], VARIANTS, [ORDERLY_GAP])
-    return one_group(given, orderly + points(given, SCENARIO, list(SETUPS.values()), VARIANTS), given["runs"])
+    orderly = common.points(given, SCENARIO, [ORDERLY], VARIANTS, [ORDERLY_GAP])
+    return one_group(
+        given, orderly + common.points(given, SCENARIO, list(SETUPS.values()), VARIANTS), given["runs"]
+    )
 
 
 SHARED: Mapping[str, Any] = {
     "minutes": 8,
-    "runner": ShortRuns(plan, columns),
+    "runner": ShortRuns(plan, common.columns),
     "seeds": 20,
     "quick": {"seeds": 3},
     "options": (
@@ -48,12 +50,12 @@ SHARED: Mapping[str, Any] = {
 
 def over_pias_240(runs: Runs, figure: str, capacity: int, gap: str, variant: str = "fish") -> Difference:
     """Return the paper's comparison: FISH's capacity varies, PIAS keeps 240."""
-    return change(runs, figure, variant, SETUPS[capacity], gap, SETUPS[240])
+    return common.change(runs, figure, variant, SETUPS[capacity], gap, SETUPS[240])
 
 
 def over_equal(runs: Runs, figure: str, capacity: int, gap: str, variant: str = "fish") -> Difference:
     """Return the difference to PIAS with the same capacity."""
-    return change(runs, figure, variant, SETUPS[capacity], gap)
+    return common.change(runs, figure, variant, SETUPS[capacity], gap)
 
 
 CHANGES = {"PIAS-240": over_pias_240, "PIAS of the same capacity": over_equal}
@@ -66,16 +68,16 @@ def draw(*figures: str) -> Callable[[Results], Figure]:
     over both PIAS."""
 
     def drawn(results: Results) -> Figure:
-        titles = [f"Δt {gap.replace('ms', ' ms')}" for gap in GAPS]
-        picture, rows = panels(len(figures), titles, one_scale=True)
+        titles = [f"Δt {gap.replace('ms', ' ms')}" for gap in common.GAPS]
+        picture, rows = common.panels(len(figures), titles, one_scale=True)
         for row, figure in zip(rows, figures, strict=True):
-            for axes, gap in zip(row, GAPS, strict=True):
+            for axes, gap in zip(row, common.GAPS, strict=True):
                 for name, (shift, colour, marker) in MARKS.items():
                     places = [place + shift for place in range(len(CAPACITIES))]
                     changes = [CHANGES[name](results.runs, figure, capacity, gap) for capacity in CAPACITIES]
                     intervals(axes, places, changes, Line(f"against {name}", colour), marker)
                 axes.set_xticks(range(len(CAPACITIES)), list(map(str, CAPACITIES)))
-            row[0].set_ylabel(f"{FIGURES[figure]}\nFISH against PIAS (%)")
+            row[0].set_ylabel(f"{common.FIGURES[figure]}\nFISH against PIAS (%)")
         for axes in rows[-1]:
             axes.set_xlabel("capacity of FISH's ports (packets)")
         legend_below(picture, rows[0][0])
@@ -90,14 +92,14 @@ def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
     def numbers_of(results: Results) -> dict[str, Any]:
         return {
             gap: {str(capacity): _numbers(results.runs, figures, capacity, gap) for capacity in CAPACITIES}
-            for gap in GAPS
+            for gap in common.GAPS
         }
 
     return numbers_of
 
 
 def _numbers(runs: Runs, figures: tuple[str, ...], capacity: int, gap: str) -> dict[str, Any]:
-    means = {variant: fct_ms(runs, figures, variant, SETUPS[capacity], gap) for variant in VARIANTS}
+    means = {variant: common.fct_ms(runs, figures, variant, SETUPS[capacity], gap) for variant in VARIANTS}
     differences = {
         f"{variant} against {name}": {
             figure: over(runs, figure, capacity, gap, variant).to_document() for figure in figures
@@ -142,7 +144,7 @@ def fig8_claims(results: Results) -> list[Claim]:
     what = f"Δt {BURST}: FISH improves with the capacity"
     verdict.append(Claim(what, "grows with the capacity", measured, tails[0] > tails[2]))
     for figure in FIG8_FIGURES:
-        for gap in GAPS:
+        for gap in common.GAPS:
             what = f"Δt {gap}: FISH-960 against PIAS-960, {figure.replace('_', ' ')}"
             equal = over_equal(runs, figure, 960, gap)
             verdict.append(lower(what, "(not in the paper)", equal, FIG8_EXPLANATION))
@@ -161,9 +163,6 @@ FIG8 = Experiment(
 )
 
 
-FIG9_ABOUT = """\
-Medium and large flows under FISH and PIAS on a leaf-spine fabric."""
-
 FIG9_FIGURES = ("medium_mean", "large_mean")
 PAPER, LIMIT = "within 3.8 %", 0.038
 FIG9_EXPLANATION = (
@@ -175,13 +174,13 @@ FIG9_EXPLANATION = (
 
 def fig9_claims(results: Results) -> list[Claim]:
     runs, verdict = results.runs, []
-    for figure, capacity, gap in product(FIG9_FIGURES, CAPACITIES, GAPS):
+    for figure, capacity, gap in product(FIG9_FIGURES, CAPACITIES, common.GAPS):
         what = f"Δt {gap}: FISH-{capacity} against PIAS, {figure.replace('_', ' ')}"
         over_pias = over_pias_240(runs, figure, capacity, gap)
         verdict.append(within(what, PAPER, over_pias, LIMIT, FIG9_EXPLANATION))
     for figure in FIG9_FIGURES:
         what = f"Δt {ORDERLY_GAP}: FISH-960 against PIAS-960, timeouts only, {figure.replace('_', ' ')}"
-        orderly = change(runs, figure, "fish", ORDERLY, ORDERLY_GAP)
+        orderly = common.change(runs, figure, "fish", ORDERLY, ORDERLY_GAP)
         verdict.append(within(what, PAPER, orderly, LIMIT))
     return verdict
 
@@ -190,7 +189,7 @@ FIG9 = Experiment(
     name="fish_fig9",
     claim="On a fabric FISH changes the FCT of medium and large flows by 3.8 % at most.",
     figure="Zhang and Hu, Fig. 9",
-    about=FIG9_ABOUT,
+    about="Medium and large flows under FISH and PIAS on a leaf-spine fabric.",
     claims=fig9_claims,
     numbers=numbers(*FIG9_FIGURES),
     draw=draw(*FIG9_FIGURES),

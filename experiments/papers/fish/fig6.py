@@ -14,26 +14,15 @@ from experiments.kit.draw import Line, intervals, legend_below, line_of
 from experiments.kit.experiment import Claim, Experiment, Given
 from experiments.kit.runners import Planned, ShortRuns, one_group
 from experiments.kit.runs import Results, Runs, lower, signed, within
-from experiments.papers.fish.common import (
-    FIGURES,
-    GAPS,
-    VARIANTS,
-    Setup,
-    change,
-    columns,
-    fct_ms,
-    label,
-    panels,
-    points,
-)
+from experiments.papers.fish import common
 
 SCENARIO = Path(__file__).with_name("single.toml")
 SETUPS = {
-    "buffer 240, first window 70": Setup(),
-    "buffer 240, first window 10": Setup(window=10),
-    "buffer 960, first window 70": Setup(capacity=960),
-    "buffer 240, first window 70, timeouts only": Setup(recovery="timeouts"),
-    "buffer 240, first window 70, Linux's recovery": Setup(recovery="linux"),
+    "buffer 240, first window 70": common.Setup(),
+    "buffer 240, first window 10": common.Setup(window=10),
+    "buffer 960, first window 70": common.Setup(capacity=960),
+    "buffer 240, first window 70, timeouts only": common.Setup(recovery="timeouts"),
+    "buffer 240, first window 70, Linux's recovery": common.Setup(recovery="linux"),
 }
 PAPER = {
     ("small_mean", "0.1ms"): -0.0264,
@@ -66,7 +55,7 @@ EXPLANATION = (
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    return one_group(given, points(given, SCENARIO, list(SETUPS.values())))
+    return one_group(given, common.points(given, SCENARIO, list(SETUPS.values())))
 
 
 def claims(results: Results) -> list[Claim]:
@@ -75,7 +64,7 @@ def claims(results: Results) -> list[Claim]:
         for (figure, gap), papers_change in PAPER.items():
             what = f"{name}, Δt {gap}: {figure.replace('_', ' ')} against PIAS"
             paper = signed(f"{papers_change:+.2%}")
-            ours = change(results.runs, figure, "fish", setup, gap)
+            ours = common.change(results.runs, figure, "fish", setup, gap)
             if figure.startswith("small"):
                 verdict.append(lower(what, paper, ours, EXPLANATION))
             else:
@@ -84,41 +73,52 @@ def claims(results: Results) -> list[Claim]:
 
 
 def numbers(results: Results) -> dict[str, Any]:
-    return {name: {gap: _numbers(results.runs, setup, gap) for gap in GAPS} for name, setup in SETUPS.items()}
-
-
-def _numbers(runs: Runs, setup: Setup, gap: str) -> dict[str, Any]:
     return {
-        "fct_ms": {variant: fct_ms(runs, list(FIGURES), variant, setup, gap) for variant in VARIANTS},
-        "changes": {
-            variant: {figure: change(runs, figure, variant, setup, gap).to_document() for figure in FIGURES}
-            for variant in LINES
-        },
-        "small_by_size_ms": {variant: by_size(runs, variant, setup, gap) for variant in VARIANTS},
+        name: {gap: _numbers(results.runs, setup, gap) for gap in common.GAPS}
+        for name, setup in SETUPS.items()
     }
 
 
-def by_size(runs: Runs, variant: str, setup: Setup, gap: str) -> list[float]:
+def _numbers(runs: Runs, setup: common.Setup, gap: str) -> dict[str, Any]:
+    return {
+        "fct_ms": {
+            variant: common.fct_ms(runs, list(common.FIGURES), variant, setup, gap)
+            for variant in common.VARIANTS
+        },
+        "changes": {
+            variant: {
+                figure: common.change(runs, figure, variant, setup, gap).to_document()
+                for figure in common.FIGURES
+            }
+            for variant in LINES
+        },
+        "small_by_size_ms": {variant: by_size(runs, variant, setup, gap) for variant in common.VARIANTS},
+    }
+
+
+def by_size(runs: Runs, variant: str, setup: common.Setup, gap: str) -> list[float]:
     """Return the mean FCT in ms of small flows by size, in the steps of SIZES_KB, over all seeds."""
-    flows = [run.flows() for run in runs.at(label(variant, setup, gap))]
+    flows = [run.flows() for run in runs.at(common.label(variant, setup, gap))]
     sizes_kb = np.concatenate([of_run.bytes for of_run in flows]) / 1000
-    fct_ms = np.concatenate([of_run.fct_us for of_run in flows]) / 1000
-    return [float(fct_ms[(sizes_kb > low) & (sizes_kb <= high)].mean()) for low, high in pairwise(SIZES_KB)]
+    times_ms = np.concatenate([of_run.fct_us for of_run in flows]) / 1000
+    return [float(times_ms[(sizes_kb > low) & (sizes_kb <= high)].mean()) for low, high in pairwise(SIZES_KB)]
 
 
 def draw(results: Results) -> Figure:
     """Draw a row for each set-up and a column for each figure: FISH, its two changes, and the
     paper's values."""
-    picture, rows = panels(len(SETUPS), list(FIGURES.values()), one_scale=False)
+    picture, rows = common.panels(len(SETUPS), list(common.FIGURES.values()), one_scale=False)
     for row, (title, setup) in zip(rows, SETUPS.items(), strict=True):
-        for axes, figure in zip(row, FIGURES, strict=True):
+        for axes, figure in zip(row, common.FIGURES, strict=True):
             for nth, (variant, line) in enumerate(LINES.items()):
-                places = [place + 0.16 * (nth - 1) for place in range(len(GAPS))]
-                changes = [change(results.runs, figure, variant, setup, gap) for gap in GAPS]
+                places = [place + 0.16 * (nth - 1) for place in range(len(common.GAPS))]
+                changes = [common.change(results.runs, figure, variant, setup, gap) for gap in common.GAPS]
                 intervals(axes, places, changes, line)
-            paper = [100 * PAPER.get((figure, gap), np.nan) for gap in GAPS]
-            axes.plot([place + 0.32 for place in range(len(GAPS))], paper, "x", color="black", label="paper")
-            axes.set_xticks(range(len(GAPS)), [gap.replace("ms", " ms") for gap in GAPS])
+            paper = [100 * PAPER.get((figure, gap), np.nan) for gap in common.GAPS]
+            axes.plot(
+                [place + 0.32 for place in range(len(common.GAPS))], paper, "x", color="black", label="paper"
+            )
+            axes.set_xticks(range(len(common.GAPS)), [gap.replace("ms", " ms") for gap in common.GAPS])
         row[0].set_ylabel(f"{fill(title, 28)}\nFCT against PIAS (%)", fontsize="small")
     for axes in rows[-1]:
         axes.set_xlabel("mean time between starts")
@@ -131,8 +131,7 @@ EXPERIMENT = Experiment(
     claim="On one link FISH gets small flows done sooner than PIAS, and others as soon.",
     figure="Zhang and Hu, Fig. 6, tables 1 and 2",
     minutes=4,
-    about=__doc__,
-    runner=ShortRuns(plan, columns),
+    runner=ShortRuns(plan, common.columns),
     seeds=50,
     quick={"seeds": 10},
     claims=claims,

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.kit.experiment import Claim, Experiment, Given, Script, option
+from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from experiments.kit.runs import noted
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import load_share
@@ -104,6 +103,7 @@ FINISH_AFTER = 13_335_214
 AGES = 500
 """Points of bytes sent at which Gittins's index is computed."""
 PIAS, BEST_FOR_MEAN = "PIAS's thresholds", "best 8 levels for the mean"
+GITTINS = "Gittins (best without sizes)"
 SMALL, LARGE = 100e3, 10e6
 """Bounds of the size classes in bytes."""
 AROUND = {"300 KB": 3e5, "500 KB": 5e5, "1 MB": 1e6}
@@ -284,7 +284,11 @@ def figures(flow_bytes: Floats, times_bytes: Floats) -> dict[str, float]:
     }
 
 
-def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
+Orders = Mapping[str, Mapping[str, float]]
+"""Order of service → its figures."""
+
+
+def measure(given: Given) -> Orders:
     sizes, load = load_cdf(given["sizes"]), float(given["load"])
     pias, sluice = pias_thresholds(given["sizes"], load), SCHEMES["sluice"].thresholds_bytes
     flow = sample(sizes)
@@ -296,7 +300,7 @@ def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
         "best 8 levels for the slowdown": levels(optimal_thresholds(sizes, load, 8)),
         BEST_FOR_MEAN: levels(best_for_mean(sizes, load, 8)),
         "least attained service": least_attained,
-        "Gittins (best without sizes)": gittins,
+        GITTINS: gittins,
         "shortest remaining (sizes known)": shortest_remaining,
         "PIAS's thresholds, simulated": simulated(feedback(pias)),
         "sluice's first thresholds, simulated": simulated(feedback(sluice)),
@@ -305,15 +309,14 @@ def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
     return {name: figures(flow, times(link)) for name, times in orders.items()}
 
 
-def table(orders: Mapping[str, Mapping[str, float]]) -> str:
-    heads = list(next(iter(orders.values())))
-    lines = [f"| order | {' | '.join(heads)} |", "| --- " * (len(heads) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(f'{v:.3g}' for v in row.values())} |" for name, row in orders.items()]
-    return "\n".join(lines) + "\n"
+def table(orders: Orders) -> str:
+    headings = ("order", *next(iter(orders.values())))
+    rows = ((name, *(f"{value:.3g}" for value in row.values())) for name, row in orders.items())
+    return markdown_table(headings, rows, " --- ") + "\n"
 
 
-def claims(orders: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    best, with_sizes = orders["Gittins (best without sizes)"], orders["shortest remaining (sizes known)"]
+def claims(orders: Orders) -> list[Claim]:
+    best, with_sizes = orders[GITTINS], orders["shortest remaining (sizes known)"]
     least = min(row["all, ms"] for name, row in orders.items() if "sizes known" not in name)
     saved = 1 - with_sizes["all, ms"] / best["all, ms"]
     return [
@@ -324,34 +327,25 @@ def claims(orders: Mapping[str, Mapping[str, float]]) -> list[Claim]:
             best["all, ms"] <= 1.01 * least,
         ),
         noted("best levels for the mean, over PIAS's thresholds", _ratio(orders, BEST_FOR_MEAN)),
-        noted(
-            "best order without sizes, over PIAS's thresholds",
-            _ratio(orders, "Gittins (best without sizes)"),
-        ),
+        noted("best order without sizes, over PIAS's thresholds", _ratio(orders, GITTINS)),
         noted("what knowing all sizes would save of that mean", f"{saved:.0%}"),
     ]
 
 
-def _ratio(orders: Mapping[str, Mapping[str, float]], order: str) -> str:
+def _ratio(orders: Orders, order: str) -> str:
     return f"{orders[order]['all, ms'] / orders[PIAS]['all, ms']:.3f}"
-
-
-def numbers(orders: Mapping[str, Mapping[str, float]]) -> Any:
-    return orders
 
 
 EXPERIMENT = Experiment(
     name="sluice_bounds",
     claim="What one link allows: mean FCT and slowdown under the best orders of service.",
-    figure="",
     minutes=0.5,
-    about=__doc__,
     runner=Script(measure),
     options=(
         option("--sizes", default="web-search", help="distribution of flow sizes (default: %(default)s)"),
         option("--load", type=load_share, default=0.8, help="load of the link (default: %(default)s)"),
     ),
     claims=claims,
-    numbers=numbers,
+    numbers=lambda orders: orders,
     table=table,
 )

@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid, legend_below, line_of
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.flows import percentile, read_flow_columns
 from experiments.kit.runners import Planned, ShortRuns, named
 from experiments.kit.runs import Results, Runs, all_finished
@@ -212,13 +212,13 @@ def numbers(results: Results) -> dict[str, Any]:
 
 def table(results: Results) -> str:
     """Ratios to PIAS, medians over the seeds."""
-    lines = [f"| condition | scheme | {' | '.join(CLASSES)} |", "|---" * (len(CLASSES) + 2) + "|"]
+    rows = []
     for name, runs in results.groups.items():
         for row, over in PAIRS.items():
             by_title = ratios(runs, row.partition(",")[0], over)
-            cells = " | ".join(f"{by_title[title]:.2f}" if title in by_title else "–" for title in CLASSES)
-            lines.append(f"| {name} | {row} | {cells} |")
-    return "\n".join(lines) + "\n"
+            cells = (f"{by_title[title]:.2f}" if title in by_title else "–" for title in CLASSES)
+            rows.append((name, row, *cells))
+    return markdown_table(("condition", "scheme", *CLASSES), rows) + "\n"
 
 
 def draw(results: Results) -> Figure:
@@ -239,9 +239,7 @@ def draw(results: Results) -> Figure:
 EXPERIMENT = Experiment(
     name="sluice_conditions",
     claim="Sluice is at most 2 % worse than PIAS in any class, also beside incasts and on scarce links.",
-    figure="",
     minutes=15,
-    about=__doc__,
     runner=ShortRuns(plan, columns),
     seeds=(1, 2),
     flows=10_000,

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import grid, legend_below, line_of, log_scale
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import Planned, Sweep, axes
 from experiments.kit.runs import Results, Runs, all_finished
@@ -118,11 +119,13 @@ class Goal:
     limit: float
     over: str | None = None
     load: float = 0.8
-    over_group: str | None = None
 
     def claim(self, results: Results) -> Claim | None:
         """None if the runs were not asked for."""
-        ours, theirs = (results.groups.get(name or self.group) for name in (self.group, self.over_group))
+        own = self.over is None or self.over in GROUPS[self.group].schemes
+        ours, theirs = (
+            results.groups.get(name) for name in (self.group, self.group if own else "web search")
+        )
         if ours is None or theirs is None:
             return None
         values = ours.values(self.column, self.scheme, self.load)
@@ -158,46 +161,12 @@ GOALS = (
     Goal("slowdown at 1 MB", "web search", "1 MB", "sluice", 1.8),
     Goal("shallow buffer: all, over PIAS", "web search", ALL, "sluice-shallow", 0.88, "pias"),
     Goal("shallow buffer: large, over PIAS", "web search", LARGE, "sluice-shallow", 1.1, "pias"),
-    Goal(
-        "no threshold above 4.2 MB: all, over PIAS",
-        "large flows",
-        ALL,
-        "sluice-large",
-        0.88,
-        "pias",
-        over_group="web search",
-    ),
-    Goal(
-        "no threshold above 4.2 MB: medium",
-        "large flows",
-        MEDIUM,
-        "sluice-large",
-        0.75,
-        "pias",
-        over_group="web search",
-    ),
-    Goal(
-        "no threshold above 4.2 MB: large",
-        "large flows",
-        LARGE,
-        "sluice-large",
-        1.1,
-        "pias",
-        over_group="web search",
-    ),
-    Goal(
-        "no threshold above 4.2 MB: slowdown",
-        "large flows",
-        SLOWDOWN,
-        "sluice-large",
-        0.66,
-        "pias",
-        over_group="web search",
-    ),
-    Goal("half told: all, over PIAS", "told", ALL, "sluice-told-50", 0.78, "pias", over_group="web search"),
-    Goal(
-        "half told: all, over pFabric", "told", ALL, "sluice-told-50", 0.9, "pfabric", over_group="web search"
-    ),
+    Goal("no threshold above 4.2 MB: all, over PIAS", "large flows", ALL, "sluice-large", 0.88, "pias"),
+    Goal("no threshold above 4.2 MB: medium", "large flows", MEDIUM, "sluice-large", 0.75, "pias"),
+    Goal("no threshold above 4.2 MB: large", "large flows", LARGE, "sluice-large", 1.1, "pias"),
+    Goal("no threshold above 4.2 MB: slowdown", "large flows", SLOWDOWN, "sluice-large", 0.66, "pias"),
+    Goal("half told: all, over PIAS", "told", ALL, "sluice-told-50", 0.78, "pias"),
+    Goal("half told: all, over pFabric", "told", ALL, "sluice-told-50", 0.9, "pfabric"),
     Goal("deadlines: all, over PIAS", "deadlines", ALL, "sluice", 0.85, "pias"),
     Goal("deadlines: misses, over PIAS", "deadlines", MISSES, "sluice", 1.0, "pias"),
     Goal(
@@ -248,16 +217,15 @@ def table(results: Results) -> str:
     """The median over the seeds of each figure."""
     heads = ("all ms", "slowdown", "small µs", "p99", "medium ms", "large ms", *AROUND, "missed %", "retx")
     factors = (1e-3, 1, 1, 1, 1e-3, 1e-3, 1, 1, 1, 100, 1)
-    lines = []
+    blocks = []
     for name, runs in results.groups.items():
-        lines += [f"| {name} | load | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
-        for scheme in runs.variants:
-            for load in runs.loads:
-                values = [runs.median(column, scheme, load) for column in list(SHOWN.values())[:-1]]
-                shown = [_text(value * factor) for value, factor in zip(values, factors, strict=True)]
-                lines.append(f"| {scheme} | {load:g} | {' | '.join(shown)} |")
-        lines.append("")
-    return "\n".join(lines)
+        rows = []
+        for scheme, load in product(runs.variants, runs.loads):
+            values = [runs.median(column, scheme, load) for column in list(SHOWN.values())[:-1]]
+            shown = [_text(value * factor) for value, factor in zip(values, factors, strict=True)]
+            rows.append((scheme, f"{load:g}", *shown))
+        blocks.append(markdown_table((name, "load", *heads), rows) + "\n")
+    return "\n".join(blocks)
 
 
 def _text(value: float) -> str:
@@ -300,9 +268,7 @@ def _draw_parts(axes_: Any, whole: Runs, parts: Runs) -> None:
 EXPERIMENT = Experiment(
     name="sluice_fct",
     claim="Sluice beats PIAS without knowing sizes, and pFabric's mean FCT when sizes are told.",
-    figure="",
     minutes=120,
-    about=__doc__,
     runner=Sweep(plan, columns),
     seeds=(1, 2, 3),
     flows=100_000,

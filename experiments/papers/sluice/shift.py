@@ -18,7 +18,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from experiments.kit.draw import Line, grid, legend_below, line_of
-from experiments.kit.experiment import Claim, Experiment, Given, option
+from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.runners import Planned, Sweep, axes, one_group
 from experiments.kit.runs import Results, Run, all_finished, noted
 from experiments.papers.sluice.traffic import pias_thresholds
@@ -214,13 +214,12 @@ def numbers(results: Results) -> dict[str, Any]:
 
 def table(results: Results) -> str:
     """Medians over the seeds."""
-    heads = [f"{name} (phase {i + 1}), ms" for i, name in enumerate(PHASES)]
-    lines = [f"| variant | whole run, ms | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
+    rows = []
     for variant, values in numbers(results).items():
         phases = [median(seed[i] for seed in values["by phase, ms"]) for i in range(len(PHASES))]
-        shown = " | ".join(f"{value:.3g}" for value in (median(values["all, ms"]), *phases))
-        lines.append(f"| {variant} | {shown} |")
-    return "\n".join(lines) + "\n"
+        rows.append((variant, *(f"{value:.3g}" for value in (median(values["all, ms"]), *phases))))
+    heads = (f"{name} (phase {i + 1}), ms" for i, name in enumerate(PHASES))
+    return markdown_table(("variant", "whole run, ms", *heads), rows) + "\n"
 
 
 def draw(results: Results) -> Figure:
@@ -262,9 +261,7 @@ def _over_best(
 EXPERIMENT = Experiment(
     name="sluice_shift",
     claim="Sluice's thresholds follow a change of the workload within three windows.",
-    figure="",
     minutes=20,
-    about=__doc__,
     runner=Sweep(plan),
     seeds=(1,),
     options=(
