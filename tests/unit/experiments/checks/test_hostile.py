@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from experiments.checks.hostile import attacker, ends
+from experiments.checks.hostile import attacker
 from experiments.checks.hostile.run import (
     NAMED_WITHIN_S,
     SETTLE_S,
@@ -21,15 +21,10 @@ from experiments.checks.hostile.run import (
     claims,
     phases_of,
     scenario_of,
-    table,
 )
-from experiments.checks.http_sizes import run as http_run
 from experiments.checks.http_sizes import web
 from sluice.hostagent.sockets import http
-from sluice.policy import tags
-from sluice.policy.schema.desired import Policy
 from sluice.runs.files import scenario_with
-from sluice.store.observed import ThresholdChange
 from sluice.topologies import build_topology
 
 PLACES = ("02:00:00:00:00:05,10.0.0.5", "02:00:00:00:00:01,10.0.0.1")
@@ -83,25 +78,9 @@ def test_claims__only_what_is_protected_is_judged_and_a_flow_that_never_ends_fai
     for bad in ((12.5, 25.0, 550.0), (11.0, 31.0, 550.0), (11.0, 25.0, 610.0), (np.inf, 25.0, 550.0)):
         outcome = Outcome(alone, [figures("frames", True, *bad)])
         assert [claim.holds for claim in claims(outcome)] == [False]
-    assert "| background | off | – | 10 | inf ms" in table(Outcome(alone, [without]))
     unnamed = figures("urgent-aemon", True, 1.0, 2.0, 500.0)
     named = replace(unnamed, named_s=6.0)
     assert [claim.holds for claim in claims(Outcome(alone, [unnamed, named]))] == [False, True]
-
-
-def test_phases__each_attack_comes_without_and_with_robust_ends() -> None:
-    phases = ends.phases_of(list(ends.POLICIES), ["small-fins", "large-fins"], 6.0)
-    assert [(phase.kind, phase.robust) for phase in phases[:4]] == [
-        ("small-fins", False),
-        ("small-fins", True),
-        ("large-fins", False),
-        ("large-fins", True),
-    ]
-    assert all(later.begins_s == earlier.ends_s for earlier, later in pairwise(phases))
-    for phase in phases:
-        assert Policy.from_document(phase.policy).robust_ends is phase.robust
-    scenario, *_ = scenario_with(ends.scenario_of(1, phases))
-    assert build_topology(scenario).port_by_id[ends.PORT].peer == "h1"
 
 
 @pytest.mark.parametrize(("kind", "dscp"), attacker.FINS.items())
@@ -114,55 +93,6 @@ def test_fin__is_a_frame_without_payload_and_with_the_tag(kind: str, dscp: int) 
     pseudo = frame[26:34] + struct.pack("!HH", attacker.TCP, 20)
     assert sum(struct.unpack("!16H", pseudo + frame[34:])) % 0xFFFF == 0, "so is that of the segment"
     assert kind in attacker.FALSE_ENDS
-
-
-def threshold_change(at: float, size_bytes: int) -> ThresholdChange:
-    return ThresholdChange(at, ends.PORT, 1, (size_bytes,), 20)
-
-
-def test_moves__the_threshold_of_the_attack_is_the_farthest_one() -> None:
-    phase = ends.Phase("mlfq-adaptive", "large-fins", False, 10.0, 6.0)
-    start_at, begin_s = 1000.0, 10.0 + ends.BEFORE_S
-    largest = tags.EDGES_BYTES[-1]
-    history = [
-        threshold_change(start_at + 1, 10_000),
-        threshold_change(start_at + begin_s + 1, largest),
-        threshold_change(start_at + begin_s + 2, 13_335),
-        threshold_change(start_at + phase.ends_s - 0.5, 10_000),
-        threshold_change(start_at + phase.ends_s + 1, 5_623),
-    ]
-    found = ends.moves(phase, history, start_at)
-    assert (found.before, found.during, found.after, found.edges) == (10_000, largest, 10_000, 31)
-    assert ends.moves(phase, history[:1], start_at).edges == 0
-
-
-def test_claims__only_robust_ends_are_judged() -> None:
-    def moved(robust: bool, during: int) -> ends.Moves:
-        return ends.Moves(ends.Phase("sluice", "small-fins", robust, 0.0, 6.0), 10_000, during, 10_000)
-
-    outcome = [moved(False, 1_000), moved(True, 13_335), moved(True, 17_783)]
-    assert [claim.holds for claim in ends.claims(outcome)] == [True, False]
-    assert "| sluice | small-fins | off | 10 KB | 1 KB | 10 KB |" in ends.table(outcome)
-
-
-def http_runs(factor: float) -> list[http_run.Run]:
-    return [
-        http_run.Run({name: [factor * n, factor * (n + 1)] for name in http_run.CLASSES}, [])
-        for n in (10.0, 20.0, 40.0)
-    ]
-
-
-def test_claims__declared_sizes_must_be_faster() -> None:
-    assert all(
-        claim.holds for claim in http_run.claims({"plain": http_runs(1.0), "declared": http_runs(0.8)})
-    )
-    assert [
-        claim.holds for claim in http_run.claims({"plain": http_runs(1.0), "declared": http_runs(1.1)})
-    ] == [
-        False,
-        False,
-        True,
-    ]
 
 
 @pytest.mark.parametrize("declares", [True, False])

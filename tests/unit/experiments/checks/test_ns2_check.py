@@ -13,15 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.checks import ns2
-from experiments.checks.ns2 import (
-    FLOWS_AT_S,
-    FULL,
-    SMALL,
-    WARM_UP_S,
-    Reference,
-    columns,
-    flow_tables,
-)
+from experiments.checks.ns2 import FLOWS_AT_S, FULL, SMALL, Reference, columns
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scenario_from_document
 from sluice.runs.files import load_cdf
 from tests.kit.bundles import given
@@ -51,32 +43,11 @@ def test_flows__are_those_of_the_reference(reference: Reference) -> None:
     assert (np.diff(starts_s) >= 0).all()
 
 
-def test_flows__each_connection_has_sent_five_packets_before() -> None:
-    tables = flow_tables(10, 0.8, load_cdf("web-search"), 16, seed=1)
-    warm_up, flows = tables[:240], tables[240:]
-    assert len({(flow["from"], flow["to"]) for flow in warm_up}) == 16 * 15
-    assert {flow["bytes"] for flow in warm_up} == {"7300B"}
-    assert max(int(flow["start"][:-2]) for flow in warm_up) <= WARM_UP_S * 1e9
-    assert len(flows) == 10
-    assert int(flows[0]["start"][:-2]) >= FLOWS_AT_S * 1e9
-
-
 def test_runs__have_the_same_flows_but_one() -> None:
     workloads = {name: scenario_of(name).workload for name in ns2.variants()}
     other = workloads.pop(ns2.POISSON)
     assert set(workloads.values()) == {workloads["ns-2"]}
     assert other != workloads["ns-2"]
-
-
-def test_also__another_scheme_at_another_load() -> None:
-    asked = given(ns2.EXPERIMENT, "--small", "--flows", "10", "--also", "pias:0.6")
-    (scheme, load), *_ = asked["also"]
-    scenario = scenario_from_document(ns2._as_ns2(scheme, load, asked).document, load_cdf)
-    assert scenario.policy.scheme == "pias"
-    assert scenario.policy.thresholds[0] == 956 * 1460
-    assert scenario.simulator.tcp == tcp_of("ns-2")
-    with pytest.raises(SystemExit):
-        given(ns2.EXPERIMENT, "--also", "pias")
 
 
 def test_runs__ns2_differs_from_linux_in_every_key() -> None:

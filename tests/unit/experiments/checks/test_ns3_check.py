@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from experiments.checks.ns3 import cases, ns3
-from experiments.checks.ns3.compare import Figure, class_times
+from experiments.checks.ns3.compare import Figure
 from sluice.policy.network.graph import Topology
 
 
 def case_named(name: str) -> cases.Case:
-    every = (*cases.lone_cases(), *cases.long_cases(), *cases.incast_cases(), *cases.web_cases(50))
+    every = (*cases.LONE, *cases.LONG, *cases.INCASTS, *cases.web_cases(50))
     return {case.name: case for case in every}[name]
 
 
@@ -44,18 +44,6 @@ def test_queue_numbers__each_switch_port_has_its_own_end_of_its_own_link() -> No
         assert (nodes[int(near)], nodes[int(far)]) == (port.switch, port.peer)
 
 
-def test_setting_lines__what_the_scenario_says() -> None:
-    scenario, topology, _ = case_named("losses-8").made(1)
-    watch = ns3.Watch("s1:1", 5)
-    lines = list(ns3.setting_lines(scenario, topology, 0.25, watch, mended=True))
-    settings = {name: int(value) for _, name, value in map(str.split, lines)}
-    assert settings["header_bytes"] + settings["payload_bytes"] == 1514
-    assert settings["buffer_bytes"] == 100_000
-    assert settings["rto_min_ps"] == 10 * 10**9
-    assert settings["end_ps"] == 250 * 10**9
-    assert (settings["watch_link"], settings["watch_every_ps"], settings["mended"]) == (0, 5, 1)
-
-
 def test_cases__a_seed_draws_its_own_starts_and_the_same_each_time() -> None:
     case = case_named("incast-16")
     first, again, other = (case.made(seed)[2] for seed in (1, 1, 2))
@@ -79,25 +67,3 @@ def test_figure__holds_within_its_tolerance(ours: float, theirs: float, few: flo
     figure = Figure("web: FCT", "us", ours, theirs, 0.05, few)
     assert figure.holds is holds
     assert figure.claim().holds is holds
-
-
-def test_figure__a_difference_that_chance_makes_says_so() -> None:
-    chance = Figure("web: p99", "us", 100, 120, 0.1, runs=(85.0, 100.0, 125.0)).claim("another reason")
-    beyond = Figure("web: p99", "us", 100, 130, 0.1, runs=(85.0, 100.0, 125.0)).claim("another reason")
-    assert "own runs" in chance.explanation
-    assert beyond.explanation == "another reason"
-    assert not beyond.holds
-
-
-def test_class_times__only_classes_that_have_flows() -> None:
-    times = class_times(np.asarray([1000, 2_000_000]), np.asarray([1.0, 8.0]), np.asarray([1.0, 2.0]))
-    assert {name.split()[0] for name in times} == {"small", "medium"}
-    assert times["medium slowdown p99"] == 4
-
-
-def test_speed_case__one_fabric_and_one_set_of_flows_with_and_without_threads() -> None:
-    plain, threaded = (cases.speed_case(50, threads).made(1) for threads in (None, 2))
-    assert len(plain[1].hosts) == 144
-    assert plain[1] == threaded[1]
-    assert np.array_equal(plain[2].bytes, threaded[2].bytes)
-    assert (plain[0].simulator.threads, threaded[0].simulator.threads) == (None, 2)

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from experiments.checks import live_switch as live
-from experiments.checks import live_switch as live_scenario
 from experiments.checks import random_faults as faulty
 from experiments.checks.random_faults import KINDS, SECONDS, Fault
 from experiments.checks.soak import (
@@ -23,19 +20,16 @@ from experiments.checks.soak import (
     claims,
     document_of,
     growing,
-    read_process,
 )
 from experiments.kit.live import Gap
 from experiments.kit.runs import schemes_of_testbed
 from sluice.policy.schema.desired import Policy
-from sluice.policy.wire.records import FINISHED, FlowRecord
 from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.topologies import build_topology
 from tests.kit.bundles import record
-from tests.kit.known import known
 
 
 def test_document__as_many_flows_at_any_time() -> None:
@@ -47,17 +41,6 @@ def test_document__as_many_flows_at_any_time() -> None:
 
 def readings(memory_step_kb: int, count: int = 30) -> list[Reading]:
     return [Reading(10.0 * i, {"web": 9_000 + memory_step_kb * i}, {"web": 20}, i) for i in range(count)]
-
-
-def test_read_process__this_one_and_one_that_is_gone() -> None:
-    used = read_process(os.getpid())
-    assert used is not None
-    memory_kb, descriptors = used
-    assert memory_kb > 1000
-    with Path("/dev/null").open():
-        assert read_process(os.getpid()) is not None
-        assert known(read_process(os.getpid()))[1] == descriptors + 1
-    assert read_process(2**22 + 1) is None
 
 
 def test_growing__names_the_process_and_what_grows() -> None:
@@ -151,15 +134,9 @@ def test_unexcused__what_begins_in_the_time_of_an_unplugged_link_is_not(
     assert faulty.unexcused([gap], faults) == ([] if excused else [gap])
 
 
-def fault_record(name: str) -> FlowRecord:
-    return FlowRecord(
-        name, "h1", "h2", 1, "small", 0.0, 1.0, 1.0, None, None, 0, "sluice_dctcp", "pias", FINISHED
-    )
-
-
 def fault_outcome(**changes: Any) -> faulty.Outcome:
     faults = [Fault(kind, "s1", SECONDS[kind][1], 0.0) for kind in KINDS]
-    settled = {"faults": faults, "records": [fault_record("a"), fault_record("b")], "scheduled": ["a", "b"]}
+    settled = {"faults": faults, "records": [record(1), record(2)], "scheduled": [record(1).id, record(2).id]}
     return faulty.Outcome(**{**settled, "rules": RULES, "fresh": RULES, **changes})
 
 
@@ -167,8 +144,8 @@ def fault_outcome(**changes: Any) -> faulty.Outcome:
     ("number", "changes"),
     [
         (0, {"faults": []}),
-        (1, {"records": [fault_record("a")]}),
-        (1, {"records": [fault_record("a"), fault_record("b"), fault_record("b")]}),
+        (1, {"records": [record(1)]}),
+        (1, {"records": [record(1), record(2), record(2)]}),
         (2, {"rules": {"s1": set()}}),
         (2, {"rules": {"s1": RULES["s1"] | {"priority=2 actions=drop"}}}),
         (3, {"gaps": [Gap(50.0, 1.01)]}),
@@ -183,18 +160,8 @@ def test_claims_of_random_faults__each_fails_by_its_own_fault(number: int, chang
 
 
 def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put() -> None:
-    policies = live_scenario.policies_of(schemes_of_testbed())
+    policies = live.policies_of(schemes_of_testbed())
     for scheme, document in policies.items():
         assert Policy.from_document(document).scheme == scheme
-        scenario, *_ = scenario_with(live_scenario.scenario_of(1, 10.0, document, np.random.default_rng(1)))
+        scenario, *_ = scenario_with(live.scenario_of(1, 10.0, document, np.random.default_rng(1)))
         assert scenario.policy.to_document() == document
-
-
-def test_claims_of_live_switch__a_failed_flow_a_gap_and_a_policy_that_never_stood_are_told() -> None:
-    good = live.Outcome([live.Switch("pias", 2, 1.0, 0.1, 0.5, 1.5)], longest_gap_s=0.05)
-    assert all(claim.holds for claim in live.claims(live.Outcomes(["pias"], {1: good})))
-    bad = live.Outcome(
-        [live.Switch("pias", 2, 1.0, 0.1, 0.5, None)], longest_gap_s=0.6, reasons=["busy"], losses=["1 lost"]
-    )
-    told = {claim.what: claim.holds for claim in live.claims(live.Outcomes(["pias", "fish"], {1: bad}))}
-    assert [holds for what, holds in told.items() if what != "failed flows"] == [False] * 5

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.kit import live
 from experiments.kit.experiment import Given
-from experiments.kit.flows import jain_index, read_flow_columns, says_source
+from experiments.kit.flows import read_flow_columns, says_source
 from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runtime.wait import wait_until
@@ -48,12 +48,7 @@ def test_rates__between_samples_and_from_the_start() -> None:
     times, values = sampled((1.1, 100_000), (1.2, 300_000)).rates(0)
     assert list(times) == pytest.approx([1.05, 1.15])
     assert list(values) == pytest.approx([8.0, 16.0])
-
-
-def test_mean_rate__between_any_two_times() -> None:
-    run = sampled((1.1, 100_000), (1.2, 300_000))
-    assert run.mean_rate_mbps(0, 1.0, 1.2) == pytest.approx(12.0)
-    assert run.mean_rate_mbps(0, 1.05, 1.15) == pytest.approx(12.0)
+    assert sampled((1.1, 100_000), (1.2, 300_000)).mean_rate_mbps(0, 1.05, 1.15) == pytest.approx(12.0)
 
 
 DEV = """Inter-|   Receive                                         |  Transmit
@@ -106,12 +101,6 @@ DOCUMENT: dict[str, Any] = {
 OUT = Path("nowhere")
 
 
-def test_axes__what_the_command_line_does_not_say_the_scenario_says() -> None:
-    [point] = axes(Given(OUT), DOCUMENT)
-    assert (point.scheme, point.load, point.seed) == ("dctcp", 0.5, 9)
-    assert point.document["workload"]["flows"] == 3
-
-
 def test_axes__settings_of_the_command_line_have_the_last_word() -> None:
     given = Given(OUT, options={"set": [("fabric.buffer", "9KB")]})
     [point] = axes(given, DOCUMENT, settings={"fabric.buffer": "8KB", "grace": "1s"})
@@ -131,9 +120,3 @@ def test_as_on_testbed__only_the_simulator_needs_to_be_told() -> None:
     [emulated] = as_on_testbed(Given(OUT, on=SIMULATOR), found)
     assert emulated.document["simulator"]["links"] == "emulated"
     assert emulated.name == found[0].name
-
-
-def test_jain_index__of_equal_shares_of_a_lonely_one_and_of_none() -> None:
-    assert jain_index([5.0, 5.0, 5.0]) == 1
-    assert jain_index([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
-    assert jain_index([0.0]) == 1

@@ -20,13 +20,7 @@ from sluice.runs.bundle import write_bundle
 from sluice.runs.files import Resolved
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
-from tests.kit.bundles import RUNS, record, run_of
-
-
-def test_changes__at_every_load() -> None:
-    changes = RUNS.changes("x", "a", "b")
-    assert list(changes.by_load) == [0.5, 0.8]
-    assert changes.by_load[0.5].mean == pytest.approx(40 / 140 - 1)
+from tests.kit.bundles import record, run_of
 
 
 def test_values__a_figure_that_a_run_lacks_is_nan_and_raw_is_none() -> None:
@@ -68,12 +62,6 @@ def test_flows__the_scheduled_ones_from_the_begin_of_the_run(tmp_path: Path) -> 
     flows = bundle_of(tmp_path).flows()
     assert list(flows.started_s) == [2.0, 1.0]
     assert list(flows.by_number.started_s) == [1.0, 2.0]
-
-
-def test_thresholds__of_the_port_in_the_order_of_time(tmp_path: Path) -> None:
-    run = bundle_of(tmp_path)
-    assert run.thresholds("s1:1") == [(1.0, 5), (2.0, 20_000)]
-    assert run.thresholds("s1:2") == []
 
 
 # Runs one after the other: a run that is not valid is made again, and an existing one is not.

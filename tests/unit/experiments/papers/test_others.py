@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,9 @@ import pytest
 from experiments.kit.experiment import Experiment, Given
 from experiments.kit.flows import places
 from experiments.kit.main import read_command
-from experiments.kit.runs import Results, Runs
 from experiments.papers import pias
 from experiments.papers.adaptive_thresholds import common as dyna
-from experiments.papers.adaptive_thresholds import completion_times, convergence, mismatch_fct
+from experiments.papers.adaptive_thresholds import completion_times, convergence
 from experiments.papers.adaptive_thresholds.common import (
     CAUSES,
     cause_points,
@@ -24,12 +21,10 @@ from experiments.papers.adaptive_thresholds.common import (
 )
 from experiments.papers.aemon import schemes as aemon
 from experiments.papers.datcp import deadlines, services, shares
-from experiments.papers.datcp.common import SMALL, plan
-from experiments.papers.fish.common import GAPS, Setup
+from experiments.papers.datcp.common import plan
+from experiments.papers.fish.common import Setup
 from experiments.papers.fish.common import points as fish_points
-from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
-from experiments.papers.fish.fig6 import SETUPS
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import time_ns
 from sluice.policy.wire.records import ScheduledFlow
@@ -38,7 +33,7 @@ from sluice.policy.workload.scenario import Scenario, scenario_from_document, sc
 from sluice.runs.files import SCENARIOS, load_cdf, read_document, scenario_with
 from sluice.sweep import points
 from sluice.sweep.points import Point
-from tests.kit.bundles import NOWHERE, given, run_of, written
+from tests.kit.bundles import NOWHERE, given
 
 # The experiments on Aemon: scenarios, and figures of a run.
 
@@ -50,34 +45,6 @@ def test_scenarios__every_scheme_marks_at_the_slides_thresholds(name: str) -> No
         policy = scenario_from_document(point.document, load_cdf).policy
         if point.scheme != "pfabric":
             assert (policy.mark_at, policy.mark_at_core) == (97_500, 375_000)
-
-
-def test_varied__is_a_scenario_and_another_one() -> None:
-    document = read_document(SCENARIOS / "aemon.toml")
-    documents = [
-        points(document, schemes=["aemon"], loads=[0.8], settings=settings)[0].document
-        for settings in ({}, *aemon.VARIED.values())
-    ]
-    assert all(one != documents[0] for one in documents[1:])
-
-
-def test_columns__tell_flows_with_a_deadline_from_those_without(tmp_path: Path) -> None:
-    bundle = written(
-        tmp_path,
-        fct_us=[10.0, 20.0, None, 40.0],
-        ideal_us=[5.0, 9.0, 9.0, 30.0],
-        deadline_us=[None, 8.0, 50.0, 50.0],
-        **{name: [None] * 4 for name in ("slowdown",)},
-        id=["r/0", "r/1", "r/2", "r/3"],
-        size_class=["small"] * 4,
-        bytes=[1] * 4,
-        started_at=[100.0] * 4,
-        retransmissions=[0] * 4,
-    )
-    found = aemon.columns(bundle)
-    assert found["fct_us_plain_mean"] == 10.0
-    assert found["fct_us_timed_mean"] == 30.0
-    assert found["impossible"] == pytest.approx(1 / 3)
 
 
 # The experiments on DATCP: their scenarios are valid, and their series show what happened.
@@ -131,24 +98,6 @@ def test_plan__scenarios_into_one_link_of_the_papers_port(name: str) -> None:
             assert (scenario.policy.mark_min, scenario.policy.mark_max) == (80_000, 120_000)
 
 
-def test_fig11__more_than_the_link_carries_in_time_three_of_them_not() -> None:
-    _, _, flows = flows_of(points_of("fig11")["kill-seed1"])
-    alone_s = max(flow.ideal_us for flow in flows) / 1e6
-    assert len(flows) * alone_s > deadlines.DEADLINE_S > 3 * alone_s
-    assert {flow.quench for flow in flows} == {"kill"}
-
-
-def test_fig13__the_same_flows_for_every_variant_and_sizes_in_bounds() -> None:
-    assert services.draw_flows(1, 6, SMALL) == services.draw_flows(1, 6, SMALL)
-    assert services.draw_flows(1, 6, SMALL) != services.draw_flows(2, 6, SMALL)
-    drawn = services.draw_flows(3, 6, SMALL)
-    assert [flow.kind for flow in drawn[::3]] == ["lax", "moderate", "tight"] * 2
-    for flow in drawn:
-        low, high = services.FACTORS[flow.kind]
-        assert 1_000_000 <= flow.bytes <= 10_000_000
-        assert low <= flow.deadline_s / (flow.bytes * 8e-6 / (SMALL.goodput_mbps / 6)) <= high + 1e-6
-
-
 @pytest.mark.parametrize("name", FIGURES)
 def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
     for point in points_of(name).values():
@@ -166,35 +115,20 @@ def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
 # ── The experiments on FISH: set-ups, FISH's two changes, figures ──────────────────────────────
 
 
-def scenarios(path: Path, setups: Iterable[Setup], gaps: Sequence[str] = GAPS) -> dict[str, Scenario]:
-    found = fish_points(Given(NOWHERE, seeds=(1,)), path, list(setups), gaps=gaps)
-    return {point.scheme: scenario_from_document(point.document, load_cdf) for point in found}
-
-
 def test_variants__differ_by_one_half_each() -> None:
-    made = scenarios(SINGLE, [Setup()], gaps=["1ms"])
-    has = {
-        name.split("-240pkt")[0]: (scenario.policy.flow_queues, scenario.policy.shares is not None)
-        for name, scenario in made.items()
+    points = fish_points(Given(NOWHERE, seeds=(1,)), SINGLE, [Setup()], gaps=["1ms"])
+    policies = {
+        point.scheme.split("-240pkt")[0]: scenario_from_document(point.document, load_cdf).policy
+        for point in points
     }
-    assert has == {
+    assert {name: (policy.flow_queues, policy.shares is not None) for name, policy in policies.items()} == {
         "pias": (False, False),
         "pias-shares": (False, True),
         "fish-strict": (True, False),
         "fish": (True, True),
     }
-    policies = {scenario.policy.thresholds for scenario in made.values()}
-    shares = {scenario.policy.shares for scenario in made.values()} - {None}
-    assert len(policies) == len(shares) == 1
-
-
-@pytest.mark.parametrize("setup", [next(iter(SETUPS.values())), Setup(480, 16)])
-def test_setups__are_in_the_scenario(setup: Setup) -> None:
-    for scenario in scenarios(FABRIC, [setup]).values():
-        assert scenario.policy.buffer == setup.capacity * 1500
-        assert scenario.transport.initial_window == setup.window
-        assert scenario.simulator.duplicate_threshold == (0 if setup.recovery == "timeouts" else 3)
-        assert scenario.simulator.recovery == ("linux" if setup.recovery == "linux" else "plain")
+    assert len({policy.thresholds for policy in policies.values()}) == 1
+    assert len({policy.shares for policy in policies.values()} - {None}) == 1
 
 
 # ── pias_144: its scenarios agree with the authors' scripts ──────────────────────────────────────
@@ -265,35 +199,7 @@ def test_cause_points__change_what_they_say_and_nothing_else() -> None:
         assert changed == set(tables)
 
 
-def test_headers_counted__the_end_of_a_long_flow_lies_above_the_threshold() -> None:
-    [*_, point] = cause_points(GIVEN, ["headers-counted"], ["static-1000KB"])
-    [threshold] = scenario_of(point).policy.thresholds
-    longest = max(workload_of(point).sizes.at(np.linspace(0, 0.999, 100))[0])
-    assert threshold < longest < threshold * 1.03
-
-
 def test_settles() -> None:
     assert settles([(0.0, 1000), (0.2, 10_000)]) == 0.2
     assert settles([(0.0, 10_000), (0.2, 1000), (0.4, 10_000)]) == 0.4
     assert settles([(0.0, 1000), (0.2, 10_000), (0.4, 1000)]) is None
-
-
-@pytest.mark.parametrize(("valid", "holds"), [(True, True), (False, False)])
-def test_mismatch_fct__a_run_that_is_not_valid_proves_nothing(valid: bool, holds: bool) -> None:
-    columns: dict[str, Any] = dict.fromkeys(mismatch_fct.FIGURES.values(), 1.0)
-    slower: dict[str, Any] = dict.fromkeys(columns, 2.0)
-    runs = [run_of(variant, **columns) for variant in mismatch_fct.VARIANTS if variant != "pias-1KB"]
-    runs.append(run_of("pias-1KB", valid=valid, **slower))
-    found = mismatch_fct.claims(Results(GIVEN, {"": Runs(runs)}))
-    assert found[0].what == "small mean, start 1 KB"
-    assert found[0].measured == "0.50 (0.50 … 0.50)"
-    assert found[0].holds is holds
-
-
-def test_threshold_convergence__a_threshold_that_leaves_again_does_not_converge() -> None:
-    there, back = [(0.5, 10_000), (9.0, 10_000)], [(0.5, 10_000), (1.0, 5000), (9.0, 10_000)]
-    converges = convergence._converges
-    assert converges("1KB", [(0.0, 1000), *there], True).holds
-    assert not converges("1KB", [(0.0, 1000), *there], False).holds
-    assert not converges("1KB", [(0.0, 1000), *back], True).holds
-    assert converges("1KB", [(0.0, 1000)], True).measured == "never"

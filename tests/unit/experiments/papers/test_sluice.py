@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import inf
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from experiments.papers.sluice import bounds, conditions, deadlines, fct, shift
@@ -16,7 +14,6 @@ from experiments.papers.sluice.bounds import Floats, Link
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
 from sluice.policy import tags
 from sluice.policy.schema.desired import queue_map
-from sluice.policy.thresholds.static import optimal_thresholds
 from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.listed_flows import ExplicitWorkload
@@ -72,30 +69,6 @@ def test_shortest_remaining_is_best_and_gittins_best_without_sizes(flow: Floats)
         assert best <= 1.01 * times(link).mean()
 
 
-def test_decreasing_hazard__gittins_is_least_attained_service() -> None:
-    """A flow of a heavy tail is less likely to end the more it has sent (Aalto, Ayesta, 2009).
-
-    The largest size of a sample ends its tail, so Gittins's mean is a little lower.
-    """
-    link = Link(HEAVY, LOAD)
-    assert bounds.gittins(link).mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.06)
-
-
-def test_levels__none_is_sharing_and_many_are_least_attained_service() -> None:
-    link = Link(HEAVY, LOAD)
-    assert bounds.levels(())(link) == pytest.approx(bounds.processor_sharing(link))
-    many = bounds.levels(tuple(int(edge) for edge in np.geomspace(1e4, 1e7, 300)))(link)
-    assert many.mean() == pytest.approx(bounds.least_attained(link).mean(), rel=0.02)
-
-
-def test_best_for_mean__beats_the_levels_of_least_slowdown_in_the_mean() -> None:
-    sizes = load_cdf("web-search")
-    link = Link(bounds.sample(sizes), LOAD)
-    mean = bounds.levels(bounds.best_for_mean(sizes, LOAD, 4))(link).mean()
-    slowdown = bounds.levels(optimal_thresholds(sizes, LOAD, 4))(link).mean()
-    assert mean < 0.999 * slowdown
-
-
 def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
     """The formula is exact at the first level, and approximate below."""
     link, ends = Link(HEAVY, LOAD), (50_000, 400_000)
@@ -103,46 +76,6 @@ def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
     first = link.flow <= ends[0]
     assert events[first].mean() == pytest.approx(formula[first].mean(), rel=0.05)
     assert events.mean() == pytest.approx(formula.mean(), rel=0.1)
-
-
-def test_simulated__sizes_of_a_narrow_range_gain_when_flows_finish() -> None:
-    """Flows of 1 to 2 MB that share the last queue end together; those that have sent 1.2 MB should go first."""
-    link = Link(np.linspace(1e6, 2e6, 200), LOAD)
-    shared, finishing = (
-        bounds.simulated(bounds.feedback((100_000,), after))(link) for after in (None, 1_200_000)
-    )
-    assert finishing.mean() < 0.95 * shared.mean()
-
-
-# ── The fluid link of the scheme's bounds: cases that a reader can work out by hand ────────────
-
-
-def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: bounds.Parts) -> list[float]:
-    return list(bounds.fluid_times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
-
-
-def test_a_flow_that_rises_passes_those_before_it() -> None:
-    """Both begin together and share the last queue; the first one to reach 12 ends before the other goes on."""
-    together = times([20, 20], [0, 1], [(10, 0), (inf, 1)])
-    rising = times([20, 20], [0, 1], [(10, 0), (12, 1), (inf, 0)])
-    assert rising[0] < together[0]
-    assert sum(rising) < sum(together)
-
-
-def test_the_link_always_works() -> None:
-    """The last flow ends when all bytes are carried, whatever the order."""
-    rng = np.random.default_rng(1)
-    sizes, arrivals = rng.exponential(5, 200), np.cumsum(rng.exponential(1, 200))
-    for parts in ([(inf, 0)], [(3, 0), (inf, 1)], [(3, 0), (6, 2), (inf, 1)]):
-        ends = arrivals + bounds.fluid_times(sizes, arrivals, parts)
-        assert ends.max() == pytest.approx(_work_ends(sizes, arrivals))
-
-
-def _work_ends(sizes: bounds.Floats, arrivals: bounds.Floats) -> float:
-    now = 0.0
-    for size, arrival in zip(sizes, arrivals, strict=True):
-        now = max(now, arrival) + size
-    return now
 
 
 # ── sluice_shift: its phases, its variants, and what it compares ───────────────────────────────
@@ -177,30 +110,6 @@ def test_plan__only_plain_sluice_adapts(shifted: dict[str, Scenario]) -> None:
     thresholds = {shifted[f"sluice-{name}"].policy.thresholds for name in shift.WORKLOADS}
     assert len(thresholds) == len(shift.WORKLOADS)
     assert shifted["pias-data-mining"].policy.thresholds[0] == 1_087_700
-
-
-def seed(**fct_s: list[float]) -> shift.Seed:
-    """Two flows of each phase, at its begin and 2 s later."""
-    phase, since_s = np.repeat(np.arange(4), 2), np.tile([0.0, 2.0], 4)
-    return shift.Seed(
-        {
-            name: shift.Phased(phase, since_s, np.asarray(values), np.asarray(values))
-            for name, values in fct_s.items()
-        }
-    )
-
-
-def test_right__takes_each_phase_from_the_run_with_its_thresholds() -> None:
-    runs = {f"pias-{name}": [float(i)] * 8 for i, name in enumerate(shift.WORKLOADS)}
-    assert seed(**runs).right("pias") == np.mean([0, 0, 1, 1, 2, 2, 0, 0])
-
-
-def test_ratio__of_the_flows_that_start_late_enough() -> None:
-    found = seed(ours=[9, 1, 9, 2, 9, 3, 9, 4], best=[1.0] * 8)
-    best = dict.fromkeys(range(4), "best")
-    assert found.ratio("ours", best, after_s=1.5) == {0: 1, 1: 2, 2: 3, 3: 4}
-    assert found.ratio("ours", best)[0] == 5
-    assert found.whole("ours") == 5.75
 
 
 # ── sluice_conditions: its traffic, its runs, and the times of requests ────────────────────────
@@ -256,16 +165,6 @@ def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: P
     mixed = scenario_with(planned["10, 40, 100 Gb/s"].points[0].document)[0]
     assert isinstance(mixed.workload, ExplicitWorkload)
     assert {flow.source for flow in mixed.workload.flows} <= {f"h{i}" for i in range(1, 17)}
-
-
-def test_columns__a_request_ends_with_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Three:
-        started_s, fct_us = np.asarray([0.1, 0.2, 0.2, 0.2]), np.asarray([900.0, 5.0, 30.0, 7.0])
-
-    monkeypatch.setattr(conditions, "read_flow_columns", lambda bundle: Three)
-    assert conditions.columns(Path()) == {"request_mean": 30.0, "request_p99": 30.0}
-    Three.started_s = np.asarray([0.1, 0.2, 0.3, 0.4])
-    assert all(np.isnan(value) for value in conditions.columns(Path()).values())
 
 
 # sluice_deadlines: one variant for each effect and value of the setting.
