@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from experiments.kit.experiment import Given
 from experiments.kit.flows import read_flow_columns, says_source
 from experiments.kit.runners import as_on_testbed, axes, named
 from sluice.policy.fabrics import SIMULATOR, TESTBED
-from sluice.runtime.wait import wait_until
 from tests.kit.bundles import flows, sampled, written
 
 
@@ -49,36 +47,6 @@ def test_rates__between_samples_and_from_the_start() -> None:
     assert list(times) == pytest.approx([1.05, 1.15])
     assert list(values) == pytest.approx([8.0, 16.0])
     assert sampled((1.1, 100_000), (1.2, 300_000)).mean_rate_mbps(0, 1.05, 1.15) == pytest.approx(12.0)
-
-
-DEV = """Inter-|   Receive                                         |  Transmit
- face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
-    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0    0
-s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {packets}  0    0    0     0       0    0
-"""
-
-
-def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "dev"
-    file.write_text(DEV.format(bytes=0, packets=0))
-    watch = live.PortGaps(1, "s1-eth1")
-    monkeypatch.setattr(watch, "_file", file)
-    fresh = tmp_path / "fresh"
-
-    def send(packets: int) -> None:
-        fresh.write_text(DEV.format(bytes=0, packets=packets))
-        fresh.replace(file)
-
-    def seen() -> bool:
-        time.sleep(0.2)
-        sent.append(len(sent))
-        send(len(sent))
-        return bool(watch.gaps)
-
-    sent: list[int] = []
-    with watch:
-        wait_until(seen, "the gap is seen")
-    assert watch.looks.longest_gap_s == watch.gaps[0].length_s
 
 
 def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:

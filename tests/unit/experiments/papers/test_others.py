@@ -3,27 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from experiments.kit.experiment import Experiment, Given
+from experiments.kit.experiment import Given
 from experiments.kit.flows import places
-from experiments.kit.main import read_command
 from experiments.papers import pias
 from experiments.papers.adaptive_thresholds import common as dyna
 from experiments.papers.adaptive_thresholds import completion_times, convergence
-from experiments.papers.adaptive_thresholds.common import (
-    CAUSES,
-    cause_points,
-    settles,
-)
 from experiments.papers.aemon import schemes as aemon
-from experiments.papers.datcp import deadlines, services, shares
-from experiments.papers.datcp.common import plan
-from experiments.papers.fish.common import Setup
-from experiments.papers.fish.common import points as fish_points
+from experiments.papers.datcp import full
+from experiments.papers.fish import common as fish
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import time_ns
@@ -50,22 +40,11 @@ def test_scenarios__every_scheme_marks_at_the_slides_thresholds(name: str) -> No
 # The experiments on DATCP: their scenarios are valid, and their series show what happened.
 
 
-FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
-    "fig08": (deadlines.FIG08, deadlines.fig08_cases),
-    "fig09": (shares.FIG09, shares.fig09_cases),
-    "fig10": (shares.FIG10, shares.fig10_cases),
-    "fig11": (deadlines.FIG11, deadlines.fig11_cases),
-    "fig12": (deadlines.FIG12, deadlines.fig12_cases),
-    "fig13": (services.FIG13, services.fig13_cases),
-    "fig14": (services.FIG14, services.fig14_cases),
-}
-
-
-def points_of(name: str, *words: str) -> dict[str, Point]:
-    """Return folder → run, with the first seed."""
-    experiment, cases = FIGURES[name]
-    found = plan(cases)(read_command(experiment, ["--seeds", "1", *words]))[""].points
-    return {point.name: point for point in found}
+def points_of(number: int) -> dict[str, Point]:
+    """Return folder → run of a figure, with the first seed."""
+    figure = full.FIGURES[number]
+    planned = figure.runner.plan(given(figure, "--seeds", "1"))  # type: ignore[attr-defined]
+    return {point.name: point for point in planned[""].points}
 
 
 def flows_of(point: Point) -> tuple[Scenario, Topology, list[ScheduledFlow]]:
@@ -74,20 +53,20 @@ def flows_of(point: Point) -> tuple[Scenario, Topology, list[ScheduledFlow]]:
 
 
 FOLDERS = {
-    "fig08": ["no-deadline", "10-MB-in-4-s", "10-MB-in-3-s", "100-MB-in-30-s"],
-    "fig09": ["convergence"],
-    "fig10": ["importance-1", "importance-2", "importance-3"],
-    "fig11": ["never", "kill"],
-    "fig12": ["background-3", "background-6"],
-    "fig13": ["datcp", "tcp"],
-    "fig14": ["datcp", "all-may", "tcp", "untold"],
+    8: ["no-deadline", "10-MB-in-4-s", "10-MB-in-3-s", "100-MB-in-30-s"],
+    9: ["convergence"],
+    10: ["importance-1", "importance-2", "importance-3"],
+    11: ["never", "kill"],
+    12: ["background-3", "background-6"],
+    13: ["datcp", "tcp"],
+    14: ["datcp", "all-may", "tcp", "untold"],
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_plan__scenarios_into_one_link_of_the_papers_port(name: str) -> None:
-    points = points_of(name)
-    assert list(points) == [f"{folder}-seed1" for folder in FOLDERS[name]]
+@pytest.mark.parametrize("number", full.FIGURES)
+def test_plan__scenarios_into_one_link_of_the_papers_port(number: int) -> None:
+    points = points_of(number)
+    assert list(points) == [f"{folder}-seed1" for folder in FOLDERS[number]]
     for point in points.values():
         scenario, _, flows = flows_of(point)
         assert {flow.dst for flow in flows} == {"h1"}
@@ -98,9 +77,9 @@ def test_plan__scenarios_into_one_link_of_the_papers_port(name: str) -> None:
             assert (scenario.policy.mark_min, scenario.policy.mark_max) == (80_000, 120_000)
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
-    for point in points_of(name).values():
+@pytest.mark.parametrize("number", full.FIGURES)
+def test_places__each_flow_of_a_run_is_one_of_the_scenario(number: int) -> None:
+    for point in points_of(number).values():
         tables = point.document["workload"]["flow"]
         flows = flows_of(point)[2]
         rows = [{"id": f.id, "src": f.src, "started_at": 1e9 + f.start_s} for f in reversed(flows)]
@@ -116,7 +95,7 @@ def test_places__each_flow_of_a_run_is_one_of_the_scenario(name: str) -> None:
 
 
 def test_variants__differ_by_one_half_each() -> None:
-    points = fish_points(Given(NOWHERE, seeds=(1,)), SINGLE, [Setup()], gaps=["1ms"])
+    points = fish.points(Given(NOWHERE, seeds=(1,)), SINGLE, [fish.Setup()], gaps=["1ms"])
     policies = {
         point.scheme.split("-240pkt")[0]: scenario_from_document(point.document, load_cdf).policy
         for point in points
@@ -183,23 +162,17 @@ def test_plan__is_the_papers_set_up() -> None:
             assert policy.scheme == "pias"
 
 
-def test_plan__static_and_dynamic_start_alike() -> None:
-    starts = {point.scheme: scenario_of(point).policy.thresholds for point in planned()}
-    for start, threshold in (("1KB", 1000), ("10KB", 10_000), ("1000KB", 1_000_000)):
-        assert starts[f"static-{start}"] == starts[f"dynamic-{start}"] == (threshold,)
-
-
 def test_cause_points__change_what_they_say_and_nothing_else() -> None:
     asked = given(completion_times.DYNA_CAUSES, "--seeds", "1", "--loads", "0.5")
-    [plain] = cause_points(asked, ["as-is"], ["static-1KB"])
+    [plain] = dyna.cause_points(asked, ["as-is"], ["static-1KB"])
     assert plain.document == planned()[0].document
-    for cause, tables in CAUSES.items():
-        [point] = cause_points(asked, [cause], ["static-1KB"])
+    for cause, tables in dyna.CAUSES.items():
+        [point] = dyna.cause_points(asked, [cause], ["static-1KB"])
         changed = {key for key, value in point.document.items() if value != plain.document[key]}
         assert changed == set(tables)
 
 
 def test_settles() -> None:
-    assert settles([(0.0, 1000), (0.2, 10_000)]) == 0.2
-    assert settles([(0.0, 10_000), (0.2, 1000), (0.4, 10_000)]) == 0.4
-    assert settles([(0.0, 1000), (0.2, 10_000), (0.4, 1000)]) is None
+    assert dyna.settles([(0.0, 1000), (0.2, 10_000)]) == 0.2
+    assert dyna.settles([(0.0, 10_000), (0.2, 1000), (0.4, 10_000)]) == 0.4
+    assert dyna.settles([(0.0, 1000), (0.2, 10_000), (0.4, 1000)]) is None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,11 @@ import pytest
 
 from experiments.papers.sluice import bounds, conditions, deadlines, fct, shift
 from experiments.papers.sluice.bounds import Floats, Link
-from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic
 from sluice.policy import tags
 from sluice.policy.schema.desired import queue_map
-from sluice.policy.units import WIRE_PER_PAYLOAD
 from sluice.policy.workload.flows import Workload
 from sluice.policy.workload.listed_flows import ExplicitWorkload
 from sluice.policy.workload.scenario import Scenario, scenario_from_document
-from sluice.policy.workload.sizes import SizeCdf
 from sluice.runs.files import load_cdf, scenario_with
 from tests.kit.bundles import given
 
@@ -113,38 +109,6 @@ def test_plan__only_plain_sluice_adapts(shifted: dict[str, Scenario]) -> None:
 
 
 # ── sluice_conditions: its traffic, its runs, and the times of requests ────────────────────────
-
-
-EVEN = SizeCdf("all of one size", (1e6, 1e6), (0.0, 1.0))
-MIXED = (10**10, 10**10, 10**10, 4 * 10**10)
-
-
-def test_flows__load_the_busiest_link_as_asked() -> None:
-    flows = np.asarray(Traffic(EVEN, 0.6, MIXED).flows(40_000, seed=1))
-    bits_per_s = 8 * WIRE_PER_PAYLOAD * 1e6 * len(flows) / (flows[-1, 0] / 1e9)
-    received = np.bincount(flows[:, 2]) / len(flows) * bits_per_s / np.asarray(MIXED)
-    assert received.max() == pytest.approx(0.6, rel=0.03)
-    assert (flows[:, 1] != flows[:, 2]).all()
-    assert np.bincount(flows[:, 1])[3] > 2 * np.bincount(flows[:, 1])[0]
-
-
-def test_flows__the_answers_to_a_request_come_together_from_all_other_hosts_in_turn() -> None:
-    flows = Traffic(EVEN, 0.6, MIXED, Incasts(5, 0.05)).flows(500, seed=2)
-    answers = [flow for flow in flows if flow[3] == ANSWER_BYTES]
-    for at in {flow[0] for flow in answers}:
-        some = [flow for flow in answers if flow[0] == at]
-        assert len(some) == 5
-        (receiver,) = {to for _, _, to, _ in some}
-        senders = Counter(source for _, source, _, _ in some)
-        assert set(senders) == set(range(4)) - {receiver}
-        assert max(senders.values()) == 2
-    asked = sum(flow[3] for flow in answers) / sum(flow[3] for flow in flows)
-    busy = (
-        0.05
-        * sum(MIXED)
-        / (0.05 * sum(MIXED) + Traffic(EVEN, 0.6, MIXED).flows_per_s * 8e6 * WIRE_PER_PAYLOAD)
-    )
-    assert asked == pytest.approx(busy, rel=0.2)
 
 
 def test_plan__all_schemes_have_the_same_flows_network_and_transport(tmp_path: Path) -> None:
