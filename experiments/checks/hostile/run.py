@@ -5,8 +5,6 @@ Small and large flows of honest hosts share the port. Each attack runs without a
 compares the flows' completion times with those without any flood under the same scheme.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
