@@ -259,6 +259,12 @@ def at_most(
     return Claim(what, paper, over_loads(ratios), holds, explanation)
 
 
+def median_at_most(what: str, values: Sequence[float], limit: float, explanation: str = "") -> Claim:
+    """Claim that the median over the seeds is at most `limit`."""
+    value = median(values)
+    return Claim(what, f"≤ {limit:g}", f"{value:.3f}", value <= limit, explanation)
+
+
 def below_one(what: str, ratios: ByLoad, explanation: str = "") -> Claim:
     """Claim that every ratio is below 1."""
     return Claim(what, "lower", over_loads(ratios), max(ratios.values()) < 1, explanation)

@@ -12,9 +12,10 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 AGAIN_S = 1.0
 """The pause before a closed connection is opened again."""
@@ -125,18 +126,13 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clie
         await asyncio.sleep(DRIP_S)
 
 
-async def _attack(port: int, seconds: float, attack: Sequence[Clients]) -> Counter[str]:
-    answers: Counter[str] = Counter()
-    tasks = [
-        asyncio.ensure_future(_repeat(port, clients, answers))
-        for clients in attack
-        for _ in range(clients.count)
-    ]
+async def run_for(seconds: float, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run these at once, and end them after the time."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     await asyncio.sleep(seconds)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return answers
 
 
 def _short(port: int, seconds: float, request: bytes) -> Counter[str]:
@@ -168,7 +164,10 @@ def attack(name: str, port: int, seconds: float) -> Counter[str]:
     clients = ATTACKS[name]
     if name == "short":
         return _short(port, seconds, clients[0].first)
-    return asyncio.run(_attack(port, seconds, clients))
+    answers: Counter[str] = Counter()
+    all_clients = (_repeat(port, some, answers) for some in clients for _ in range(some.count))
+    asyncio.run(run_for(seconds, all_clients))
+    return answers
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.checks.perimeter.attacks import take_descriptors
+from experiments.checks.perimeter.attacks import run_for, take_descriptors
 
 _SNAPSHOT = re.compile(rb'event: snapshot\ndata: \{"at":([0-9.]+)')
 _LINE_BYTES = 8_000_000
@@ -49,19 +49,10 @@ async def _read(number: int, reader: asyncio.StreamReader, seen: Seen) -> None:
             seen.snapshots[number] += 1
 
 
-async def _watch_all(port: int, token: str, count: int, seconds: float) -> Seen:
-    seen = Seen()
-    tasks = [asyncio.ensure_future(_watch(number, port, token, seen)) for number in range(count)]
-    await asyncio.sleep(seconds)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return seen
-
-
 def watch(port: int, token: str, count: int, seconds: float) -> dict[str, Any]:
     """Return how late the snapshots came, the fewest that a dashboard got, and the statuses of the answers."""
     take_descriptors()
-    seen = asyncio.run(_watch_all(port, token, count, seconds))
+    seen = Seen()
+    asyncio.run(run_for(seconds, (_watch(number, port, token, seen) for number in range(count))))
     fewest = min((seen.snapshots[number] for number in range(count)), default=0)
     return {"lags_s": sorted(seen.lags_s), "fewest": fewest, "statuses": dict(seen.statuses)}

@@ -63,16 +63,13 @@ def tcp_claims(results: Results) -> list[Claim]:
 
 
 def _converges(start: str, series: Series, valid: bool) -> Claim:
-    reached = [at for at, threshold in series if threshold == common.SHORT_BYTES]
-    first = next(
-        (i for i, (_, threshold) in enumerate(series) if threshold == common.SHORT_BYTES), len(series)
-    )
-    stays = bool(reached) and all(threshold == common.SHORT_BYTES for _, threshold in series[first:])
-    ending = "stays" if stays else "leaves it"
-    measured = f"10 KB after {max(reached[0], 0):.1f} s, {ending}" if reached else "never"
-    return Claim(
-        f"from {start} to the 10 KB edge, and stays", "converges to 10 KB", measured, stays and valid
-    )
+    reached_s = next((at for at, threshold in series if threshold == common.SHORT_BYTES), None)
+    stays = reached_s is not None and common.settles(series) == reached_s
+    measured = "never"
+    if reached_s is not None:
+        measured = f"10 KB after {max(reached_s, 0):.1f} s, {'stays' if stays else 'leaves it'}"
+    what = f"from {start} to the 10 KB edge, and stays"
+    return Claim(what, "converges to 10 KB", measured, stays and valid)
 
 
 def _follows(series: Series, valid: bool) -> Claim:

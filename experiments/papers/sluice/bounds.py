@@ -6,7 +6,7 @@ queues have strict priority, and the flows of a queue share it equally. Its time
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
@@ -29,68 +29,41 @@ Parts = Sequence[tuple[float, int]]
 """(where the part ends, in bytes of the flow; the queue that serves it), in the order of the bytes."""
 
 
-@dataclass
-class _Queue:
-    """Flows that share a queue equally."""
-
-    served: float = 0.0
-    """Bytes that a flow which was always here has got."""
-    waiting: list[tuple[float, int]] = field(default_factory=list)
-    """(value of `served` at which the flow has got its part, flow), a heap."""
-
-    def join(self, flow: int, need: float) -> None:
-        heappush(self.waiting, (self.served + need, flow))
-
-    @property
-    def time_left(self) -> float:
-        """Time until the first flow has its part, if only this queue is served."""
-        return (self.waiting[0][0] - self.served) * len(self.waiting)
-
-
-class _Flows:
-    """The flows of a run, with the part that each is in."""
-
-    def __init__(self, sizes: Floats, parts: Parts) -> None:
-        self.sizes, self._parts = sizes, parts
-        self._part = [0] * len(sizes)
-        self._sent = [0.0] * len(sizes)
-        self.queues = [_Queue() for _ in range(1 + max(queue for _, queue in parts))]
-
-    def begin(self, flow: int) -> None:
-        """The flow waits for its next part."""
-        end, queue = self._parts[self._part[flow]]
-        self.queues[queue].join(flow, min(end, self.sizes[flow]) - self._sent[flow])
-
-    def finish_part(self, flow: int) -> bool:
-        """The flow has its part. Return whether it ends."""
-        end, _ = self._parts[self._part[flow]]
-        if self.sizes[flow] <= end:
-            return True
-        self._sent[flow], self._part[flow] = end, self._part[flow] + 1
-        self.begin(flow)
-        return False
-
-
 def fluid_times(sizes: Floats, arrivals: Floats, parts: Parts) -> Floats:
     """Return how long each flow takes from its arrival. The link carries one byte in a unit of time."""
-    flows, took = _Flows(sizes, parts), np.empty(len(sizes))
-    now, coming = 0.0, 0
+    queues = range(1 + max(queue for _, queue in parts))
+    # Of each queue: bytes that a flow which was always there has got, and a heap of (value of `served` at which a flow
+    # has got its part, flow).
+    served = [0.0 for _ in queues]
+    waiting: list[list[tuple[float, int]]] = [[] for _ in queues]
+    part_of, sent = [0] * len(sizes), [0.0] * len(sizes)
+
+    def begin_part(flow: int) -> None:
+        end, queue = parts[part_of[flow]]
+        heappush(waiting[queue], (served[queue] + (min(end, sizes[flow]) - sent[flow]), flow))
+
+    took, now, coming = np.empty(len(sizes)), 0.0, 0
     while True:
-        queue = next((queue for queue in flows.queues if queue.waiting), None)
+        queue = next((queue for queue in queues if waiting[queue]), None)
         arrives = arrivals[coming] if coming < len(sizes) else inf
-        if queue is None and arrives == inf:
-            return took
-        if queue is None or now + queue.time_left > arrives:
+        left = inf if queue is None else (waiting[queue][0][0] - served[queue]) * len(waiting[queue])
+        if now + left > arrives:
             if queue is not None:
-                queue.served += (arrives - now) / len(queue.waiting)
+                served[queue] += (arrives - now) / len(waiting[queue])
             now = arrives
-            flows.begin(coming)
+            begin_part(coming)
             coming += 1
             continue
-        now += queue.time_left
-        queue.served, flow = heappop(queue.waiting)
-        if flows.finish_part(flow):
+        if queue is None:
+            return took
+        now += left
+        served[queue], flow = heappop(waiting[queue])
+        end, _ = parts[part_of[flow]]
+        if sizes[flow] <= end:
             took[flow] = now - arrivals[flow]
+        else:
+            sent[flow], part_of[flow] = end, part_of[flow] + 1
+            begin_part(flow)
 
 
 RATE_BPS, ROUND_TRIP_S = 10e9, 70e-6

@@ -23,7 +23,7 @@ from experiments.kit.draw import grid, legend_below, line_of
 from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.flows import percentile, read_flow_columns
 from experiments.kit.runners import Planned, ShortRuns, named
-from experiments.kit.runs import Results, Runs, all_finished
+from experiments.kit.runs import Results, Runs, all_finished, median_at_most
 from experiments.papers.sluice.traffic import ANSWER_BYTES, Incasts, Traffic, pias_thresholds, write_table
 from sluice.policy.schemes import SLUICE
 from sluice.policy.thresholds.static import optimal_thresholds
@@ -178,9 +178,8 @@ def claims(results: Results) -> list[Claim]:
     verdict = []
     for name, runs in results.groups.items():
         for title, ratio in ratios(runs, "sluice").items():
-            what, limit = f"{name}: {title}, over PIAS", f"≤ {WITHIN:g}"
             why = explanation(CONDITIONS[name], title)
-            verdict.append(Claim(what, limit, f"{ratio:.3f}", ratio <= WITHIN, why))
+            verdict.append(median_at_most(f"{name}: {title}, over PIAS", [ratio], WITHIN, why))
         verdict.append(all_finished(runs, f"{name}: unfinished flows"))
     return verdict
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from experiments.kit.draw import grid, legend_below, line_of, log_scale
 from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.flows import read_flow_columns
 from experiments.kit.runners import Planned, Sweep, axes
-from experiments.kit.runs import Results, Runs, all_finished
+from experiments.kit.runs import Results, Runs, all_finished, median_at_most
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.policy.schemes import SCHEMES
 from sluice.runs.files import read_document
@@ -132,8 +131,7 @@ class Goal:
         if self.over:
             others = theirs.values(self.column, self.over, self.load)
             values = [a / b for a, b in zip(values, others, strict=True)]
-        value = median(values)
-        return Claim(self.what, f"≤ {self.limit:g}", f"{value:.3f}", value <= self.limit)
+        return median_at_most(self.what, values, self.limit)
 
 
 def _classes(group: str, load: float) -> list[Goal]:

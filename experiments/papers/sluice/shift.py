@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from experiments.kit.draw import Line, grid, legend_below, line_of
 from experiments.kit.experiment import Claim, Experiment, Given, markdown_table, option
 from experiments.kit.runners import Planned, Sweep, axes, one_group
-from experiments.kit.runs import Results, Run, all_finished, noted
+from experiments.kit.runs import Results, Run, all_finished, median_at_most, noted
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import seconds
 from sluice.policy.schema.desired import Policy
@@ -162,15 +162,10 @@ def claims(results: Results) -> list[Claim]:
     seeds = seeds_of(results)
     after_s = SETTLES_AFTER * window_s()
     settled = [seed.ratio("sluice", RIGHT["sluice"], after_s) for seed in seeds]
-    verdict = [
-        _at_most(
-            f"{name} (phase {i + 1}), after {SETTLES_AFTER} windows: mean FCT over the best thresholds'",
-            [ratios[i] for ratios in settled],
-            WITHIN,
-        )
-        for i, name in enumerate(PHASES)
-        if i
-    ]
+    verdict = []
+    for i, name in enumerate(PHASES[1:], start=1):
+        what = f"{name} (phase {i + 1}), after {SETTLES_AFTER} windows: mean FCT over the best thresholds'"
+        verdict.append(median_at_most(what, [ratios[i] for ratios in settled], WITHIN))
     for name in WORKLOADS:
         ratios = [seed.whole("sluice") / seed.whole(f"pias-{name}") for seed in seeds]
         against_right = median(seed.whole(f"pias-{name}") / seed.right("pias") for seed in seeds)
@@ -179,9 +174,8 @@ def claims(results: Results) -> list[Claim]:
             f"over the run, PIAS has {against_right:.2f} of its mean under the right thresholds of each phase; with "
             f"the best fixed thresholds of each phase, sluice would have {best:.2f}"
         )
-        verdict.append(
-            _at_most(f"whole run, over PIAS with the thresholds of {name}", ratios, OVER_WRONG, why)
-        )
+        what = f"whole run, over PIAS with the thresholds of {name}"
+        verdict.append(median_at_most(what, ratios, OVER_WRONG, why))
     right = [seed.ratio("sluice", RIGHT["pias"]) for seed in seeds]
     shown = ", ".join(f"{median(r[i] for r in right):.2f}" for i in range(len(PHASES)))
     return [
@@ -189,11 +183,6 @@ def claims(results: Results) -> list[Claim]:
         noted("each phase, over PIAS with the right thresholds", shown),
         all_finished(results.runs),
     ]
-
-
-def _at_most(what: str, ratios: list[float], limit: float, why: str = "") -> Claim:
-    ratio = median(ratios)
-    return Claim(what, f"≤ {limit:g}", f"{ratio:.3f}", ratio <= limit, why)
 
 
 def numbers(results: Results) -> dict[str, Any]:
