@@ -13,8 +13,7 @@ from experiments.papers.adaptive_thresholds import common as dyna
 from experiments.papers.adaptive_thresholds import completion_times, convergence
 from experiments.papers.aemon import schemes as aemon
 from experiments.papers.datcp import full
-from experiments.papers.fish import common as fish
-from experiments.papers.fish.fig6 import SCENARIO as SINGLE
+from experiments.papers.fish import figures as fish
 from sluice.policy.network.graph import Topology
 from sluice.policy.units import time_ns
 from sluice.policy.wire.records import ScheduledFlow
@@ -95,7 +94,7 @@ def test_places__each_flow_of_a_run_is_one_of_the_scenario(number: int) -> None:
 
 
 def test_variants__differ_by_one_half_each() -> None:
-    points = fish.points(Given(NOWHERE, seeds=(1,)), SINGLE, [fish.Setup()], gaps=["1ms"])
+    points = fish.points(Given(NOWHERE, seeds=(1,)), fish.FIG6_SCENARIO, [fish.Setup()], gaps=["1ms"])
     policies = {
         point.scheme.split("-240pkt")[0]: scenario_from_document(point.document, load_cdf).policy
         for point in points
