@@ -11,16 +11,16 @@ from typing import Any
 
 from experiments.kit.experiment import Claim, Experiment, Given, Script, option, read_verdict
 from experiments.kit.main import read_command, run
-from experiments.papers.datcp import deadlines, services, shares
+from experiments.papers.datcp import services, single_link
 from sluice.commands.arguments import seed
 from sluice.policy.fabrics import SIMULATOR
 
 FIGURES: Mapping[int, Experiment[Any]] = {
-    8: deadlines.FIG08,
-    9: shares.FIG09,
-    10: shares.FIG10,
-    11: deadlines.FIG11,
-    12: deadlines.FIG12,
+    8: single_link.FIG08,
+    9: single_link.FIG09,
+    10: single_link.FIG10,
+    11: single_link.FIG11,
+    12: single_link.FIG12,
     13: services.FIG13,
     14: services.FIG14,
 }
