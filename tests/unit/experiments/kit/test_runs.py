@@ -14,22 +14,13 @@ import pytest
 from experiments.kit import runners
 from experiments.kit.experiment import Given
 from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
-from experiments.kit.runs import Results, Run, Runs, all_valid, by_scheme, read_run, scheme_table
+from experiments.kit.runs import Results, Run, all_valid, by_scheme, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
 from sluice.runs.bundle import write_bundle
 from sluice.runs.files import Resolved
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
-from tests.kit.bundles import record, run_of
-
-
-def test_values__a_figure_that_a_run_lacks_is_nan_and_raw_is_none() -> None:
-    runs = Runs([run_of("a", seed=1, missed=None), run_of("a", seed=2, missed=0.5)])
-    first, second = runs.values("missed", "a")
-    assert first != first
-    assert second == 0.5
-    assert runs.raw("missed", "a") == [None, 0.5]
-
+from tests.kit.bundles import record
 
 POINT = NamedPoint("a variant", None, 1, {}, "x")
 
