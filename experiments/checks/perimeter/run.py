@@ -24,7 +24,6 @@ import numpy as np
 from experiments.bench.measuring import cpu_seconds, memory_bytes, with_children
 from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
-from experiments.checks.perimeter.dashboards import watch
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
 from experiments.kit.runners import worker_processes
@@ -211,7 +210,7 @@ def _phase(web: Web, helpers: Executor, given: Given, name: str) -> Phase:
     seconds = float(given["seconds"])
     cpu_s, _ = web.usage()
     attack = None if name == CALM else helpers.submit(attacks.attack, name, web.port, seconds + 1)
-    dashboards = helpers.submit(watch, web.port, TOKEN, given["dashboards"], seconds)
+    dashboards = helpers.submit(attacks.watch, web.port, TOKEN, given["dashboards"], seconds)
     until, times = time.monotonic() + seconds, Times()
     threads = [Agent(f"x{n + 1}", web.agents, until, times) for n in range(given["agents"])]
     watcher = HealthWatcher(f"http://127.0.0.1:{web.port}", until, times)
