@@ -14,6 +14,7 @@ for the device cannot be faster.
 
 import argparse
 import json
+import os
 import select
 import socket
 import subprocess
@@ -23,11 +24,11 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from experiments.bench.control import Loop, measure_loop
+from experiments.bench.control import measure_loop
 from experiments.bench.measuring import (
     Result,
     cpu_seconds,
@@ -38,7 +39,7 @@ from experiments.bench.measuring import (
 )
 from experiments.bench.records import DEFAULTS, SERVERS, STORES, measure_device, store_url
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
-from experiments.kit.runners import worker_processes
+from experiments.kit.workers import worker_processes
 from sluice.policy.errors import SluiceError
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runs.services import service_argv
@@ -60,34 +61,6 @@ LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
 
 
-@dataclass(frozen=True)
-class Ingestion:
-    """The results of a run. Latencies are in milliseconds."""
-
-    store: str
-    workers: int
-    asked_per_s: float
-    accepted_per_s: float
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-    refused: int
-    """Deliveries that got another answer than 200."""
-    kept: int
-    delivered: int
-    """Records of accepted deliveries. The store must hold as many."""
-    snapshots_per_s: float
-    """Snapshots that the slowest dashboard got."""
-    server_cpu: float
-    """In cores."""
-    server_mib: float
-    """Resident memory of all the server's processes at the end."""
-    loop: Loop | None
-    """Of the controller on the same store, if there is one."""
-    server: dict[str, str]
-    """The settings of PostgreSQL that are not its defaults."""
-
-
 def measure_ingestion(
     store: str,
     *,
@@ -96,8 +69,8 @@ def measure_ingestion(
     workers: int = 1,
     leaves: int = 0,
     server: Mapping[str, str] = DEFAULTS,
-) -> Ingestion:
-    """Start all processes, measure, stop them.
+) -> dict[str, Any]:
+    """Start all processes, measure, stop them. Returns the results.
 
     `leaves` is the size of the controller's fabric; 0 runs no controller. `server`: the settings of PostgreSQL.
     """
@@ -111,6 +84,7 @@ def measure_ingestion(
         with web_process(folder, url, workers) as web:
             watching = helpers.submit(_watch, folder, seconds + 2)
             wait_until((folder / "watch.ready").exists, "the dashboards watch", timeout_s=READY_S)
+            helpers.submit(os.getpid).result(READY_S)  # so that the other helper has started, too
             before, began = cpu_s(web), time.monotonic()
             # The control loop is measured for most of the time, because the controller needs some seconds to start.
             loop_s = max(3.0, seconds - 10.0)
@@ -124,23 +98,23 @@ def measure_ingestion(
         kept = count_flows(engine)
         engine.dispose()
     p50_ms, p99_ms, max_ms = percentiles(delivered.latencies_ms, 50, 99, 100)
-    return Ingestion(
-        store=store,
-        workers=workers,
-        asked_per_s=rate_per_s,
-        accepted_per_s=delivered.accepted / delivered.took_s,
-        p50_ms=p50_ms,
-        p99_ms=p99_ms,
-        max_ms=max_ms,
-        refused=delivered.refused,
-        kept=kept,
-        delivered=delivered.accepted,
-        snapshots_per_s=snapshots_per_s,
-        server_cpu=cpu,
-        server_mib=memory / 2**20,
-        loop=paced,
-        server=dict(server),
-    )
+    return {
+        "store": store,
+        "workers": workers,
+        "asked_per_s": rate_per_s,
+        "accepted_per_s": delivered.accepted / delivered.took_s,
+        "p50_ms": p50_ms,
+        "p99_ms": p99_ms,
+        "max_ms": max_ms,
+        "refused": delivered.refused,  # deliveries that got another answer than 200
+        "kept": kept,
+        "delivered": delivered.accepted,  # records of accepted deliveries: the store must hold as many
+        "snapshots_per_s": snapshots_per_s,  # of the slowest dashboard
+        "server_cpu": cpu,  # in cores
+        "server_mib": memory / 2**20,  # resident memory of all the server's processes at the end
+        "loop": asdict(paced) if paced else None,  # of the controller on the same store, if there is one
+        "server": dict(server),  # the settings of PostgreSQL that are not its defaults
+    }
 
 
 @contextmanager
@@ -316,7 +290,7 @@ def main(argv: list[str]) -> int:
         leaves=options.leaves,
         server=SERVERS[options.server],
     )
-    print(json.dumps(asdict(ingestion), indent=2))
+    print(json.dumps(ingestion, indent=2))
     return 0
 
 
@@ -324,16 +298,16 @@ def ingest_results() -> Iterator[Result]:
     """Flow records to a real web process for a minute, while dashboards watch, on each kind of store."""
     for store in STORES:
         run, what = measure_ingestion(store, leaves=LOOP_LEAVES), f"ingestion, {store}"
-        yield Result(what, run.accepted_per_s, "records/s", run.asked_per_s, "asked")
-        yield Result(f"{what}, latency p50", run.p50_ms, "ms")
-        yield Result(f"{what}, latency p99", run.p99_ms, "ms")
-        yield Result(f"{what}, lost or doubled", run.kept - run.delivered, "records")
-        yield Result(f"{what}, each of {DASHBOARDS} dashboards", run.snapshots_per_s, "snapshots/s")
-        yield Result(f"{what}, CPU of the web process", run.server_cpu, "cores")
-        if run.loop is not None:
-            beside = f"{what}, control loop on the same store, {run.loop.ports} ports"
-            yield Result(f"{beside}, polls in time", run.loop.kept, "of all")
-            yield Result(f"{beside}, p99 from counters to rules", run.loop.p99_ms, "ms")
+        yield Result(what, run["accepted_per_s"], "records/s", run["asked_per_s"], "asked")
+        yield Result(f"{what}, latency p50", run["p50_ms"], "ms")
+        yield Result(f"{what}, latency p99", run["p99_ms"], "ms")
+        yield Result(f"{what}, lost or doubled", run["kept"] - run["delivered"], "records")
+        yield Result(f"{what}, each of {DASHBOARDS} dashboards", run["snapshots_per_s"], "snapshots/s")
+        yield Result(f"{what}, CPU of the web process", run["server_cpu"], "cores")
+        loop = run["loop"]
+        beside = f"{what}, control loop on the same store, {loop['ports']} ports"
+        yield Result(f"{beside}, polls in time", loop["kept"], "of all")
+        yield Result(f"{beside}, p99 from counters to rules", loop["p99_ms"], "ms")
 
 
 if __name__ == "__main__":

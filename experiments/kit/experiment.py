@@ -9,14 +9,16 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.terminal import console
+
+if TYPE_CHECKING:  # benchmarks need no matplotlib
+    from matplotlib.figure import Figure
 
 VERDICT_FILE = "verdict.json"
 QUICK_NOTE = "A quick run has too few flows and seeds to settle a claim: run it without --quick for that."
@@ -190,7 +192,7 @@ class Experiment(Generic[Measured]):
     claims: Callable[[Measured], Sequence[Claim]]
     numbers: Callable[[Measured], object]
     """Further content of verdict.json, next to the claims; anything that JSON can hold."""
-    draw: Callable[[Measured], Figure] | None = None
+    draw: "Callable[[Measured], Figure] | None" = None
     """The plot, written to NAME.png."""
     table: Callable[[Measured], str] | None = None
     """A Markdown table, printed and written to table.md."""

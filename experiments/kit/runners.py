@@ -6,14 +6,11 @@ two seconds, more than such a run. A sweep can give points to a cluster. Points,
 """
 
 import json
-import multiprocessing
-import os
-import signal
 import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,13 +19,13 @@ from rich.progress import track
 
 from experiments.kit.experiment import Given, Option, option
 from experiments.kit.runs import ATTEMPTS_FILE, Columns, Results, Runs, attempts, no_columns, read_run
+from experiments.kit.workers import worker_processes
 from sluice.commands.arguments import at_least_one
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
 from sluice.runs.files import read_document, resolve, scenario_with, setting
 from sluice.runs.simulator_run import run_on_simulator
-from sluice.runtime.process import die_with_parent
 from sluice.simulator import build
 from sluice.sweep import run_points
 from sluice.sweep.points import Point, is_finished, points
@@ -159,18 +156,6 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
-
-
-def worker_processes(count: int | None = None) -> ProcessPoolExecutor:
-    """Return a pool of processes that end with this one; None means one for each core."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count or len(os.sched_getaffinity(0)), context, _begin_worker)
-
-
-def _begin_worker() -> None:
-    """Let the worker ignore Ctrl-C, which its parent handles, and end with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent()
 
 
 def _simulate(document: dict[str, Any], out: Path) -> str | None:

@@ -26,7 +26,7 @@ from experiments.checks.perimeter import attacks
 from experiments.checks.perimeter.attacks import ATTACKS
 from experiments.kit.experiment import Claim, Experiment, Given, Script, markdown_table, option
 from experiments.kit.heartbeats import flow_records, idle_heartbeat
-from experiments.kit.runners import worker_processes
+from experiments.kit.workers import worker_processes
 from sluice.commands.arguments import at_least_one, existing_folder, seconds
 from sluice.policy.wire.agents import heartbeat_document
 from sluice.runtime.http_client import HttpClient, ServerAway
