@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `sluice` command: finds the subcommand, runs it, and turns user errors into one line."""
+"""The `sluice` command: finds the subcommand, runs it, and turns user errors into one line.
+
+For completion, the shell calls it with the line in the environment. Then argcomplete answers in place of the command.
+"""
 
 import argparse
 import errno
 import importlib
 import logging
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from sluice import completion
 from sluice.policy.errors import SluiceError
 from sluice.policy.version import VERSION
 from sluice.runtime import plugins
@@ -95,8 +99,10 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line and run the command. A user error becomes one line on standard error
     and exit code 2."""
-    if completion.is_asked():
-        completion.answer(_parser(), {**COMMANDS, **SERVICE_HELP})
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(_whole_parser(os.environ.get("COMP_LINE", "").split()))
     words = list(sys.argv[1:] if argv is None else argv)
     command, *options = [word for word in words if word not in ("-v", "--verbose")] or [""]
     for name in (command, *(f"{command} {option.partition('=')[0]}" for option in options)):
@@ -174,3 +180,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
     return parser
+
+
+def _whole_parser(words: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser of the whole line. Only the command that the line names is imported, because that takes time."""
+    whole = argparse.ArgumentParser(prog="sluice")
+    for action in _parser()._actions:
+        if action.option_strings and not isinstance(action, argparse._HelpAction):
+            whole._add_action(action)
+    below = whole.add_subparsers(metavar="COMMAND")
+    commands = {**COMMANDS, **SERVICE_HELP}
+    for name, what in commands.items():
+        below.add_parser(name, help=what)
+    named = next((word for word in words if word in commands), None)
+    if named is not None:
+        # A service is no module of the commands, and an installation may lack the packages of a command.
+        with suppress(ModuleNotFoundError):
+            below.choices[named] = importlib.import_module(f"sluice.commands.{named}").parser()
+    return whole

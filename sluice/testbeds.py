@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.completion import completed, testbeds
+from sluice.commands.arguments import completed, testbeds
 from sluice.hostagent.port.settings import read_json
 from sluice.policy.errors import FieldError, SluiceError, guess, shortened
 from sluice.policy.network.graph import Topology

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sluice.policy.errors import SluiceError
 from sluice.runs.files import scenario_from_file
-from sluice.runs.live.stack import SimulatedStack
+from sluice.runs.stack import SimulatedStack
 from sluice.simulator.build import build
 from sluice.topologies import build_topology
 from tests.web.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
@@ -60,7 +60,7 @@ def take_pictures(folder: Path, seconds: float) -> list[Path]:
             free.bind(("127.0.0.1", 0))
             listen = f"127.0.0.1:{free.getsockname()[1]}"
         topology = build_topology(scenario)
-        with SimulatedStack.of_document(scenario, document, topology, Path(out), listen=listen) as stack:
+        with SimulatedStack.start(scenario, topology, Path(out), document=document, listen=listen) as stack:
             _go_through_schemes(stack, seconds)
             browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
             try:

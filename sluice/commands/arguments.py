@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common parts of several commands' command lines."""
+"""The common parts of several commands' command lines, and words for completion in the shell that no parser knows."""
 
 import argparse
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from sluice.cli import COMMANDS
 from sluice.policy.errors import FieldError, shortened
@@ -32,6 +33,12 @@ def command_parser(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def add_scenario(parser: argparse.ArgumentParser, **more: Any) -> None:
+    """Add the scenario, which files and the names of included scenarios complete."""
+    scenario = parser.add_argument("scenario", type=Path, **{"help": SCENARIO_HELP, **more})
+    completed(scenario, scenarios, files=("toml",))
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -219,3 +226,62 @@ def _check_writable(path: Path, inner: Path) -> None:
         raise argparse.ArgumentTypeError(f"{path} cannot be made, because {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise argparse.ArgumentTypeError(f"{path} cannot be written: you may not write in {existing}")
+
+
+# ── Words that no parser knows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def completed(
+    action: argparse.Action, words: Callable[[], Iterable[str]], *, files: tuple[str, ...] = ()
+) -> None:
+    """Let an argument be completed by these words, and by the names of files with these endings."""
+
+    def complete(prefix: str, **_: Any) -> list[str]:
+        matching = [word for word in words() if word.startswith(prefix)]
+        if files:
+            from argcomplete.completers import FilesCompleter
+
+            matching += FilesCompleter(files)(prefix)
+        return matching
+
+    action.completer = complete  # type: ignore[attr-defined]
+
+
+def scenarios() -> list[str]:
+    """Return the names of the included scenarios."""
+    return sorted(path.stem for path in (Path(__file__).parents[1] / "data" / "scenarios").glob("*.toml"))
+
+
+def schemes() -> list[str]:
+    """Return the names of all schemes."""
+    from sluice.policy.schemes import SCHEMES
+
+    return list(SCHEMES)
+
+
+def policy_keys() -> list[str]:
+    """Return the start of a setting for each key of a policy, and the settings of the scheme."""
+    from sluice.policy.schema.fields import POLICY_FIELDS
+
+    return [*(f"{field.name}=" for field in POLICY_FIELDS), *(f"scheme={name}" for name in schemes())]
+
+
+def hosts() -> list[str]:
+    """Return the hosts of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [host.name for bed in running_testbeds() for host in bed.topology.hosts]
+
+
+def ports() -> list[str]:
+    """Return the ports of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [port.id for bed in running_testbeds() for port in bed.topology.ports]
+
+
+def testbeds() -> list[str]:
+    """Return the process ids of the running testbeds."""
+    from sluice.testbeds import running_testbeds
+
+    return [str(bed.pid) for bed in running_testbeds()]

@@ -12,8 +12,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from sluice.commands.arguments import command_parser, file, seconds
-from sluice.completion import completed, ports
+from sluice.commands.arguments import command_parser, completed, file, ports, seconds
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.runs.fabrics import need_root

@@ -5,46 +5,23 @@ import argparse
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.commands.arguments import (
-    SCENARIO_HELP,
-    add_plugin,
-    add_store,
-    at_least_one,
-    command_parser,
-    folder,
-    seconds,
-    services_folder,
-)
-from sluice.completion import completed, scenarios
+from sluice.commands import arguments as options
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED, missing
-from sluice.policy.network.graph import Topology
 from sluice.policy.units import format_rate, rate_bps
 from sluice.policy.wire.records import SCHEDULED, WATCHED
-from sluice.runs import validity
+from sluice.runs import tour, validity
 from sluice.runs.bundle import COMMAND, BundleWriter, by_time, machine_meta, policy_rows
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import Resolved, scenario_from_file, scenario_with
-from sluice.runs.live.stack import SimulatedStack
 from sluice.runs.obstacle import obstacle
 from sluice.runs.services import WebSettings
-from sluice.runs.stack import Stack
-from sluice.runs.tour import (
-    STAGE_S,
-    Stage,
-    by_stage,
-    finish_tour,
-    run_tour,
-    simulated_traffic,
-    testbed_traffic,
-    tour_policies,
-)
+from sluice.runs.stack import SimulatedStack, Stack
 from sluice.runs.validity import RunWatch
 from sluice.runtime import extras
 from sluice.runtime.settings.kinds import is_loopback
@@ -60,14 +37,9 @@ SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = command_parser("demo")
-    scenario = parser.add_argument(
-        "scenario",
-        type=Path,
-        nargs="?",
-        help=f"{SCENARIO_HELP} (default: demo; on the simulator demo-simulator)",
-    )
-    completed(scenario, scenarios, files=("toml",))
+    parser, seconds = options.command_parser("demo"), options.seconds
+    scenario_help = f"{options.SCENARIO_HELP} (default: demo; on the simulator demo-simulator)"
+    options.add_scenario(parser, nargs="?", help=scenario_help)
     parser.add_argument(
         "--on",
         choices=(AUTO, *FABRICS),
@@ -98,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tour-seconds",
         type=seconds,
-        default=STAGE_S,
+        default=tour.STAGE_S,
         metavar="SECONDS",
         help="length of the traffic of each scheme of the tour (default: %(default)g)",
     )
@@ -112,42 +84,22 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out",
-        type=folder,
+        type=options.folder,
         default=Path("results/demo"),
         help="folder for the bundle (default: %(default)s)",
     )
     parser.add_argument(
         "--services",
-        type=services_folder,
+        type=options.services_folder,
         metavar="FOLDER",
         help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )
-    parser.add_argument(
-        "--workers", type=at_least_one, default=1, help="number of web processes (default: %(default)s)"
-    )
-    add_plugin(parser)
-    add_store(parser)
+    workers = "number of web processes (default: %(default)s)"
+    parser.add_argument("--workers", type=options.at_least_one, default=1, help=workers)
+    options.add_plugin(parser)
+    options.add_store(parser)
     add_retention(parser)
     return parser
-
-
-@dataclass(frozen=True)
-class Demo:
-    """A demonstration that can start."""
-
-    resolved: Resolved
-    on: str
-    """TESTBED or SIMULATOR."""
-    out: Path
-    listen: str
-    duration_s: float | None
-    external: Path | None = None
-    store: str | None = None
-    web: WebSettings | None = None
-    tour_s: float | None = None
-    """Length of each stage of a tour; None: no tour."""
-    rate_bps: int | None = None
-    """Rate of all links of the default demonstration; None: the scenario's rates."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -167,26 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise FieldError(
             "--rate", "is for the default demonstration on the testbed: set host_rate in the scenario"
         )
-    return run_demo(
-        Demo(
-            resolved,
-            on,
-            arguments.out,
-            listen=arguments.listen,
-            duration_s=arguments.duration,
-            external=arguments.services,
-            store=arguments.store,
-            web=WebSettings(
-                arguments.workers,
-                retention(arguments),
-                arguments.event_log,
-                plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
-                fsync=arguments.store is not None,
-            ),
-            tour_s=arguments.tour_seconds if arguments.tour else None,
-            rate_bps=rate,
-        )
-    )
+    return run_demo(arguments, resolved, on, rate)
 
 
 def demo_rate(text: str) -> int:
@@ -232,106 +165,107 @@ def chosen(on: str, path: Path | None) -> tuple[Resolved, str]:
     return scenario_from_file(path or Path(SCENARIOS[on])), on
 
 
-def run_demo(demo: Demo) -> int:
-    """Run for `duration_s` or until Ctrl-C, and print the summary. The exit code is 0 either way."""
-    topology = demo.resolved.topology
-    if demo.external is None:
-        check_free(demo.listen)
-    if demo.on == SIMULATOR:
-        check_scenario(demo.resolved.scenario)
+def run_demo(arguments: argparse.Namespace, resolved: Resolved, on: str, rate: int | None) -> int:
+    """Run for --duration or until Ctrl-C, and print the summary. The exit code is 0 either way.
+
+    `rate`: that of all links of the default demonstration, in bit/s; None: the scenario's rates.
+    """
+    topology = resolved.topology
+    if arguments.services is None:
+        check_free(arguments.listen)
+    if on == SIMULATOR:
+        check_scenario(resolved.scenario)
         if not build.is_fresh():
             console.print("compiling the simulator, which takes about a minute …")
             build.build()
-    kind = "simulated " if demo.on == SIMULATOR else ""
+    kind = "simulated " if on == SIMULATOR else ""
     console.print(
         f"[bold]Sluice[/] starts {len(topology.switches)} {kind}switches and {len(topology.hosts)} {kind}hosts …"
     )
-    with _started(demo, topology) as stack:
-        _print_where(stack, demo.listen)
-        stages: list[Stage] = []
+    with _started(arguments, resolved, on) as stack:
+        _print_where(stack, arguments.listen)
+        stages: list[tour.Stage] = []
         watch = None if isinstance(stack, SimulatedStack) else RunWatch(stack.testbed)
         try:
             with watch or nullcontext():
                 try:
-                    _traffic(demo, stack, topology, stages)
+                    if arguments.tour:
+                        policies = tour.tour_policies(resolved.scenario, topology)
+                        for stage in tour.run_tour(stack, policies, arguments.tour_seconds):
+                            stages.append(stage)
+                    elif isinstance(stack, SimulatedStack):
+                        tour.simulated_traffic(stack, arguments.duration)
+                    else:
+                        tour.testbed_traffic(stack, arguments.duration)
                 finally:
                     stack.reserve.release()  # the last measurements need some room, too
         except KeyboardInterrupt:
             console.print("stopping …")
         stack.stop_agents()
-        summary = _write_bundle(demo, stack, watch, stages)
+        words = ["--rate", f"{rate}bit"] if rate is not None else []
+        words += ["--tour", "--tour-seconds", f"{arguments.tour_seconds:g}"] if arguments.tour else []
+        words += ["--duration", f"{arguments.duration:g}"] if arguments.duration is not None else []
+        # It repeats the demonstration; the scenario and the folder are not in it.
+        command = ["sluice", "demo", "--on", on, *words]
+        meta = machine_meta(resolved.scenario.seed) | {"on": on, COMMAND: command}
+        summary = _write_bundle(arguments.out, resolved.document, meta, stack, watch, stages)
     if stages:
-        finish_tour(demo.out)
+        tour.finish_tour(arguments.out)
         print_validity(summary)
     else:
         print_summary(summary, title="the whole demonstration")
-    console.print(f"bundle: {demo.out}")
+    console.print(f"bundle: {arguments.out}")
     return 0
 
 
-def _started(demo: Demo, topology: Topology) -> Stack:
-    folder = demo.out / f"run-{int(time.time())}"
-    if demo.on == TESTBED:
-        return Stack.start(
-            demo.resolved.scenario,
-            topology,
-            folder,
-            listen=demo.listen,
-            external=demo.external,
-            store=demo.store,
-            web=demo.web,
-        )
-    return SimulatedStack.of_document(
-        demo.resolved.scenario,
-        demo.resolved.document,
-        topology,
-        folder,
-        listen=demo.listen,
-        external=demo.external,
-        store=demo.store,
-        web=demo.web,
-        hold_s=demo.tour_s,
+def _started(arguments: argparse.Namespace, resolved: Resolved, on: str) -> Stack:
+    web = WebSettings(
+        arguments.workers,
+        retention(arguments),
+        arguments.event_log,
+        plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
+        fsync=arguments.store is not None,
+    )
+    own: dict[str, Any] = {}
+    if on == SIMULATOR:
+        own = {"document": resolved.document, "hold_s": arguments.tour_seconds if arguments.tour else None}
+    return (Stack if on == TESTBED else SimulatedStack).start(
+        resolved.scenario,
+        resolved.topology,
+        arguments.out / f"run-{int(time.time())}",
+        listen=arguments.listen,
+        external=arguments.services,
+        store=arguments.store,
+        web=web,
+        **own,
     )
 
 
-def _traffic(demo: Demo, stack: Stack, topology: Topology, stages: list[Stage]) -> None:
-    """Run the traffic. Adds each finished stage of a tour to `stages`."""
-    if demo.tour_s is not None:
-        for stage in run_tour(stack, tour_policies(demo.resolved.scenario, topology), demo.tour_s):
-            stages.append(stage)
-    elif isinstance(stack, SimulatedStack):
-        simulated_traffic(stack, demo.duration_s)
-    else:
-        testbed_traffic(stack, demo.resolved.scenario, topology, demo.duration_s)
-
-
 def _write_bundle(
-    demo: Demo, stack: Stack, watch: RunWatch | None, stages: Sequence[Stage]
+    out: Path,
+    document: Mapping[str, Any],
+    meta: dict[str, Any],
+    stack: Stack,
+    watch: RunWatch | None,
+    stages: Sequence[tour.Stage],
 ) -> dict[str, Any]:
     """Write the bundle of the whole demonstration, and return the summary."""
-    tour = [] if demo.tour_s is None else ["--tour", "--tour-seconds", f"{demo.tour_s:g}"]
-    ends = [] if demo.duration_s is None else ["--duration", f"{demo.duration_s:g}"]
-    rate = [] if demo.rate_bps is None else ["--rate", f"{demo.rate_bps}bit"]
-    # It repeats the demonstration; the scenario and the folder are not in it.
-    command = ["sluice", "demo", "--on", demo.on, *rate, *tour, *ends]
-    meta = machine_meta(demo.resolved.scenario.seed) | {"on": demo.on, COMMAND: command}
     dilation = 1.0
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
         meta |= {"simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
         dilation = max(1.0, beat.dilation)
+    if watch:
+        meta |= {"cpu": watch.summary() | stack.host_delays.summary()}
     versions = stack.policies()
-    lived = by_stage(stages, versions) if stages else by_time(versions, dilation)
-    policies = policy_rows(versions)
-    with BundleWriter(
-        demo.out, scenario=demo.resolved.document, policies=policies, version_of=lived
-    ) as bundle:
+    lived = tour.by_stage(stages, versions) if stages else by_time(versions, dilation)
+    with BundleWriter(out, scenario=document, policies=policy_rows(versions), version_of=lived) as bundle:
         for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
             bundle.add_records(records)
         bundle.add_thresholds(map(vars, stack.thresholds()))
         bundle.add_queues(map(vars, stack.samples()))
         return bundle.finish(
-            meta=meta | ({"cpu": watch.summary() | stack.host_delays.summary()} if watch else {}),
+            meta=meta,
             validity_reasons=[*watch.reasons(), *stack.host_delays.reasons()] if watch else [],
             remarks=watch.remarks() if watch else [],
             watched=stack.records(WATCHED),

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sluice.commands.arguments import command_parser
-from sluice.completion import completed, hosts
+from sluice.commands.arguments import command_parser, completed, hosts
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runs.fabrics import need_root
 from sluice.testbeds import add_testbed, the_testbed

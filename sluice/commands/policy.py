@@ -11,8 +11,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from sluice.commands.arguments import add_plugin, command_parser
-from sluice.completion import completed, policy_keys
+from sluice.commands.arguments import add_plugin, command_parser, completed, policy_keys
 from sluice.policy.errors import SluiceError, shortened
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fields import field_text

@@ -3,19 +3,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from sluice.commands.arguments import (
-    SCENARIO_HELP,
-    add_plugin,
-    add_settings,
-    add_store,
-    add_yes,
-    at_least_one,
-    command_parser,
-    folder,
-)
-from sluice.completion import completed, scenarios
+from sluice.commands import arguments as options
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.fabrics import FABRICS, check_on, runner
@@ -27,22 +16,21 @@ from sluice.terminal import print_summary, progress_bar
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = command_parser("run")
-    scenario = parser.add_argument("scenario", type=Path, help=SCENARIO_HELP)
-    completed(scenario, scenarios, files=("toml",))
+    parser, at_least_one = options.command_parser("run"), options.at_least_one
+    options.add_scenario(parser)
     parser.add_argument(
         "--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)"
     )
-    add_plugin(parser)
-    add_settings(parser)
+    options.add_plugin(parser)
+    options.add_settings(parser)
     parser.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
     parser.add_argument(
         "--threads", type=at_least_one, metavar="N", help="the same as --set simulator.threads=N"
     )
-    parser.add_argument("--out", type=folder, required=True, help="folder for the bundle")
+    parser.add_argument("--out", type=options.folder, required=True, help="folder for the bundle")
     parser.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
-    add_yes(parser)
-    add_store(parser)
+    options.add_yes(parser)
+    options.add_store(parser)
     return parser
 
 

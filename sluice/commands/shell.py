@@ -4,9 +4,8 @@
 import argparse
 import os
 
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, completed, hosts
 from sluice.commands.exec import become
-from sluice.completion import completed, hosts
 from sluice.testbeds import add_testbed
 
 _EPILOG = """The shell is $SHELL, or /bin/sh. It has this machine's files, and the network and the name of the

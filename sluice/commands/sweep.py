@@ -5,18 +5,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from sluice.commands.arguments import (
-    SCENARIO_HELP,
-    add_plugin,
-    add_settings,
-    add_yes,
-    at_least_one,
-    command_parser,
-    folder,
-    seconds,
-    seed,
-)
-from sluice.completion import completed, scenarios, schemes
+from sluice.commands import arguments as options
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.runs.fabrics import FABRICS, need_root
@@ -40,36 +29,37 @@ more.
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = command_parser("sweep", _EPILOG)
-    scenario = parser.add_argument("scenario", type=Path, help=SCENARIO_HELP)
-    completed(scenario, scenarios, files=("toml",))
+    parser = options.command_parser("sweep", _EPILOG)
+    options.add_scenario(parser)
     chosen = parser.add_argument(
         "--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]"
     )
-    completed(chosen, schemes)
+    options.completed(chosen, options.schemes)
     parser.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
-    parser.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
-    add_plugin(parser)
-    add_settings(parser)
+    parser.add_argument("--seeds", nargs="+", type=options.seed, help="seeds; each is one run")
+    options.add_plugin(parser)
+    options.add_settings(parser)
     parser.add_argument(
         "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"
     )
     parser.add_argument(
         "--jobs",
-        type=at_least_one,
+        type=options.at_least_one,
         help="points at a time (default: one per core; one on the testbed); on a cluster jobs, 100 by default",
     )
     parser.add_argument("--cluster", choices=("slurm",), help="run the points as jobs of this engine")
     parser.add_argument("--profile", metavar="DIR", help="run the points as jobs by this Snakemake profile")
     parser.add_argument(
         "--job-minutes",
-        type=seconds,
+        type=options.seconds,
         default=DEFAULT_JOB_MINUTES,
         metavar="MINUTES",
         help="points share a job until it takes about this long (default: 5)",
     )
-    parser.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
-    add_yes(parser)
+    parser.add_argument(
+        "--out", type=options.folder, required=True, help="folder for the bundles and sweep.parquet"
+    )
+    options.add_yes(parser)
     return parser
 
 

@@ -5,6 +5,8 @@
         stack.start_agents(flows)
         ...                        # call stack.check() a few times a second
 
+A simulated one (`SimulatedStack`) has one process instead of testbed, controller and agents.
+
 Agents reach the web process over a Unix socket, so management traffic never crosses the emulated links. The kernel's
 parts that the agents share last as long as the stack. It takes space from the disk at its start, and gives it back at
 its end, so that its bundle has room.
@@ -17,6 +19,8 @@ import logging
 import os
 import secrets
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +28,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sqlalchemy import Engine
 
@@ -33,10 +37,12 @@ from sluice.dataplane.shared_resource import Provided
 from sluice.dataplane.sockopt import SocketHook
 from sluice.hostagent.traffic import SAMPLES, write_schedule, write_start
 from sluice.policy.errors import EnvironmentLacking
-from sluice.policy.fabrics import TESTBED, check_fabric
-from sluice.policy.network.graph import Topology
-from sluice.policy.wire.records import SCHEDULED, FlowRecord, ScheduledFlow, by_source
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
+from sluice.policy.network.graph import Host, Topology
+from sluice.policy.wire.agents import SimulatorHeartbeat
+from sluice.policy.wire.records import SCHEDULED, FlowRecord, Schedule, ScheduledFlow, by_source
 from sluice.policy.workload.scenario import Scenario
+from sluice.runs.live import SIMULATOR_AGENT
 from sluice.runs.services import (
     FIRST_PORT,
     BackgroundLoad,
@@ -44,10 +50,7 @@ from sluice.runs.services import (
     Process,
     Services,
     WebSettings,
-    agent_argv,
-    controller_argv,
-    schedule_of,
-    web_argv,
+    service_argv,
 )
 from sluice.runs.validity import HostDelays
 from sluice.runtime.http_client import Answer, HttpClient, ServerAway
@@ -59,7 +62,9 @@ from sluice.store.ages import age_s
 from sluice.store.desired import PolicyVersion
 from sluice.store.engine import open_store
 from sluice.store.observed import PortSample, ThresholdChange
+from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.testbed import Testbed
+from sluice.webui.options import retention_argv
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +115,7 @@ START_LEAD_S = 0.3
 class Stack:
     """All processes of a run. `start` makes it; leaving the context stops all of them in order."""
 
+    fabric: ClassVar[str] = TESTBED
     scenario: Scenario
     topology: Topology
     out: Path
@@ -150,20 +156,20 @@ class Stack:
         external: Path | None = None,
         store: str | None = None,
         web: WebSettings | None = None,
-    ) -> Stack:
+        **own: Any,
+    ) -> Self:
         """Start web process, testbed and controller, and wait until the switches have applied the policy.
 
         `listen` is a TCP address for the web process; without it only agents can reach it.
         `external` is the folder of a web process and a controller that already run (the services
         of docker-compose.yml). `store` is the URL of a store that outlives the run, SQLite or
-        PostgreSQL.
+        PostgreSQL. `own` are fields of a kind of stack.
         """
-        check_fabric(scenario.policy, TESTBED)
+        check_fabric(scenario.policy, cls.fabric)
         out.mkdir(parents=True, exist_ok=True)
-        meeting = external or Path(tempfile.mkdtemp(prefix="sluice-"))
-        stack = cls(
-            scenario, topology, out, meeting, listen, external is not None, store, web or WebSettings()
-        )
+        meeting, is_external = external or Path(tempfile.mkdtemp(prefix="sluice-")), external is not None
+        web = web or WebSettings()
+        stack = cls(scenario, topology, out, meeting, listen, is_external, store, web, **own)
         try:
             stack._start()
         except BaseException:
@@ -206,6 +212,13 @@ class Stack:
         version = self._write_desired()
         if not self.external:
             self._start_web()
+        self.start_network()
+        wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
+        self.wait_applied(version)
+
+    def start_network(self) -> None:
+        """Start what carries out the policy, and its controller."""
+        if not self.external:
             self.start_controller()
         self._kernel.extend(kernel_parts())
         self.bed = Testbed.start(
@@ -218,8 +231,6 @@ class Stack:
             rto_min_ms=self.scenario.transport.rto_min_ms,
             initial_window=self.scenario.transport.initial_window,
         )
-        wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
-        self.wait_applied(version)
 
     def _write_desired(self) -> int:
         """Write the network and the scenario's policy to the store. Return the policy's version."""
@@ -243,15 +254,22 @@ class Stack:
         return path
 
     def _spawn_web(self, env: Mapping[str, str]) -> Process:
-        token_file = self.meeting / "token"
-        argv = web_argv(self.store_url, self.web_socket, token_file, self.listen, self.web)
+        web = self.web
+        argv = [*service_argv("web"), "--store", self.store_url, "--unix", str(self.web_socket)]
+        argv += ["--token-file", str(self.meeting / "token")]
+        argv += ["--listen", self.listen] if self.listen else []
+        argv += ["--workers", str(web.workers), *retention_argv(web.retention)]
+        argv += ["--plaintext-beyond-loopback"] if web.plaintext_beyond_loopback else []
+        argv += ["--fsync" if web.fsync else "--no-fsync"]
+        argv += ["--event-log", str(web.event_log)] if web.event_log else []
         return spawn(argv, log_file=self._log("web"), env=env)
 
     def start_controller(self) -> None:
         self.services.start("controller", self._spawn_controller)
 
     def _spawn_controller(self, env: Mapping[str, str]) -> Process:
-        argv = controller_argv(self.store_url, self.openflow_socket)
+        argv = [*service_argv("controller"), "--store", self.store_url]
+        argv += ["--listen", f"unix:{self.openflow_socket}"]
         return spawn(argv, log_file=self._log("controller"), env=env)
 
     def _web_answers(self) -> bool:
@@ -318,8 +336,8 @@ class Stack:
         for host in self.topology.hosts:
             schedule = self.out / "schedule" / f"{host.name}.json.gz"
             schedule.parent.mkdir(exist_ok=True)
-            write_schedule(schedule, schedule_of(self.scenario, self.topology, parts.get(host.name, [])))
-            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, schedule))
+            write_schedule(schedule, self._schedule(parts.get(host.name, [])))
+            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host, schedule))
         names = {host.name for host in self.topology.hosts}
 
         def all_report() -> bool:
@@ -329,6 +347,19 @@ class Stack:
 
         what = f"the agents report (their logs are in {self.out / 'log'})"
         wait_until(all_report, what, timeout_s=AGENTS_TIMEOUT_S)
+
+    def _schedule(self, flows: Sequence[ScheduledFlow]) -> Schedule:
+        """Return one agent's schedule with these flows."""
+        transport = self.scenario.transport
+        return Schedule(
+            scheme=self.scenario.policy.scheme,
+            connections=transport.connections,
+            sample_ms=self.scenario.sample_ms,
+            max_window=transport.max_window,
+            addresses={host.name: host.ipv4 for host in self.topology.hosts},
+            addresses6={host.name: host.ipv6 for host in self.topology.hosts},
+            flows=tuple(flows),
+        )
 
     def start_traffic(self, start_at: float) -> None:
         """Let the first flow start at this epoch second. Every agent has read it after START_LEAD_S."""
@@ -349,12 +380,15 @@ class Stack:
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return sorted(map(json.loads, lines), key=lambda sample: float(sample["at_s"]))
 
-    def _spawn_agent(self, name: str, schedule: Path, env: Mapping[str, str]) -> Process:
-        host = self.topology.host_by_name[name]
-        argv = agent_argv(
-            host, self.scenario, self._agent_folder(name), self.web_socket, schedule, self._start_file
-        )
-        return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"), env=env)
+    def _spawn_agent(self, host: Host, schedule: Path, env: Mapping[str, str]) -> Process:
+        scenario = self.scenario
+        argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
+        argv += ["--run-dir", str(self._agent_folder(host.name)), "--web", f"unix:{self.web_socket}"]
+        argv += ["--schedule", str(schedule), "--start-file", str(self._start_file)]
+        argv += ["--grace", str(scenario.grace_s), "--queues-at", LINK_CLASS]
+        argv += ["--tags", scenario.transport.tags, "--no-fsync"]  # a power failure ends the run anyway
+        argv += ["--congestion-control", scenario.policy.definition.congestion_control]
+        return self.testbed.spawn(host.name, argv, log_file=self._log(f"agent-{host.name}"), env=env)
 
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows, which end with the stack."""
@@ -422,3 +456,60 @@ class Stack:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+NETWORK = "network"
+
+
+@dataclass
+class SimulatedStack(Stack):
+    """All processes of a simulated demonstration: the web process and the network. The simulator must be compiled."""
+
+    fabric: ClassVar[str] = SIMULATOR
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The scenario, for the process of the network."""
+    run_id: str | None = None
+    """The first part of each flow's id; None: the network chooses it."""
+    hold_s: float | None = None
+    """Length of the traffic that `begin_traffic` begins; None: traffic begins with the network and has no end."""
+
+    def _write_desired(self) -> int:
+        version = super()._write_desired()
+        # The web process judges policies by this row. The network replaces it each second.
+        observed.put_agent(self.engine, SIMULATOR_AGENT, SimulatorHeartbeat(os.getpid(), 0.0, 0.0, 1.0))
+        return version
+
+    def start_network(self) -> None:
+        """Start the network with the policy of `document`, which must be the newest one in the store."""
+        (self.out / "scenario.json").write_text(json.dumps(self.document))
+        self.services.start(NETWORK, self._spawn_network)
+
+    def _spawn_network(self, env: Mapping[str, str]) -> Process:
+        argv = [sys.executable, "-m", "sluice.runs.live", "--store", self.store_url]
+        argv += ["--scenario", str(self.out / "scenario.json")]
+        argv += ["--run-id", self.run_id] if self.run_id else []
+        argv += ["--hold", str(self.hold_s)] if self.hold_s is not None else []
+        return spawn(argv, log_file=self._log(NETWORK), env=env)
+
+    def begin_traffic(self) -> None:
+        """Begin the traffic of a network that holds it."""
+        self.services[NETWORK].process.send_signal(signal.SIGUSR2)
+
+    def end_traffic(self) -> None:
+        """Start no more flows. Active ones continue."""
+        self.services[NETWORK].process.send_signal(signal.SIGUSR1)
+
+    def stop_agents(self) -> None:
+        """Stop the network, which records its active flows as unfinished. Stopping twice changes nothing."""
+        self.services.stop(NETWORK)
+
+    def heartbeat(self) -> SimulatorHeartbeat:
+        """Return the newest heartbeat of the network."""
+        beat = observed.simulation(self.engine)
+        assert beat is not None, "the first one is older than the network"
+        return beat
+
+    def recorded(self, source: str = SCHEDULED) -> int:
+        """Return how many records this run has so far. Counting many rows would take long, so this asks for
+        their last number: all records of this store's newest part are the network's."""
+        return flow_store.last_sequence(self.engine) - self.began_after

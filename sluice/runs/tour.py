@@ -36,8 +36,7 @@ from sluice.policy.workload.scenario import Scenario, scheduled_flows, traffic_o
 from sluice.report.runs import bundle_scoreboard
 from sluice.report.tables import time_text
 from sluice.runs.bundle import VersionOf, by_run, replaced_by_others
-from sluice.runs.live.stack import NETWORK, SimulatedStack
-from sluice.runs.stack import READY_TIMEOUT_S, Stack
+from sluice.runs.stack import NETWORK, READY_TIMEOUT_S, SimulatedStack, Stack
 from sluice.runtime.wait import wait_until
 from sluice.store import desired, flows, observed
 from sluice.store.desired import PolicyVersion
@@ -54,15 +53,16 @@ WINDOW_S, SIMULATED_WINDOW_S = 30.0, 5.0
 DRAIN_S = 3.0
 
 
-def testbed_traffic(stack: Stack, scenario: Scenario, topology: Topology, duration_s: float | None) -> None:
+def testbed_traffic(stack: Stack, duration_s: float | None) -> None:
     """Run agents with one schedule after another until the time is over, or until Ctrl-C."""
+    scenario = stack.scenario
     rng = np.random.default_rng(scenario.seed)
     remaining_s = math.inf if duration_s is None else duration_s
     number = 0
     while remaining_s > 0:
         round_s = min(ROUND_S, remaining_s)
         run_id = f"{scenario.name}-{int(time.time())}-{number}"
-        flows = scheduled_flows(scenario, topology, rng, run_id, until_s=round_s)
+        flows = scheduled_flows(scenario, stack.topology, rng, run_id, until_s=round_s)
         lead_s = stack.start_agents(flows) - time.time()
         show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
         stack.stop_agents()

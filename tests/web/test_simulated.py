@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.runs.files import scenario_from_file
-from sluice.runs.live.stack import SimulatedStack
+from sluice.runs.stack import SimulatedStack
 from sluice.runtime.wait import wait_until
 from sluice.simulator.build import build
 from sluice.topologies import build_topology
@@ -33,7 +33,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStack]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         listen = f"127.0.0.1:{free.getsockname()[1]}"
-    with SimulatedStack.of_document(scenario, document, topology, folder, listen=listen) as stack:
+    with SimulatedStack.start(scenario, topology, folder, document=document, listen=listen) as stack:
         yield stack
         pids = [service.process.pid for service in stack.services.running]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
