@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 
 from sluice.commands.arguments import command_parser
-from sluice.doctor import active_tiers, checks
-from sluice.doctor.installed import Check
+from sluice.doctor import Check, active_tiers, checks
 from sluice.terminal import print_checks, print_tiers
 
 

@@ -6,38 +6,243 @@ no failed check: another tier takes its place, and a run says so.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
-from sluice.dataplane import link_queues
-from sluice.dataplane.congestion import available
+from sluice.dataplane import congestion, link_queues, sockopt
+from sluice.dataplane.build import KERNEL_BTF
 from sluice.dataplane.link_queues import QdiscKind
 from sluice.dataplane.loader import LINKS_SINCE
-from sluice.doctor import kernel as kernel_facts
-from sluice.doctor.installed import (
-    DATAPATHS,
-    HOOK,
-    PORT_PROGRAM,
-    WATCH,
-    Check,
-    check_btf,
-    check_capabilities,
-    check_congestion_controls,
-    check_datapaths,
-    check_port_program,
-    check_qdiscs,
-    check_root,
-    check_socket_hook,
-    check_struct_ops,
-    check_tools,
-    check_tun,
-    check_watch,
-    guarded,
-    struct_ops,
-)
-from sluice.doctor.kernel import Kernel
+from sluice.dataplane.port import PortProgram
+from sluice.dataplane.watch import Watch
+from sluice.doctor.kernel import Kernel, running
 from sluice.policy.controls import LAST_RESORT, ours
-from sluice.topologies import qdiscs
+from sluice.policy.errors import EnvironmentLacking, SluiceError
+from sluice.runtime.command import CommandFailed, run
+from sluice.topologies import ovs, qdiscs
+
+REFUSALS = (SluiceError, CommandFailed, OSError, subprocess.SubprocessError)
+"""What a machine that lacks something makes our code and its tools raise."""
+
+DATAPATHS = "Open vSwitch datapaths"
+HOOK = "setsockopt hook (cgroup BPF)"
+PORT_PROGRAM = "BPF programs"
+WATCH = "flow watch"
+
+
+def struct_ops(control: str) -> str:
+    """Return the name of the finding about a congestion control."""
+    return f"{control} (struct_ops)"
+
+
+class Check(NamedTuple):
+    """One finding. `remedy` says what to do if it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str
+
+
+def tried(name: str, attempt: Callable[[], str], remedy: str) -> Check:
+    """Return a check that is ok if the attempt raises none of REFUSALS."""
+    try:
+        return Check(name, True, attempt(), remedy)
+    except REFUSALS as error:
+        return Check(name, False, str(error), remedy)
+
+
+def guarded(name: str, make: Callable[[Kernel], Iterable[Check]], kernel: Kernel) -> Iterator[Check]:
+    """Yield the checks that `make` yields. Any error becomes a finding, because the doctor must reach its end."""
+    try:
+        yield from make(kernel)
+    except Exception as error:
+        what = f"the check stopped: {type(error).__name__}: {error}"
+        yield Check(name, False, what, "see the findings above; if none explains it, report this line")
+
+
+TOOLS: dict[str, tuple[list[str], str]] = {
+    "ovs-vswitchd": (["--version"], "openvswitch-switch"),
+    "ovsdb-server": (["--version"], "openvswitch-switch"),
+    "mnexec": ([], "mininet"),
+    "ip": (["-V"], "iproute2"),
+    "tc": (["-V"], "iproute2"),
+    "ethtool": (["--version"], "ethtool"),
+    "ifconfig": (["--version"], "net-tools"),
+    "ping": (["-V"], "iputils-ping"),
+    "unshare": (["--version"], "util-linux"),
+    "sysctl": (["--version"], "procps"),
+    "clang": (["--version"], "clang"),
+    "bpftool": (["version"], "bpftool"),
+    "iperf": (["--version"], "iperf"),
+}
+"""Program → the arguments that print its version, and the Debian package that contains it."""
+VERSION_S = 10
+TUN = Path("/dev/net/tun")
+QDISCS = {"htb": ("sch_htb", "root handle 1: htb"), "clsact": ("sch_ingress", "clsact")}
+"""Kind → its module, and the arguments of tc that make one."""
+
+
+def check_root() -> Check:
+    uid = os.geteuid()
+    remedy = (
+        "run this with sudo, which also checks qdiscs, BPF and Open vSwitch. "
+        "Without root, the simulated fabric works: sluice demo --on simulator"
+    )
+    return Check("root", uid == 0, f"user id {uid}", remedy)
+
+
+def check_capabilities(kernel: Kernel) -> Check:
+    """In a restricted service or container, root may lack what Sluice needs."""
+    missing = kernel.missing_capabilities
+    detail = f"{', '.join(missing)} missing" if missing else "all that Sluice needs"
+    return Check("capabilities", not missing, detail, kernel.capabilities_remedy())
+
+
+def check_tools(kernel: Kernel) -> Iterator[Check]:
+    for program, (arguments, package) in TOOLS.items():
+        path = shutil.which(program)
+        if path is None:
+            yield Check(program, False, "is missing", f"apt-get install {package}")
+            continue
+        attempt = partial(_version, [path, *arguments]) if arguments else partial(str, path)
+        yield tried(program, attempt, kernel.tool_remedy(package))
+
+
+def _version(argv: list[str]) -> str:
+    """Return the first line with a version number. iperf prints its version and ends with an error code."""
+    try:
+        text = run(argv, timeout_s=VERSION_S)
+    except CommandFailed as error:
+        text = error.output
+    except subprocess.TimeoutExpired:  # a slow machine; the program is there
+        return f"{argv[0]}, which did not print its version within {VERSION_S} s"
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if re.search(r"\d+\.\d+|\d{6}", line)), "version unknown")
+
+
+def check_btf(kernel: Kernel) -> Check:
+    there = KERNEL_BTF.exists()
+    detail = str(KERNEL_BTF) if there else f"no {KERNEL_BTF}"
+    return Check("kernel types (BTF)", there, detail, kernel.btf_remedy())
+
+
+def check_congestion_controls(kernel: Kernel) -> Iterator[Check]:
+    offered = congestion.available()
+    remedy = kernel.module_remedy("tcp_cubic")
+    yield Check("TCP congestion controls", "cubic" in offered, " ".join(offered), remedy)
+
+
+def check_qdiscs(kernel: Kernel) -> Iterator[Check]:
+    """The qdiscs of hosts and switch ports can be made, in a network namespace of their own."""
+    for kind, (module, where) in QDISCS.items():
+        yield tried(f"{kind} qdisc", partial(qdiscs.try_qdisc, where), kernel.qdisc_remedy(module))
+
+
+def check_tun(kernel: Kernel) -> Iterator[Check]:
+    """Open vSwitch's userspace datapath makes an interface for each bridge through this device."""
+    remedy = (
+        f"start the container with --device {TUN}" if kernel.in_container else kernel.module_remedy("tun")
+    )
+    yield Check(str(TUN), TUN.exists(), "is there" if TUN.exists() else "is missing", remedy)
+
+
+def check_port_program(kernel: Kernel) -> Iterator[Check]:
+    def attempt() -> str:
+        with PortProgram() as program:
+            program.follow_departures()
+            return "the port program loads and counts departures"
+
+    yield tried(PORT_PROGRAM, attempt, kernel.programs_remedy())
+
+
+def check_watch(kernel: Kernel) -> Iterator[Check]:
+    def attempt() -> str:
+        with Watch() as watch:
+            return f"attaches, and sees {len(watch.live())} connections in this network namespace"
+
+    yield tried(WATCH, attempt, kernel.programs_remedy())
+
+
+def check_struct_ops(kernel: Kernel) -> Iterator[Check]:
+    """Each of Sluice's congestion controls registers. Without one, agents use the kernel's own and mark the run."""
+
+    def attempt(name: str) -> str:
+        with congestion.register_congestion_control(name) as control:
+            return "registers" if control.owned else "is registered by another process"
+
+    for name in congestion.ours():
+        yield tried(struct_ops(name), partial(attempt, name), kernel.struct_ops_remedy())
+
+
+def check_socket_hook(kernel: Kernel) -> Iterator[Check]:
+    """The hook attaches by which programs declare their flows with setsockopt()."""
+
+    def attempt() -> str:
+        with sockopt.attach_socket_hook() as hook:
+            if not sockopt.answers():
+                raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
+            return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
+
+    try:
+        sockopt.cgroup_root()
+        is_mounted = True
+    except EnvironmentLacking:
+        is_mounted = False
+    yield tried(HOOK, attempt, kernel.hook_remedy(is_mounted))
+
+
+def check_datapaths(_: Kernel) -> Iterator[Check]:
+    kinds = (
+        "kernel and userspace"
+        if ovs.kernel_datapath()
+        else "userspace only: the kernel has no openvswitch module"
+    )
+    yield Check(DATAPATHS, True, kinds, "")
+
+
+def _measured(_: Kernel) -> Iterable[Check]:
+    """Return the checks on a testbed. Without Mininet, the import fails, and the doctor must still start."""
+    from sluice.doctor.measured import measured_checks
+
+    return measured_checks()
+
+
+OF_ROOT = (
+    ("qdiscs", check_qdiscs),
+    ("tun", check_tun),
+    ("BPF programs", check_port_program),
+    ("struct_ops", check_struct_ops),
+    ("setsockopt hook", check_socket_hook),
+    ("flow watch", check_watch),
+    ("Open vSwitch datapaths", check_datapaths),
+)
+"""Name of a group, and its checks."""
+
+
+def checks(*, measure: bool = True) -> Iterator[Check]:
+    """Yield each check when it is done. `measure` adds the checks that start a testbed (about 15 s).
+
+    No error of a check ends the others.
+    """
+    here = running()
+    yield check_root()
+    yield from guarded("tools", check_tools, here)
+    yield check_btf(here)
+    yield from guarded("TCP congestion controls", check_congestion_controls, here)
+    if os.geteuid() != 0:
+        return
+    yield check_capabilities(here)
+    for name, make in (*OF_ROOT, *((("testbed", _measured),) if measure else ())):
+        yield from guarded(name, make, here)
+
+
+# ── Tiers ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Tier(NamedTuple):
@@ -92,43 +297,12 @@ def _control(ok: set[str], kernel: Kernel, controls: Sequence[str]) -> str:
     return f"{text}; such runs are marked as not valid"
 
 
-def checks(*, measure: bool = True) -> Iterator[Check]:
-    """Yield each check when it is done. `measure` adds the checks that start a testbed (about 15 s).
-
-    No error of a check ends the others.
-    """
-    here = kernel_facts.running()
-    yield check_root()
-    yield from guarded("tools", lambda: check_tools(here))
-    yield check_btf(here)
-    yield from guarded("TCP congestion controls", lambda: [check_congestion_controls(here)])
-    if os.geteuid() != 0:
-        return
-    yield check_capabilities(here)
-    yield from guarded("qdiscs", lambda: check_qdiscs(here))
-    yield from guarded("tun", lambda: [check_tun(here)])
-    yield from guarded("BPF programs", lambda: [check_port_program(here)])
-    yield from guarded("struct_ops", lambda: check_struct_ops(here))
-    yield from guarded("setsockopt hook", lambda: [check_socket_hook(here)])
-    yield from guarded("flow watch", lambda: [check_watch(here)])
-    yield from guarded("Open vSwitch datapaths", lambda: [check_datapaths()])
-    if measure:
-        yield from guarded("testbed", _measured)
-
-
 def active_tiers(findings: Sequence[Check]) -> list[Tier]:
     """Return the active tier of each feature, concluded from the checks. Needs root."""
     netem, link = qdiscs.has_netem(), link_queues.first_kind()
-    kernel = kernel_facts.running()
+    kernel = running()
     try:
-        controls = available()
+        controls = congestion.available()
     except OSError:  # /proc/sys is hidden
         controls = []
     return tiers_of(findings, kernel, netem, controls, link)
-
-
-def _measured() -> Iterable[Check]:
-    """Return the checks on a testbed. Without Mininet, the import fails, and the doctor must still start."""
-    from sluice.doctor.measured import measured_checks
-
-    return measured_checks()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The running kernel, and remedies that fit it. Nothing here tries a feature; see installed.py for that."""
+"""The running kernel, and remedies that fit it. Nothing here tries a feature; see `checks` for that."""
 
 import gzip
 import os

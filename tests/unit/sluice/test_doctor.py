@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice import doctor
 from sluice.dataplane.link_queues import QdiscKind
-from sluice.doctor import installed, kernel, tiers_of
-from sluice.doctor.installed import Check, guarded, tried
+from sluice.doctor import Check, guarded, kernel, tiers_of, tried
 from sluice.doctor.kernel import Kernel, missing_capabilities, running
 from sluice.policy.controls import ours
 from sluice.policy.errors import EnvironmentLacking
@@ -38,11 +38,11 @@ def test_tried__a_refusal_of_the_machine_is_a_finding_with_its_remedy(error: Exc
 
 
 def test_guarded__an_unexpected_error_is_a_finding_after_those_before_it() -> None:
-    def make() -> Iterator[Check]:
+    def make(_: Kernel) -> Iterator[Check]:
         yield FINE
         raise KeyError("odd")
 
-    first, second = guarded("group", make)
+    first, second = guarded("group", make, NEW)
     assert first == FINE
     assert not second.ok
     assert "KeyError: 'odd'" in second.detail
@@ -52,8 +52,8 @@ def test_a_tool_that_cannot_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
     def broken(argv: list[str], *, timeout_s: float) -> str:
         raise OSError(8, "Exec format error")
 
-    monkeypatch.setattr(installed, "run", broken)
-    found = {check.name: check for check in installed.check_tools(Kernel("6.1.0-56-amd64"))}
+    monkeypatch.setattr(doctor, "run", broken)
+    found = {check.name: check for check in doctor.check_tools(Kernel("6.1.0-56-amd64"))}
     assert "Exec format error" in found["tc"].detail
     assert found["tc"].remedy == "apt-get install --reinstall iproute2"
 
@@ -62,14 +62,14 @@ def test_a_tool_that_cannot_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_the_tun_device_the_remedy_fits_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_container: bool, remedy: str
 ) -> None:
-    monkeypatch.setattr(installed, "TUN", tmp_path / "tun")
-    check = installed.check_tun(Kernel("6.1.0", frozenset({"tun"}), in_container=in_container))
+    monkeypatch.setattr(doctor, "TUN", tmp_path / "tun")
+    (check,) = doctor.check_tun(Kernel("6.1.0", frozenset({"tun"}), in_container=in_container))
     assert not check.ok
     assert remedy in check.remedy
 
 
-CONTROLS = [installed.struct_ops(control.kernel_name) for control in ours()]
-ALL = [*CONTROLS, installed.HOOK, installed.PORT_PROGRAM, installed.WATCH]
+CONTROLS = [doctor.struct_ops(control.kernel_name) for control in ours()]
+ALL = [*CONTROLS, doctor.HOOK, doctor.PORT_PROGRAM, doctor.WATCH]
 DEBIAN_WITH_DCTCP = Kernel("6.1.0-56-amd64", frozenset({"tcp_dctcp"}))
 NEW = Kernel("6.18.44")
 
@@ -82,9 +82,7 @@ def tiers(
     datapaths: str = "",
     link: QdiscKind | None = None,
 ) -> dict[str, str]:
-    found = [Check(name, name in ok, "", "") for name in ALL] + [
-        Check(installed.DATAPATHS, True, datapaths, "")
-    ]
+    found = [Check(name, name in ok, "", "") for name in ALL] + [Check(doctor.DATAPATHS, True, datapaths, "")]
     return dict(tiers_of(found, kernel, netem, ["reno", "cubic"], link))
 
 
@@ -99,7 +97,7 @@ def test_everything_works() -> None:
 
 
 def test_without_struct_ops_the_kernels_own_controls_are_named() -> None:
-    found = tiers([installed.HOOK, installed.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
+    found = tiers([doctor.HOOK, doctor.PORT_PROGRAM], DEBIAN_WITH_DCTCP)["congestion control"]
     assert found.startswith("the kernel's own ")
     assert "dctcp" in found.partition(" for ")[0]
     assert "reno" in found.partition(" for ")[0]

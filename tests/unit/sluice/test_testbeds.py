@@ -10,7 +10,7 @@ from threading import Timer
 import pytest
 
 from sluice import topologies
-from sluice.doctor.installed import Check
+from sluice.doctor import Check
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.terminal import print_checks
 from sluice.testbeds import Running, chosen_testbed
