@@ -4,19 +4,26 @@
 The figures, intervals and verdicts are those of policy/figures/scoreboard.py, as in the dashboard and after a tour.
 """
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from sluice.policy.figures.scoreboard import BETTER, CLASSES, WORSE, Period, Score, ScoredFlows
 from sluice.report.runs import Variant
-from sluice.report.tables import NOTHING, PERCENT, PLAIN, Estimate, Scale, count, time_scale
+from sluice.report.tables import (
+    NOTHING,
+    PERCENT,
+    PLAIN,
+    Estimate,
+    Scale,
+    count,
+    csv_address,
+    csv_text,
+    time_scale,
+)
 
 SIGNS = {BETTER: "▼ ", WORSE: "▲ "}
 BETWEEN_RUNS_S = 1.0
@@ -162,38 +169,23 @@ def _of(document: Document, key: str) -> Document:
 
 
 _HEADINGS = (
-    "variant",
-    "class",
-    "figure",
-    "value",
-    "low",
-    "high",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "verdict",
+    *("variant", "class", "figure", "value", "low", "high"),
+    *("ratio", "ratio_low", "ratio_high", "verdict"),
 )
+_CLASS_KEYS = ("mean_us", "p99_us", "slowdown")
 
 
 def _csv_uri(documents: Mapping[Variant, Document]) -> str:
     """Return all figures as an address that the page contains. Times are in microseconds."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(_HEADINGS)
+    rows = []
     for variant, document in documents.items():
         figures = [(name, key, document["classes"][name][key]) for name in CLASSES for key in _CLASS_KEYS]
         figures += [("all", key, document[key]) for key in ("miss_ratio", "retransmissions_per_flow")]
         for name, key, figure in figures:
             if figure["value"] is not None:
-                against = figure["against"] or {}
                 values = [figure[item] for item in ("value", "low", "high")]
-                compared = [against.get(item) for item in ("ratio", "low", "high", "verdict")]
-                rows.writerow([variant.label, name, key, *map(_plain, values), *map(_plain, compared)])
-    return f"data:text/csv;charset=utf-8,{quote(file.getvalue())}"
-
-
-_CLASS_KEYS = ("mean_us", "p99_us", "slowdown")
-
-
-def _plain(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
+                compared = [
+                    (figure["against"] or {}).get(item) for item in ("ratio", "low", "high", "verdict")
+                ]
+                rows.append([variant.label, name, key, *values, *compared])
+    return csv_address(csv_text(_HEADINGS, rows))

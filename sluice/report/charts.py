@@ -5,7 +5,6 @@ Each panel is a separate picture, so that a narrow screen can show them below on
 with the page's colours (light or dark), no addresses, and its own ids. Its data and its copies are in files, too.
 """
 
-import csv
 import io
 import json
 import math
@@ -13,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import matplotlib as mpl
 import numpy as np
@@ -31,6 +30,8 @@ from sluice.policy.figures.metrics import cdf
 from sluice.report.runs import Flows, Run, Variant
 from sluice.report.tables import (
     Estimate,
+    csv_address,
+    csv_text,
     factor_text,
     loads_of,
     miss_ratio,
@@ -85,8 +86,6 @@ def colour_variable(colour: str) -> str:
 PRINTED_GRID = "#dddddd"
 """Colour of the grid in files. On the page it follows the page's theme."""
 PNG_DPI = 200
-DIGITS = 6
-"""Significant digits of the data."""
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "sluice",  # equal figures give equal bytes
@@ -163,7 +162,7 @@ class Panel:
     @property
     def csv_uri(self) -> str:
         """The data as an address that the page contains."""
-        return f"data:text/csv;charset=utf-8,{quote(self.csv)}"
+        return csv_address(self.csv)
 
     @property
     def stem(self) -> str:
@@ -203,17 +202,8 @@ def panel(
 
 
 def _csv(drawing: Drawing) -> str:
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["series", drawing.x_name, drawing.y_name])
-    for series in drawing.series:
-        for x, y in zip(series.x, series.y, strict=True):
-            rows.writerow([series.label, _number(x), _number(y)])
-    return file.getvalue()
-
-
-def _number(value: Any) -> Any:
-    return f"{value:.{DIGITS}g}" if isinstance(value, float) else value
+    points = ((series.label, *xy) for series in drawing.series for xy in zip(series.x, series.y, strict=True))
+    return csv_text(("series", drawing.x_name, drawing.y_name), points)
 
 
 def _hover(drawing: Drawing) -> str:
@@ -308,43 +298,25 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
     return panels
 
 
-@dataclass(frozen=True)
-class LoadFigure:
-    """One figure that is plotted against the load."""
-
-    title: str
-    group: str
-    statistic: str
-
-    def of(self, runs: Sequence[Run]) -> Estimate | None:
-        return of_class(runs, "fct_us", self.group, self.statistic)
-
-
-def load_figures(classes: Sequence[str]) -> list[LoadFigure]:
-    """Return mean and p99 of the first class, and the means of the other classes and of all flows."""
-    if not classes:
-        return []
-    first = classes[0]
-    figures = [
-        LoadFigure(f"{first} flows, mean", first, "mean"),
-        LoadFigure(f"{first} flows, p99", first, "p99"),
-    ]
-    figures += [LoadFigure(f"{group} flows, mean", group, "mean") for group in classes[1:]]
-    return [*figures, LoadFigure("all flows, mean", "all", "mean")]
+def load_figures(classes: Sequence[str]) -> list[tuple[str, str]]:
+    """Return class and statistic of the figures over load: the means, and the p99 of the first class after its mean."""
+    figures = [(group, "mean") for group in (*classes, "all")] if classes else []
+    return [*figures[:1], *((group, "p99") for group in classes[:1]), *figures[1:]]
 
 
 def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequence[str]) -> list[Panel]:
     """Draw the FCT as a ratio to the baseline's at the same load."""
     panels: list[Panel] = []
-    for figure in load_figures(classes):
-        with panel(figure.title, panels, "load", "fct_ratio") as drawing:
+    for group, statistic in load_figures(classes):
+        figure_of = partial(of_class, measure="fct_us", group=group, name=statistic)
+        with panel(f"{group} flows, {statistic}", panels, "load", "fct_ratio") as drawing:
             axes = drawing.axes
             for variant in variants:
                 _load_curve(
                     drawing,
                     variant,
                     {
-                        load: ratio(variant.at(load), baseline.at(load), figure.of)
+                        load: ratio(variant.at(load), baseline.at(load), figure_of)
                         for load in loads_of([variant])
                         if load is not None and baseline.at(load)
                     },

@@ -22,16 +22,7 @@ from sluice.policy.errors import SluiceError
 from sluice.policy.figures.scoreboard import CONFIDENCE_PERCENT
 from sluice.report import charts, tables
 from sluice.report.board import Board, board
-from sluice.report.charts import (
-    DASHES,
-    HIGH_PERCENT,
-    ID_PREFIX,
-    LOW_PERCENT,
-    Panel,
-    colour_variable,
-    file_stem,
-    threshold_panels,
-)
+from sluice.report.charts import DASHES, Panel, colour_variable, file_stem
 from sluice.report.runs import Run, Variant, classes_present, differing, find_runs, variants
 from sluice.report.tables import MIN_FOR_MEAN, MIN_FOR_P99, count, loads_of, pooled
 from sluice.runs.bundle import COMMAND
@@ -124,7 +115,7 @@ SCHEME_TABLE = ("scheme.",)
 """Keys of a scenario that the table of policies has already."""
 _MOVES = (
     "Demotion thresholds since the first one, of the run with the lowest seed. Line: the median port. "
-    f"Band: {LOW_PERCENT} to {HIGH_PERCENT} % of the ports."
+    f"Band: {charts.LOW_PERCENT} to {charts.HIGH_PERCENT} % of the ports."
 )
 
 
@@ -196,7 +187,7 @@ def _render(context: Mapping[str, Any]) -> str:
     figures = itertools.count(1)
     return re.sub(  # an id occurs once in the page
         r"<figure\b.*?</figure>",
-        lambda figure: figure[0].replace(ID_PREFIX, f"figure{next(figures)}-"),
+        lambda figure: figure[0].replace(charts.ID_PREFIX, f"figure{next(figures)}-"),
         html,
         flags=re.DOTALL,
     )
@@ -325,7 +316,7 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
         ),
     ]
     firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]
-    blocks.append(Block("Thresholds over time", threshold_panels(firsts), _MOVES, legend=False))
+    blocks.append(Block("Thresholds over time", charts.threshold_panels(firsts), _MOVES, legend=False))
     deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
     if deadlines:
         caption = (

@@ -37,32 +37,17 @@ FILES = (*(f"{name}.json" for name in DOCUMENTS), FLOWS)
 FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
 """The keys of a summary that a report needs."""
 COLUMNS = (
-    "bytes",
-    "size_class",
-    "started_at",
-    "fct_us",
-    "slowdown",
-    "deadline_us",
-    "met",
-    "retransmissions",
-    "scheme",
+    *("bytes", "size_class", "started_at", "fct_us", "slowdown"),
+    *("deadline_us", "met", "retransmissions", "scheme"),
 )
 """The columns of flows.parquet that a report needs."""
 
 
-@dataclass(frozen=True)
-class Documents:
-    """The documents of one bundle."""
+def _documents(bundle: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[int, Any]]:
+    """Return scenario, meta, summary and the policies by version, and check that the tables can be read.
 
-    scenario: Mapping[str, Any]
-    meta: Mapping[str, Any]
-    summary: Mapping[str, Any]
-    policies: Mapping[int, Mapping[str, Any]]
-    """Version → the policy with all its fields. Empty in a bundle without policies.json."""
-
-
-def read_bundle(bundle: Path) -> Documents:
-    """Return the documents, and check that the tables can be read."""
+    There are no policies in a bundle without policies.json.
+    """
     scenario, meta, summary = (_document(bundle / f"{name}.json", dict) for name in DOCUMENTS)
     _need(bundle / "scenario.json", scenario, ("name", "scheme", "workload"))
     _need(bundle / "scenario.json", scenario["scheme"], ("name",))
@@ -74,8 +59,7 @@ def read_bundle(bundle: Path) -> Documents:
     for version in versions:
         _need(bundle / POLICIES, version, ("version", "policy"))
         _need(bundle / POLICIES, version["policy"], ("scheme",))
-    policies = {version["version"]: version["policy"] for version in versions}
-    return Documents(scenario, meta, summary, policies)
+    return scenario, meta, summary, {version["version"]: version["policy"] for version in versions}
 
 
 def _document(path: Path, kind: type) -> Any:
@@ -337,9 +321,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 
 def _read(bundle: Path) -> list[Run]:
     """Return a run, or one run for each version of the policy if flows lived under several."""
-    documents = read_bundle(bundle)
-    scenario, meta, summary = documents.scenario, documents.meta, documents.summary
-    policies = documents.policies
+    scenario, meta, summary, policies = _documents(bundle)
     if VERSIONS not in summary:
         policy = policies[min(policies)] if policies else None
         folder, planned_as = bundle.resolve(), None

@@ -5,11 +5,15 @@ Numbers are means over seeds with their deviation, ratios to a baseline, and cur
 significant digits, and with one unit for all values that are compared.
 """
 
+import csv
+import io
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -195,6 +199,24 @@ def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
 
 def _grouped(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}".replace(",", THIN)
+
+
+DIGITS = 6
+"""Significant digits of the data."""
+
+
+def csv_text(headings: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(headings)
+    for row in rows:
+        writer.writerow(f"{value:.{DIGITS}g}" if isinstance(value, float) else value for value in row)
+    return file.getvalue()
+
+
+def csv_address(text: str) -> str:
+    """Return a CSV as an address that the page contains."""
+    return f"data:text/csv;charset=utf-8,{quote(text)}"
 
 
 FCT_COLUMNS = ("mean", "p50", "p95", "p99")
