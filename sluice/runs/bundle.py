@@ -46,11 +46,8 @@ from sluice.policy.wire.records import (
 )
 from sluice.runtime import plugins
 
-if (
-    TYPE_CHECKING
-):  # it takes a quarter of a second to load, and an installation of the simulator alone has no store
+if TYPE_CHECKING:  # an installation of the simulator alone has no store, and it takes 0.25 s to load
     from sluice.store.desired import PolicyVersion
-    from sluice.store.observed import PortSample, ThresholdChange
 
 Versions: TypeAlias = npt.NDArray[np.int64]
 Times: TypeAlias = npt.NDArray[np.float64]
@@ -348,39 +345,6 @@ class BundleWriter:
             summary[VERSIONS] = {str(v): summarise(row_figures(_under(rows, v))) for v in versions}
         _write_json(self._out / "summary.json", summary)
         return summary
-
-
-def write_bundle(
-    out: Path,
-    *,
-    scenario: Mapping[str, Any],
-    meta: Mapping[str, Any],
-    flows: Sequence[FlowRecord],
-    thresholds: Sequence[ThresholdChange],
-    samples: Sequence[PortSample],
-    validity_reasons: Sequence[str],
-    remarks: Sequence[str] = (),
-    flow_samples: Sequence[Mapping[str, Any]] | None = None,
-    watched: Sequence[FlowRecord] = (),
-    interrupted: bool = False,
-    policies: Sequence[Mapping[str, Any]] = (),
-    version_of: VersionOf | None = None,
-) -> dict[str, Any]:
-    """Write a whole bundle from records that exist already, and return the summary."""
-    with BundleWriter(out, scenario=scenario, policies=policies, version_of=version_of) as bundle:
-        bundle.add_records(flows)
-        bundle.add_thresholds(map(vars, thresholds))
-        bundle.add_queues(map(vars, samples))
-        if flow_samples is not None:
-            bundle.add_samples(flow_samples)
-        meta = {**meta, INTERRUPTED: interrupted}
-        return bundle.finish(meta=meta, validity_reasons=validity_reasons, remarks=remarks, watched=watched)
-
-
-def read_figures(bundle: Path, version: int | None = None) -> FlowFigures:
-    """Return the figures of the scheduled flows, one array for each column; with `version`, of those under it."""
-    rows = _figure_rows(bundle)
-    return row_figures(rows if version is None else _under(rows, version))
 
 
 def _figure_rows(bundle: Path) -> pa.Table:

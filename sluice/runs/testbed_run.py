@@ -20,7 +20,7 @@ from sluice.policy.fabrics import TESTBED, check_fabric
 from sluice.policy.figures.metrics import FlowFigures
 from sluice.policy.wire.records import BACKGROUND, SCHEDULED, WATCHED, FlowRecord, ScheduledFlow
 from sluice.policy.workload.scenario import Scenario, scheduled_flows
-from sluice.runs.bundle import Interrupted, by_time, machine_meta, policy_rows, write_bundle
+from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, by_time, machine_meta, policy_rows
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures
 from sluice.runs.services import WebSettings
@@ -103,28 +103,30 @@ def run_on_testbed(
         stack.stop_agents()
         reasons = [*watch.reasons(), *stack.host_delays.reasons(), *fallback_reasons(stack)]
         records = complete(stack.records() + stack.records(BACKGROUND), flows, scenario, start_at)
-        summary = write_bundle(
-            out,
-            scenario=document,
-            meta={
-                **machine_meta(scenario.seed),
-                "run_id": run_id,
-                "start_at": start_at,
-                "cpu": watch.summary() | stack.host_delays.summary(),
-                "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
-                "background_bps": background_bps,
-            },
-            flows=records,
-            thresholds=stack.thresholds(),
-            samples=stack.samples(),
-            validity_reasons=[interruption, *reasons] if interruption else reasons,
-            remarks=watch.remarks(),
-            flow_samples=stack.flow_samples(),
-            watched=stack.records(WATCHED),
-            interrupted=bool(interruption),
-            policies=policy_rows(stack.policies()),
-            version_of=by_time(stack.policies()),
-        )
+        meta = {
+            **machine_meta(scenario.seed),
+            "run_id": run_id,
+            "start_at": start_at,
+            "cpu": watch.summary() | stack.host_delays.summary(),
+            "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
+            "background_bps": background_bps,
+            INTERRUPTED: bool(interruption),
+        }
+        versions = stack.policies()
+        lived = by_time(versions)
+        with BundleWriter(out, scenario=document, policies=policy_rows(versions), version_of=lived) as bundle:
+            bundle.add_records(records)
+            bundle.add_thresholds(map(vars, stack.thresholds()))
+            bundle.add_queues(map(vars, stack.samples()))
+            flow_samples = stack.flow_samples()
+            if flow_samples is not None:
+                bundle.add_samples(flow_samples)
+            summary = bundle.finish(
+                meta=meta,
+                validity_reasons=[interruption, *reasons] if interruption else reasons,
+                remarks=watch.remarks(),
+                watched=stack.records(WATCHED),
+            )
     if interruption:
         raise Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary

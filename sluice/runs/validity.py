@@ -26,19 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.policy import units
-from sluice.policy.figures.validity import (
-    FORWARDED_LATE_LIMIT,
-    HOST_LATE_LIMIT,
-    LATE_LIMIT,
-    LEAST_BUSY_S,
-    NO_DELAYS,
-    REMEDY,
-    delays_between,
-    forwarded_late,
-    share_forwarded_late,
-    share_late,
-    total_delays,
-)
+from sluice.policy.figures import validity as law
 from sluice.policy.wire.agents import HostHeartbeat
 from sluice.runtime.identity import Ticks, machine_ticks
 from sluice.runtime.process import Priority
@@ -189,7 +177,6 @@ class RunWatch:
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self._after: Reading | None = None
 
     def __enter__(self) -> RunWatch:
         self._before = Reading.of(self._testbed)
@@ -201,15 +188,15 @@ class RunWatch:
 
     def reasons(self) -> list[str]:
         """Return why the run is not valid; empty if it is valid."""
-        return [] if self._after is None else reasons_between(self._before, self._after)
+        return reasons_between(self._before, self._after)
 
     def remarks(self) -> list[str]:
         """Return what a reader should know although it is no reason against the run."""
-        return [] if self._after is None else remarks_between(self._before, self._after)
+        return remarks_between(self._before, self._after)
 
     def summary(self) -> dict[str, Any]:
         """Return mean CPU shares, the worst port and the forwarding delays, for meta.json."""
-        return {} if self._after is None else summary_between(self._before, self._after)
+        return summary_between(self._before, self._after)
 
 
 def reasons_between(before: Reading, after: Reading) -> list[str]:
@@ -218,13 +205,13 @@ def reasons_between(before: Reading, after: Reading) -> list[str]:
     restarts = after.switch_restarts - before.switch_restarts
     if restarts:
         reasons.append(f"{SWITCH} ended or hung, and the testbed restarted it {restarts} times")
-    late = share_forwarded_late(delays_between(before.forwarding, after.forwarding))
-    if late > FORWARDED_LATE_LIMIT:
-        reasons.append(f"{forwarded_late(late, 'of the run')}; {REMEDY}")
+    late = law.share_forwarded_late(law.delays_between(before.forwarding, after.forwarding))
+    if late > law.FORWARDED_LATE_LIMIT:
+        reasons.append(f"{law.forwarded_late(late, 'of the run')}; {law.REMEDY}")
     reasons += [
-        f"the machine served port {port} late, by {share:.0%} of the port's sending time; {REMEDY}"
+        f"the machine served port {port} late, by {share:.0%} of the port's sending time; {law.REMEDY}"
         for port, share in lateness(before.service, after.service).items()
-        if share > LATE_LIMIT
+        if share > law.LATE_LIMIT
     ]
     return reasons + loss_reasons(before.losses, after.losses)
 
@@ -240,13 +227,13 @@ def summary_between(before: Reading, after: Reading) -> dict[str, Any]:
     busy, total = (b - a for a, b in zip(before.machine, after.machine, strict=True))
     switch_s, seconds = after.switch_s - before.switch_s, after.at_s - before.at_s
     late = lateness(before.service, after.service)
-    forwarding = delays_between(before.forwarding, after.forwarding)
+    forwarding = law.delays_between(before.forwarding, after.forwarding)
     return {
         "machine_cpu_mean": round(busy / max(total, 1), 3),
         "switch_cpu_mean": round(max(switch_s, 0.0) / seconds, 3),
         "port_late_worst": round(max(late.values(), default=0.0), 4),
         "forwarding": list(forwarding),
-        "forwarded_late": round(share_forwarded_late(forwarding), 4),
+        "forwarded_late": round(law.share_forwarded_late(forwarding), 4),
     }
 
 
@@ -258,7 +245,7 @@ def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]
         then = before.get(port, PortService(0.0, 0.0))
         if now.busy_s < then.busy_s:  # the port agent restarted and counts from zero
             then = PortService(0.0, 0.0)
-        if now.busy_s - then.busy_s >= LEAST_BUSY_S:
+        if now.busy_s - then.busy_s >= law.LEAST_BUSY_S:
             shares[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
     return shares
 
@@ -276,21 +263,21 @@ def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[st
 class HostDelays:
     """How late hosts started flows and noted their ends, over all agents that a run has had."""
 
-    started: tuple[int, ...] = NO_DELAYS
-    answered: tuple[int, ...] = NO_DELAYS
+    started: tuple[int, ...] = law.NO_DELAYS
+    answered: tuple[int, ...] = law.NO_DELAYS
 
     def add(self, beats: Iterable[HostHeartbeat]) -> None:
         """Add the last heartbeats of agents that have ended."""
         beats = tuple(beats)
-        self.started = total_delays([self.started, *(beat.start_delays for beat in beats)])
-        self.answered = total_delays([self.answered, *(beat.answer_delays for beat in beats)])
+        self.started = law.total_delays([self.started, *(beat.start_delays for beat in beats)])
+        self.answered = law.total_delays([self.answered, *(beat.answer_delays for beat in beats)])
 
     def reasons(self) -> list[str]:
         """Return why the hosts' part of the run is not valid."""
         return [
-            f"hosts {what} {share:.1%} of the flows later than after the flow's ideal FCT; {REMEDY}"
+            f"hosts {what} {share:.1%} of the flows later than after the flow's ideal FCT; {law.REMEDY}"
             for what, counts in (("started", self.started), ("answered", self.answered))
-            if (share := share_late(counts)) > HOST_LATE_LIMIT
+            if (share := law.share_late(counts)) > law.HOST_LATE_LIMIT
         ]
 
     def summary(self) -> dict[str, Any]:

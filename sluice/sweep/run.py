@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.policy.fabrics import SIMULATOR
@@ -96,47 +96,21 @@ def run_points(
 
 def check_start(out: Path, on: str, jobs: int | None, cluster: Cluster | None) -> int:
     """Return how many points run at a time. Raises SluiceError if the sweep cannot start here."""
-    jobs = _jobs(on, jobs, cluster)
-    if cluster:
-        cluster.check()
-    _same_fabric(out, on)
-    return jobs
-
-
-def _jobs(on: str, jobs: int | None, cluster: Cluster | None) -> int:
-    if cluster is None:
-        return jobs_here(on, jobs)
-    if on != SIMULATOR:
+    if cluster and on != SIMULATOR:
         raise SluiceError("--cluster: only points of the simulator can run on a cluster")
-    return jobs or DEFAULT_JOBS
-
-
-def jobs_here(on: str, jobs: int | None) -> int:
-    """Return how many points run at a time on this machine. Raises SluiceError for several on the testbed."""
-    if on == SIMULATOR:
-        return jobs or len(os.sched_getaffinity(0))
-    if jobs not in (None, 1):
+    if on != SIMULATOR and jobs not in (None, 1):
         raise SluiceError(
             "--jobs: must be 1 on the testbed, because two points would take each other's CPU time"
         )
-    return 1
-
-
-class _Engine(Protocol):
-    """What runs the points."""
-
-    def is_over(self) -> bool:
-        """Start what can start now, and return whether no point is left."""
-
-    def end(self) -> None:
-        """Stop what still runs."""
-
-    def places(self, running: int) -> int:
-        """Return how many points run at a time, if so many run now."""
+    if cluster:
+        cluster.check()
+    _same_fabric(out, on)
+    most = DEFAULT_JOBS if cluster else len(os.sched_getaffinity(0)) if on == SIMULATOR else 1
+    return jobs or most
 
 
 class _Here:
-    """Runs each point as a process of this machine."""
+    """Runs each point as a process of this machine. It has the methods of `_Submitted`."""
 
     def __init__(self, out: Path, waiting: Iterable[Point], jobs: int) -> None:
         self._out, self._jobs = out, jobs
@@ -144,6 +118,7 @@ class _Here:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def is_over(self) -> bool:
+        """Start what can start now, and return whether no point is left."""
         self._running = [process for process in self._running if process.poll() is None]
         while self._waiting and len(self._running) < self._jobs:
             name = self._waiting.popleft()
@@ -155,9 +130,11 @@ class _Here:
         return not self._running
 
     def end(self) -> None:
+        """Stop what still runs."""
         _interrupt(self._running)
 
     def places(self, running: int) -> int:
+        """Return how many points run at a time, if so many run now."""
         return self._jobs
 
 
@@ -253,7 +230,12 @@ def _forget(out: Path, waiting: Sequence[Point]) -> None:
 
 
 def _watch(
-    out: Path, points: Sequence[Point], waiting: Sequence[Point], on: str, engine: _Engine, report: Report
+    out: Path,
+    points: Sequence[Point],
+    waiting: Sequence[Point],
+    on: str,
+    engine: _Here | _Submitted,
+    report: Report,
 ) -> None:
     """Report the progress until the engine has run the waiting points."""
     try:
@@ -266,7 +248,7 @@ def _watch(
     report(_progress(out, len(points), works, engine))
 
 
-def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Engine) -> SweepProgress:
+def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Here | _Submitted) -> SweepProgress:
     """Return the progress of so many points. `works` has those that this call runs."""
     statuses = {name: read_status(out, name) for name in works}
     begun = {name: status for name, status in statuses.items() if status}

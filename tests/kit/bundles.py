@@ -18,7 +18,7 @@ from experiments.kit.flows import Flows, ListedFlow, ListedFlows
 from experiments.kit.main import read_command
 from experiments.kit.runs import Run, Runs
 from sluice.policy.wire.records import FINISHED, UNFINISHED, FlowRecord, size_class
-from sluice.runs.bundle import write_bundle
+from sluice.runs.bundle import BundleWriter
 
 DOCUMENT: dict[str, Any] = {
     "name": "small",
@@ -76,6 +76,25 @@ def random_flows(seed: int, slower: float = 1.0, flows: int = 300, **fixed: Any)
     return [flow(i, int(s), float(d), **fixed) for i, (s, d) in enumerate(zip(sizes, delays, strict=True))]
 
 
+def write_bundle(
+    folder: Path,
+    *,
+    scenario: Mapping[str, Any],
+    meta: Mapping[str, Any],
+    flows: Sequence[FlowRecord],
+    thresholds: Iterable[Any] = (),
+    samples: Iterable[Any] = (),
+    validity_reasons: Sequence[str] = (),
+    **versions: Any,
+) -> dict[str, Any]:
+    """Write a bundle from records and rows, and return its summary. `versions`: as BundleWriter takes them."""
+    with BundleWriter(folder, scenario=scenario, **versions) as writer:
+        writer.add_records(flows)
+        writer.add_thresholds(map(vars, thresholds))
+        writer.add_queues(map(vars, samples))
+        return writer.finish(meta=meta, validity_reasons=validity_reasons)
+
+
 def bundle(
     folder: Path,
     scenario: dict[str, Any],
@@ -86,9 +105,7 @@ def bundle(
 ) -> Path:
     """Write a bundle as a run does."""
     meta = {"sluice": "0.1.0", "on": on, "git": {"commit": "0123456789abcdef", "dirty": False}}
-    write_bundle(
-        folder, scenario=scenario, meta=meta, flows=flows, thresholds=[], samples=[], validity_reasons=reasons
-    )
+    write_bundle(folder, scenario=scenario, meta=meta, flows=flows, validity_reasons=reasons)
     return folder
 
 

@@ -16,11 +16,10 @@ from experiments.kit.experiment import Given
 from experiments.kit.runners import NamedPoint, one_group, read_results, run_each
 from experiments.kit.runs import Results, Run, all_valid, by_scheme, read_run, scheme_table
 from sluice.policy.figures.metrics import distribution
-from sluice.runs.bundle import write_bundle
 from sluice.runs.files import Resolved
 from sluice.store.observed import ThresholdChange
 from sluice.sweep.points import Point, points
-from tests.kit.bundles import record
+from tests.kit.bundles import record, write_bundle
 
 POINT = NamedPoint("a variant", None, 1, {}, "x")
 
@@ -35,7 +34,6 @@ def bundle_of(folder: Path, **meta: Any) -> Run:
             ThresholdChange(102.0, "s1:1", 1, (20_000,), 7),
             ThresholdChange(101.0, "s1:1", 1, (5,), 7),
         ],
-        samples=[],
         validity_reasons=["the CPU was saturated"],
     )
     return read_run(POINT, folder, lambda bundle: {"own": 7.0})

@@ -25,13 +25,12 @@ from sluice.runs.bundle import (
     read_flows,
     read_ports,
     replaced_by_others,
-    write_bundle,
 )
 from sluice.runs.folder import bundles, describe, entries, entry_of, read_plain
 from sluice.runs.progress import progress_file
 from sluice.store.desired import PolicyVersion
 from sluice.store.observed import PortSample, ThresholdChange
-from tests.kit.bundles import document, flow, random_flows, sweep
+from tests.kit.bundles import document, flow, random_flows, sweep, write_bundle
 
 FLOW = FlowRecord(
     "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"
@@ -81,9 +80,6 @@ def write(folder: Path, records: list[FlowRecord], versions: list[PolicyVersion]
         scenario=document("dctcp"),
         meta={"on": "testbed"},
         flows=records,
-        thresholds=[],
-        samples=[],
-        validity_reasons=[],
         policies=policy_rows(versions),
         version_of=lived,
     )

@@ -16,7 +16,7 @@ from sluice.policy.figures.scoreboard import Period, Score, ScoredFlows, scorebo
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.records import FlowRecord
 from sluice.runs import tour
-from sluice.runs.bundle import policy_rows, write_bundle
+from sluice.runs.bundle import policy_rows
 from sluice.runs.files import scenario_from_file, scenario_with
 from sluice.runs.tour import (
     SCHEMES,
@@ -31,7 +31,7 @@ from sluice.runs.tour import (
 from sluice.store.desired import PolicyVersion
 from sluice.terminal import console
 from sluice.topologies import build_topology
-from tests.kit.bundles import document, flow
+from tests.kit.bundles import document, flow, write_bundle
 
 
 def demo_policies() -> tuple[Policy, list[Policy]]:
@@ -85,9 +85,6 @@ def test_finish_tour__writes_table_picture_and_report_also_of_one_stage(
         scenario=document("tcp"),
         meta={"on": "simulator"},
         flows=in_stages(*schemes),
-        thresholds=[],
-        samples=[],
-        validity_reasons=[],
         policies=policy_rows(rows),
         version_of=by_stage([Stage(row.version, row.policy.scheme) for row in rows], rows),
     )
