@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from sluice import sonic
 from sluice.commands.arguments import SCENARIO_HELP, command_parser, file
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schemes.classes import lost
@@ -19,19 +20,6 @@ from sluice.policy.units import format_bytes
 from sluice.policy.workload.flows import Workload
 from sluice.remote import Remote, add_remote
 from sluice.runs.files import load_cdf, scenario_from_file
-from sluice.sonic import (
-    ANY,
-    Following,
-    Planned,
-    SonicPort,
-    Tables,
-    Traffic,
-    adapted_tables,
-    check_interface,
-    config_tables,
-    differences,
-    planned,
-)
 
 _EPILOG = """examples:
   sluice export sonic my.toml --interfaces Ethernet0,Ethernet4 --out qos.json
@@ -100,10 +88,10 @@ def execute(arguments: argparse.Namespace) -> int:
     scenario, *_ = scenario_from_file(arguments.scenario)
     traffic, workload = arguments.traffic, scenario.workload
     if not traffic and isinstance(workload, Workload) and workload.load is not None:
-        traffic = [Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
-    planning = planned(scenario.policy, traffic or [])
-    ports = [SonicPort(name, planning.thresholds_bytes) for name in arguments.interfaces]
-    tables = (adapted_tables if arguments.only_maps else config_tables)(planning.plan, ports)
+        traffic = [sonic.Traffic("the scenario's workload", workload.sizes, workload.load, workload.scale)]
+    planning = sonic.planned(scenario.policy, traffic or [])
+    ports = [sonic.SonicPort(name, planning.thresholds_bytes) for name in arguments.interfaces]
+    tables = (sonic.adapted_tables if arguments.only_maps else sonic.config_tables)(planning.plan, ports)
     _write(tables, arguments.out)
     _explain(planning)
     return 0
@@ -111,7 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _export_running(arguments: argparse.Namespace) -> int:
     remote = Remote(arguments.url, None)
-    following = Following(
+    following = sonic.Following(
         remote, arguments.interfaces, arguments.load, arguments.traffic, only_maps=arguments.only_maps
     )
     _turn(arguments, following)
@@ -137,13 +125,13 @@ def _export_running(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _turn(arguments: argparse.Namespace, following: Following) -> None:
+def _turn(arguments: argparse.Namespace, following: sonic.Following) -> None:
     if following.look():
         _write(following.tables, arguments.out)
         following.taken()
 
 
-def _write(tables: Tables, out: Path | None) -> None:
+def _write(tables: sonic.Tables, out: Path | None) -> None:
     text = json.dumps(tables, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
@@ -153,7 +141,7 @@ def _write(tables: Tables, out: Path | None) -> None:
     new.replace(out)
 
 
-def _explain(planning: Planned) -> None:
+def _explain(planning: sonic.Planned) -> None:
     """Say on the standard error what the classes are, what is lost by them, and what the switch does otherwise."""
     plan, traffics = planning.plan, planning.traffic
     adapts = plan.policy.definition.threshold_rule.adapts
@@ -166,7 +154,7 @@ def _explain(planning: Planned) -> None:
         for traffic, loss in zip(traffics, losses, strict=True):
             table.add_row(traffic.name, f"{traffic.load:g}", f"+{100 * max(loss, 0):.1f} %")
         console.print(table)
-    for sentence in differences(plan):
+    for sentence in sonic.differences(plan):
         console.print(f"- {sentence}")
 
 
@@ -177,21 +165,21 @@ def _interfaces(text: str) -> dict[str, str]:
         place, separator, name = part.strip().partition("=")
         name = name if separator else place
         try:
-            check_interface(name)
+            sonic.check_interface(name)
         except SluiceError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-        if name in places or (place in places.values() and place != ANY):
+        if name in places or (place in places.values() and place != sonic.ANY):
             raise argparse.ArgumentTypeError(f"{part.strip()} is there twice")
         places[name] = place
     return places
 
 
-def _traffic(text: str) -> Traffic:
+def _traffic(text: str) -> sonic.Traffic:
     name, separator, load = text.rpartition(":")
     if not separator:
         raise argparse.ArgumentTypeError(f"write SIZES:LOAD, for example web-search:0.8, not {text!r}")
     try:
-        return Traffic(name, load_cdf(name), _load(load))
+        return sonic.Traffic(name, load_cdf(name), _load(load))
     except FieldError as error:
         raise argparse.ArgumentTypeError(error.problem) from None
 

@@ -27,21 +27,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from sluice.policy.figures.metrics import cdf
+from sluice.report import tables
 from sluice.report.runs import Flows, Run, Variant
-from sluice.report.tables import (
-    Estimate,
-    csv_address,
-    csv_text,
-    factor_text,
-    loads_of,
-    miss_ratio,
-    of_class,
-    percent,
-    ratio,
-    size_text,
-    slowdown_by_size,
-    time_text,
-)
+from sluice.report.tables import Estimate
 
 mpl.use("Agg")
 
@@ -162,7 +150,7 @@ class Panel:
     @property
     def csv_uri(self) -> str:
         """The data as an address that the page contains."""
-        return csv_address(self.csv)
+        return tables.csv_address(self.csv)
 
     @property
     def stem(self) -> str:
@@ -203,7 +191,7 @@ def panel(
 
 def _csv(drawing: Drawing) -> str:
     points = ((series.label, *xy) for series in drawing.series for xy in zip(series.x, series.y, strict=True))
-    return csv_text(("series", drawing.x_name, drawing.y_name), points)
+    return tables.csv_text(("series", drawing.x_name, drawing.y_name), points)
 
 
 def _hover(drawing: Drawing) -> str:
@@ -273,13 +261,13 @@ def distributions(
                 drawing.axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
                 drawing.add(variant.label, variant.colour, x.tolist(), share.tolist())
             drawing.axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
-            logarithmic(drawing.axes, "x", time_text)
+            logarithmic(drawing.axes, "x", tables.time_text)
     return panels
 
 
 def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[Panel]:
     """Draw mean and 99th percentile of the slowdown by flow size."""
-    bins = {variant: slowdown_by_size(flows[variant.label]) for variant in variants}
+    bins = {variant: tables.slowdown_by_size(flows[variant.label]) for variant in variants}
     panels: list[Panel] = []
     for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
         if not any(np.isfinite(getattr(curve, name)).any() for curve in bins.values()):
@@ -292,9 +280,9 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
                 drawing.add(variant.label, variant.colour, sizes_bytes.tolist(), values.tolist())
             axes = drawing.axes
             axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
-            logarithmic(axes, "x", size_text)
+            logarithmic(axes, "x", tables.size_text)
             axes.set_ylim(bottom=1, top=1.2 * axes.get_ylim()[1])
-            logarithmic(axes, "y", factor_text)
+            logarithmic(axes, "y", tables.factor_text)
     return panels
 
 
@@ -308,7 +296,7 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
     """Draw the FCT as a ratio to the baseline's at the same load."""
     panels: list[Panel] = []
     for group, statistic in load_figures(classes):
-        figure_of = partial(of_class, measure="fct_us", group=group, name=statistic)
+        figure_of = partial(tables.of_class, measure="fct_us", group=group, name=statistic)
         with panel(f"{group} flows, {statistic}", panels, "load", "fct_ratio") as drawing:
             axes = drawing.axes
             for variant in variants:
@@ -316,15 +304,15 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
                     drawing,
                     variant,
                     {
-                        load: ratio(variant.at(load), baseline.at(load), figure_of)
-                        for load in loads_of([variant])
+                        load: tables.ratio(variant.at(load), baseline.at(load), figure_of)
+                        for load in tables.loads_of([variant])
                         if load is not None and baseline.at(load)
                     },
                 )
             axes.set(xlabel="load", ylabel=f"FCT ÷ {baseline.label}")
-            axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
+            axes.set_xticks(_some([load for load in tables.loads_of(variants) if load is not None]))
             if axes.get_ylim()[1] > WIDE_RATIO:
-                logarithmic(axes, "y", factor_text)
+                logarithmic(axes, "y", tables.factor_text)
             else:
                 axes.set_ylim(bottom=0)
     return panels
@@ -336,10 +324,14 @@ def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
     with panel("deadlines missed", panels, "load", "share_missed") as drawing:
         axes = drawing.axes
         for variant in variants:
-            shares = {load: miss_ratio(variant.at(load)) for load in loads_of([variant]) if load is not None}
+            shares = {
+                load: tables.miss_ratio(variant.at(load))
+                for load in tables.loads_of([variant])
+                if load is not None
+            }
             _load_curve(drawing, variant, shares)
         axes.set(xlabel="load", ylabel="share missed")
-        axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
+        axes.set_xticks(_some([load for load in tables.loads_of(variants) if load is not None]))
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     return panels
@@ -356,7 +348,9 @@ def _load_curve(drawing: Drawing, variant: Variant, values: Mapping[float, Estim
 
 def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
     """Draw the share of missed deadlines at one load, with a bar for each variant."""
-    shares = {variant: share for variant in variants if (share := miss_ratio(variant.at(load))) is not None}
+    shares = {
+        variant: share for variant in variants if (share := tables.miss_ratio(variant.at(load))) is not None
+    }
     panels: list[Panel] = []
     height = 0.45 + 0.32 * len(shares)
     with panel("deadlines missed", panels, "variant", "share_missed", height) as drawing:
@@ -364,7 +358,7 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
         for row, (variant, share) in enumerate(shares.items()):
             spread = share.deviation or 0.0
             axes.barh(row, share.mean, height=0.6, color=variant.colour, xerr=spread, ecolor=MUTED)
-            text, right_of_it = f"{variant.label}: {percent(share)}", (share.mean + spread, row)
+            text, right_of_it = f"{variant.label}: {tables.percent(share)}", (share.mean + spread, row)
             axes.annotate(text, right_of_it, (5, 0), textcoords="offset points", va="center")
             drawing.add(variant.label, variant.colour, [row], [share.mean])
         axes.invert_yaxis()
@@ -458,5 +452,5 @@ def threshold_panels(variants: list[tuple[Variant, Run]]) -> list[Panel]:
                 axes.step(moves.at_s, median, where="post", color=colour)
                 drawing.add(f"threshold {number + 1}", colour, moves.at_s.tolist(), median.tolist())
             axes.set(xlabel="time, s", ylabel="threshold")
-            logarithmic(axes, "y", size_text)
+            logarithmic(axes, "y", tables.size_text)
     return panels

@@ -32,18 +32,10 @@ from sluice.policy.schema.entries import read
 from sluice.policy.wire.runs import RunRequest
 from sluice.policy.workload.scenario import Scenario, no_traces
 from sluice.policy.workload.sizes import SizeCdf
+from sluice.runs import files, folder
 from sluice.runs.fabrics import check_on
-from sluice.runs.files import (
-    SCENARIOS,
-    Resolved,
-    changed,
-    known_workloads,
-    load_cdf,
-    read_document,
-    resolve,
-    setting,
-)
-from sluice.runs.folder import LOST, MOST_COMPARED, REQUEST, Entry, bundles, describe, entries, entry_of
+from sluice.runs.files import Resolved
+from sluice.runs.folder import Entry
 from sluice.runs.obstacle import obstacle
 from sluice.runs.prediction import ASK_FROM_S, predicted_s, predicted_total_s
 from sluice.runs.progress import RUNNING
@@ -53,7 +45,7 @@ from sluice.sweep.points import AXES, Point, points, predicted_works
 from sluice.terminal import about
 
 SWEEP_KEYS = ("schemes", "loads", "seeds")
-MOST_POINTS = MOST_COMPARED
+MOST_POINTS = folder.MOST_COMPARED
 """Points of one sweep, so that one report can have all of them."""
 
 
@@ -79,7 +71,7 @@ class Plan:
     def command(self, source: str, out: str, places: int) -> list[str]:
         """Return the words after `sluice` that carry it out. `places`: points of a sweep at a time."""
         common = ["--on", self.request.on, "--out", out, "--yes"]
-        common += [f"--set={setting}" for setting in self.settings]
+        common += [f"--set={files.setting}" for files.setting in self.settings]
         if not self.points:
             return ["run", source, *common]
         for key in SWEEP_KEYS:
@@ -96,14 +88,14 @@ def plan(document: Any, simulations: int = 1) -> Plan:
     request = read(RunRequest, document)
     settings = (*request.settings, *([f"workload.flows={request.flows}"] if request.flows else []))
     given = _given(request)
-    changes = dict(setting(text, "settings", "workload.load=0.5") for text in settings)
+    changes = dict(files.setting(text, "settings", "workload.load=0.5") for text in settings)
     if request.sweep:
         places = simulations if request.on == SIMULATOR else 1
         return _plan_sweep(request, given, changes, settings, places)
     for key in SWEEP_KEYS:
         if getattr(request, key) is not None:
             raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
-    scenario_document = changed({key: value for key, value in given.items() if key != "sweep"}, changes)
+    scenario_document = files.changed({key: value for key, value in given.items() if key != "sweep"}, changes)
     resolved = _checked(scenario_document, request.on)
     return Plan(request, resolved.scenario, settings, predicted_s(resolved, request.on))
 
@@ -136,14 +128,14 @@ def _plan_sweep(
 
 def _checked(document: dict[str, Any], on: str) -> Resolved:
     """Return a scenario that this fabric can run. Raises FieldError."""
-    resolved = resolve(document, _included_cdf, no_traces)
+    resolved = files.resolve(document, _included_cdf, no_traces)
     check_on(resolved.scenario, on)
     return resolved
 
 
 def scenario_names() -> list[str]:
     """Return the names of the scenarios that Sluice includes."""
-    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+    return sorted(path.stem for path in files.SCENARIOS.glob("*.toml"))
 
 
 def _given(request: RunRequest) -> Mapping[str, Any]:
@@ -160,18 +152,18 @@ def _given(request: RunRequest) -> Mapping[str, Any]:
             "scenario",
             f"there is no scenario {shortened(name)}{guess(name, names)}; the names are {', '.join(names)}",
         )
-    return read_document(SCENARIOS / f"{name}.toml")
+    return files.read_document(files.SCENARIOS / f"{name}.toml")
 
 
 def _included_cdf(name: str) -> SizeCdf:
-    names = known_workloads()
+    names = files.known_workloads()
     if name not in names:
         raise FieldError(
             "workload.sizes",
             f"there is no distribution {shortened(name)}{guess(name, names)}; a run from the browser cannot read "
             f"files of the machine, so take one of {', '.join(names)}, or write a mix",
         )
-    return load_cdf(name)
+    return files.load_cdf(name)
 
 
 def need_testbed() -> str | None:
@@ -362,8 +354,8 @@ class RunManager:
         name = self._new_folder(f"{planned.scenario.name}-{on}{kind}")
         out = self.folder / name
         asked = asdict(planned.request) | {"text": None, "scenario": planned.scenario.name}
-        (out / REQUEST).write_text(json.dumps({**asked, **who, "at": time.time()}, indent=2) + "\n")
-        source = SCENARIOS / f"{planned.request.scenario}.toml"
+        (out / folder.REQUEST).write_text(json.dumps({**asked, **who, "at": time.time()}, indent=2) + "\n")
+        source = files.SCENARIOS / f"{planned.request.scenario}.toml"
         if planned.request.text is not None:
             source = out / OWN_SCENARIO
             source.write_text(planned.request.text)
@@ -404,7 +396,7 @@ class Listing:
     def document(self) -> dict[str, Any]:
         """Return all runs, and what can be started."""
         with self._reading:
-            listed = entries(self._manager.folder)
+            listed = folder.entries(self._manager.folder)
             documents = [self._described(entry) for entry in listed]
             self._known = {entry: self._known[entry] for entry in listed if entry in self._known}
         fabrics = [{"name": on, "problem": self._manager.obstacle(on)} for on in (SIMULATOR, TESTBED)]
@@ -415,10 +407,10 @@ class Listing:
         kept = self._known.get(entry)
         if kept and own is None:
             return kept
-        document = {**describe(entry), "own": own is not None}
+        document = {**folder.describe(entry), "own": own is not None}
         if own:
             document["state"] = own
-        elif document["state"] == LOST and not document["reason"]:
+        elif document["state"] == folder.LOST and not document["reason"]:
             document["reason"] = _last_line(entry.path / LOG)
         if own is None and document["state"] != RUNNING:
             self._known[entry] = document
@@ -426,12 +418,14 @@ class Listing:
 
     def report(self, names: Sequence[str], baseline: str | None) -> str:
         """Return the HTML page that compares runs. Raises SluiceError; Refusal while another report is made."""
-        chosen = [bundle for name in names for bundle in bundles(entry_of(self._manager.folder, name))]
+        chosen = [
+            bundle for name in names for bundle in folder.bundles(folder.entry_of(self._manager.folder, name))
+        ]
         if not chosen:
             raise FieldError("run", "these runs have no finished bundle; choose runs that are done")
-        if len(chosen) > MOST_COMPARED:
+        if len(chosen) > folder.MOST_COMPARED:
             raise FieldError(
-                "run", f"{len(chosen)} bundles are too many for one report; at most {MOST_COMPARED}"
+                "run", f"{len(chosen)} bundles are too many for one report; at most {folder.MOST_COMPARED}"
             )
         if not self._reporting.acquire(blocking=False):
             raise Refusal("busy", "another report is being made; try again in some seconds")

@@ -36,14 +36,8 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import entries, plain_type
 from sluice.policy.units import US_PER_S
 from sluice.policy.version import VERSION
-from sluice.policy.wire.records import (
-    ONLY_IF_LABELLED,
-    ONLY_IF_WATCHED,
-    ONLY_ON_TWO_MACHINES,
-    SCHEDULED,
-    SIZE_CLASSES,
-    FlowRecord,
-)
+from sluice.policy.wire import records
+from sluice.policy.wire.records import FlowRecord
 from sluice.runtime import plugins
 
 if TYPE_CHECKING:  # an installation of the simulator alone has no store, and it takes 0.25 s to load
@@ -181,7 +175,8 @@ FLOWS_SCHEMA = pa.schema(
         *(
             (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
             for field in entries(FlowRecord)
-            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES, *ONLY_IF_LABELLED)
+            if field.name
+            not in (*records.ONLY_IF_WATCHED, *records.ONLY_ON_TWO_MACHINES, *records.ONLY_IF_LABELLED)
         ),
         ("slowdown", pa.float64()),
     ]
@@ -358,7 +353,7 @@ def _under(rows: pa.Table, version: int) -> pa.Table:
 
 def row_figures(rows: pa.Table) -> FlowFigures:
     """Return the figures of the scheduled flows among rows of FLOWS_SCHEMA."""
-    scheduled = rows.filter(pc.equal(rows.column("source"), SCHEDULED))
+    scheduled = rows.filter(pc.equal(rows.column("source"), records.SCHEDULED))
 
     def of(name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = scheduled.column(name).to_numpy()
@@ -368,7 +363,7 @@ def row_figures(rows: pa.Table) -> FlowFigures:
     return FlowFigures(
         fct_us=of("fct_us"),
         slowdown=of("slowdown"),
-        size_class=sum((classes == name) * np.uint8(i) for i, name in enumerate(SIZE_CLASSES)),
+        size_class=sum((classes == name) * np.uint8(i) for i, name in enumerate(records.SIZE_CLASSES)),
         has_deadline=~np.isnan(of("deadline_us")),
         met=of("met") == True,  # noqa: E712 - null where there is no deadline
         retransmissions=int(np.nansum(of("retransmissions").astype(np.float64))),

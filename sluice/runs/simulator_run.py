@@ -18,15 +18,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.units import PS_PER_US
 from sluice.policy.wire.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from sluice.policy.workload.flows import Workload
-from sluice.runs.bundle import (
-    FLOWS_SCHEMA,
-    INTERRUPTED,
-    BundleWriter,
-    Interrupted,
-    machine_meta,
-    policy_row,
-    row_figures,
-)
+from sluice.runs import bundle
 from sluice.runs.files import Resolved
 from sluice.runs.progress import Progress, Report, RunningFigures, flow_count
 from sluice.simulator.division import Division
@@ -78,7 +70,7 @@ def flow_rows(
             "source": np.where(endless, BACKGROUND, SCHEDULED),
             "slowdown": pa.array(fct_us / ideal_us, from_pandas=True),
         },
-        schema=FLOWS_SCHEMA,
+        schema=bundle.FLOWS_SCHEMA,
     )
 
 
@@ -110,7 +102,9 @@ def run_on_simulator(
     run_id = f"{scenario.name}-{scenario.seed}"
     size_scale = scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
     total = flow_count(scenario)
-    with BundleWriter(out, scenario=document, policies=[policy_row(1, scenario.policy)]) as bundle:
+    with bundle.BundleWriter(
+        out, scenario=document, policies=[bundle.policy_row(1, scenario.policy)]
+    ) as writer:
         labels: dict[int, str] = {}
         timeouts, figures = 0, RunningFigures()
 
@@ -126,8 +120,8 @@ def run_on_simulator(
                 schemes=np.full(count, policy.scheme),
                 controls=np.full(count, policy.definition.congestion_control),
             )
-            bundle.add_flows(rows)
-            figures.add(row_figures(rows))
+            writer.add_flows(rows)
+            figures.add(bundle.row_figures(rows))
 
         def add_thresholds(moved: ThresholdsMoved) -> None:
             row = {
@@ -137,7 +131,7 @@ def run_on_simulator(
                 "thresholds_bytes": list(moved.thresholds_bytes),
                 "flows": moved.flows,
             }
-            bundle.add_thresholds([row])
+            writer.add_thresholds([row])
 
         def report_flows(progress: SimulationProgress) -> None:
             """The time left follows from how fast flows have ended so far."""
@@ -146,7 +140,7 @@ def run_on_simulator(
         taps = Taps(
             flows=add_flows,
             thresholds=add_thresholds,
-            senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
+            senders=lambda at_s, columns: writer.add_samples(_sample_rows(at_s, columns, run_id, labels)),
             report=report_flows,
         )
         simulation = Simulation(scenario, topology, taps, labels, division)
@@ -156,17 +150,17 @@ def run_on_simulator(
         except KeyboardInterrupt as signal:
             interruption = f"interrupted by {signal or 'SIGINT'}; only the flows that had ended are in it"
         meta = {
-            **machine_meta(scenario.seed),
+            **bundle.machine_meta(scenario.seed),
             "run_id": run_id,
             "on": SIMULATOR,
             "start_at": 0.0,
             "tcp": {"retransmission_timeouts": timeouts},
-            INTERRUPTED: bool(interruption),
+            bundle.INTERRUPTED: bool(interruption),
             **simulation.totals(),
         }
-        summary = bundle.finish(meta=meta, validity_reasons=[interruption] if interruption else [])
+        summary = writer.finish(meta=meta, validity_reasons=[interruption] if interruption else [])
     if interruption:
-        raise Interrupted(f"{interruption}; the bundle so far is in {out}")
+        raise bundle.Interrupted(f"{interruption}; the bundle so far is in {out}")
     return summary
 
 

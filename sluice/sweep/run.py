@@ -23,19 +23,10 @@ from sluice.policy.fabrics import SIMULATOR
 from sluice.runs.fabrics import runner
 from sluice.runs.prediction import Work
 from sluice.runtime.process import spawn
+from sluice.sweep import progress as states
 from sluice.sweep.cluster import DEFAULT_JOBS, JOBS, Cluster, job_entries
 from sluice.sweep.points import CONFIG, LOG, POINT_LOG, Point, is_finished, predicted_works
-from sluice.sweep.progress import (
-    DONE,
-    FAILED,
-    RUNNING,
-    STATUS,
-    Report,
-    SweepProgress,
-    read_status,
-    remaining_s,
-    sweep_file,
-)
+from sluice.sweep.progress import Report, SweepProgress
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 POLL_S = 0.2
@@ -76,7 +67,7 @@ def run_points(
         waiting = [point for point in points if not is_finished(out, point)]
         work = job_entries(waiting, cluster) if cluster else {}
         _write_config(out, on, points, work)
-        with sweep_file(out, points, on) as file:
+        with states.sweep_file(out, points, on) as file:
 
             def report_twice(progress: SweepProgress) -> None:
                 report(progress)
@@ -223,7 +214,7 @@ def _write_config(out: Path, on: str, points: Sequence[Point], jobs: Mapping[str
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
     """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
     pass for this sweep's."""
-    for folder in (STATUS, JOBS):
+    for folder in (states.STATUS, JOBS):
         shutil.rmtree(out / folder, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -250,17 +241,17 @@ def _watch(
 
 def _progress(out: Path, points: int, works: Mapping[str, Work], engine: _Here | _Submitted) -> SweepProgress:
     """Return the progress of so many points. `works` has those that this call runs."""
-    statuses = {name: read_status(out, name) for name in works}
+    statuses = {name: states.read_status(out, name) for name in works}
     begun = {name: status for name, status in statuses.items() if status}
-    ended = [status for status in begun.values() if status.state == DONE]
-    failed = [status for status in begun.values() if status.state == FAILED]
-    running = {name: status for name, status in begun.items() if status.state == RUNNING}
+    ended = [status for status in begun.values() if status.state == states.DONE]
+    failed = [status for status in begun.values() if status.state == states.FAILED]
+    running = {name: status for name, status in begun.items() if status.state == states.RUNNING}
     return SweepProgress(
         points=points,
         finished=points - len(works) + len(ended),
         failed=len(failed),
         running=running,
-        remaining_s=remaining_s(begun, works, engine.places(len(running))),
+        remaining_s=states.remaining_s(begun, works, engine.places(len(running))),
     )
 
 
@@ -270,7 +261,7 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
         if is_finished(out, point):
             outcome.finished.append(point)
             continue
-        status, log = read_status(out, point.name), out / point.name / POINT_LOG
+        status, log = states.read_status(out, point.name), out / point.name / POINT_LOG
         if status is None:
             reason = f"it did not start; see {log if log.exists() else out / LOG}"
         else:

@@ -13,31 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sluice.controller import state as states
 from sluice.controller.counts import CounterReply, QueueCounts
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import (
-    Change,
-    Desired,
-    Operation,
-    PollCarried,
-    PollCompleted,
-    ReadRules,
-    SwitchState,
-)
+from sluice.controller.state import Desired, SwitchState
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, queue_map
 from sluice.policy.units import PS_PER_NS
-from sluice.policy.wire.agents import (
-    Heartbeat,
-    HostHeartbeat,
-    PortHeartbeat,
-    QueueCounters,
-    RunningFlow,
-    SimulatorHeartbeat,
-    WatchStatus,
-)
+from sluice.policy.wire import agents
 from sluice.policy.workload.flows import FlowBatch
 from sluice.simulator.live import Counters, LiveFabric
 from sluice.simulator.taps import OUTCOMES
@@ -125,12 +110,12 @@ class SimulatedController:
             self._applied_version = desired.version
             self._reporter.applied(desired, len(self._states))
 
-    def _carry_out(self, state: SwitchState, operation: Operation, now_ns: int) -> None:
+    def _carry_out(self, state: SwitchState, operation: states.Operation, now_ns: int) -> None:
         """Simulated hosts send true tags, and queues are sampled by the wall clock, so other polls need no answer."""
         match operation:
-            case ReadRules():
+            case states.ReadRules():
                 state.rules_read(SwitchRules((), ()))
-            case Change():
+            case states.Change():
                 assert self._desired is not None
                 news = state.applied()
                 for port in news:
@@ -139,9 +124,9 @@ class SimulatedController:
                 dpid = self._dpids[state.name]
                 if self._reporter.recorded_version(dpid) != state.version:
                     self._reporter.switch(dpid, state.name, connected=True, version=state.version)
-            case PollCarried():
+            case states.PollCarried():
                 state.observe_carried(self._counts(state, self._at(now_ns).carried))
-            case PollCompleted():
+            case states.PollCompleted():
                 state.observe_completed(now_ns, self._counts(state, self._at(now_ns).completed))
 
     def _at(self, now_ns: int) -> _Counted:
@@ -212,8 +197,11 @@ class HostCounts:
 
 
 def host_heartbeats(
-    topology: Topology, counts: HostCounts, force: InForce, running: Mapping[int, tuple[RunningFlow, ...]]
-) -> Iterator[tuple[str, Heartbeat]]:
+    topology: Topology,
+    counts: HostCounts,
+    force: InForce,
+    running: Mapping[int, tuple[agents.RunningFlow, ...]],
+) -> Iterator[tuple[str, agents.Heartbeat]]:
     """Yield each host's name and heartbeat. A simulated host has its scheme's congestion control and nothing else.
 
     `running` has the flows that are under way, by the index of their sender (see RunningFlows.shown).
@@ -224,7 +212,7 @@ def host_heartbeats(
         unfinished = int(counts.unfinished[index])
         yield (
             host.name,
-            HostHeartbeat(
+            agents.HostHeartbeat(
                 pid=os.getpid(),
                 policy_version=force.version,
                 congestion_control=control,
@@ -236,7 +224,7 @@ def host_heartbeats(
                 tagger=True,
                 spool_depth=0,
                 records_refused=0,
-                watch=WatchStatus(watching=False, problem=NO_PROGRAMS),
+                watch=agents.WatchStatus(watching=False, problem=NO_PROGRAMS),
                 flows_started=started,
                 flows_finished=finished,
                 flows_unfinished=unfinished,
@@ -257,12 +245,14 @@ def host_heartbeats(
         )
 
 
-def port_heartbeat(topology: Topology, counters: Counters, force: InForce, now_s: float) -> PortHeartbeat:
+def port_heartbeat(
+    topology: Topology, counters: Counters, force: InForce, now_s: float
+) -> agents.PortHeartbeat:
     """Return the heartbeat of all ports, from `LiveFabric.queue_counters`.
 
     A simulated port marks only ECN-capable packets, so it counts none that it could not mark.
     """
-    return PortHeartbeat(
+    return agents.PortHeartbeat(
         pid=os.getpid(),
         policy_version=force.version,
         behaviour=force.policy.port_behaviour,
@@ -271,7 +261,7 @@ def port_heartbeat(topology: Topology, counters: Counters, force: InForce, now_s
         at=now_s,
         ports={
             port.id: tuple(
-                QueueCounters(packets, size_bytes, marked, dropped, not_markable=0)
+                agents.QueueCounters(packets, size_bytes, marked, dropped, not_markable=0)
                 for packets, size_bytes, marked, dropped in counters[row].tolist()
             )
             for row, port in enumerate(topology.ports)
@@ -280,5 +270,5 @@ def port_heartbeat(topology: Topology, counters: Counters, force: InForce, now_s
     )
 
 
-def simulator_heartbeat(elapsed_s: float, simulated_s: float, dilation: float) -> SimulatorHeartbeat:
-    return SimulatorHeartbeat(os.getpid(), elapsed_s, simulated_s, round(dilation, 3))
+def simulator_heartbeat(elapsed_s: float, simulated_s: float, dilation: float) -> agents.SimulatorHeartbeat:
+    return agents.SimulatorHeartbeat(os.getpid(), elapsed_s, simulated_s, round(dilation, 3))

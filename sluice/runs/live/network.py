@@ -32,14 +32,7 @@ from sluice.policy.units import PS_PER_MS, PS_PER_S, US_PER_S
 from sluice.policy.wire.agents import Heartbeat, RunningFlow
 from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload.scenario import Scenario
-from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
-from sluice.runs.live.controller import (
-    HostCounts,
-    SimulatedController,
-    host_heartbeats,
-    port_heartbeat,
-    simulator_heartbeat,
-)
+from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT, controller
 from sluice.runs.simulator_run import Texts, flow_rows, records
 from sluice.simulator.flows import FlowSource
 from sluice.simulator.live import LiveFabric
@@ -159,9 +152,9 @@ class LiveNetwork:
         self._recorder = recorder
         self._desired: queue.SimpleQueue[Desired] = queue.SimpleQueue()
         self._fabric = LiveFabric(scenario, topology)
-        self._controller = SimulatedController(self._fabric, Reporter(recorder))
+        self._controller = controller.SimulatedController(self._fabric, Reporter(recorder))
         self._source = None if holds else FlowSource(scenario, topology)
-        self._counts = HostCounts(len(topology.hosts))
+        self._counts = controller.HostCounts(len(topology.hosts))
         self._schemes = _Schemes(scenario.policy)
         self._next_number = 0
         self._pace = Pace(at.now_s)
@@ -236,18 +229,18 @@ class LiveNetwork:
     def _report(self, at: Instant) -> None:
         """Write what a controller and agents write each second."""
         elapsed_s, simulated_s = at.now_s - self._began_s, self._fabric.now_ps / PS_PER_S
-        beat = simulator_heartbeat(elapsed_s, simulated_s, self._pace.dilation)
+        beat = controller.simulator_heartbeat(elapsed_s, simulated_s, self._pace.dilation)
         beats: dict[str, Heartbeat] = {SIMULATOR_AGENT: beat}
         force = self._controller.in_force
         if force is not None:
             counters = self._fabric.queue_counters()
             self._controller.report_presence()
             self._controller.sample_queues(counters)
-            beats[PORT_AGENT] = port_heartbeat(self._topology, counters, force, at.now_s)
+            beats[PORT_AGENT] = controller.port_heartbeat(self._topology, counters, force, at.now_s)
             columns, zero_s = self._fabric.under_way(), at.epoch_s - simulated_s
             _, controls = self._schemes.of(columns["number"])
             running = running_flows(columns, self._topology, self._run_id, controls, zero_s)
-            beats.update(host_heartbeats(self._topology, self._counts, force, running))
+            beats.update(controller.host_heartbeats(self._topology, self._counts, force, running))
         self._recorder.record(put_agents, beats)
 
 
