@@ -4,7 +4,7 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -51,7 +51,7 @@ class _RunBar(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
         if self.partial:
-            yield partial_table(self.partial, "so far")
+            yield partial_table(self.partial)
 
 
 @contextmanager
@@ -88,14 +88,23 @@ def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
         yield report
 
 
-def partial_table(figures: Mapping[str, Any], title: str) -> Table:
-    """Return a table of partial figures, as `RunningFigures.document` returns them."""
+def flows_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table of figures; the first column names the flows."""
     table = Table(title=title, title_justify="left")
-    for heading in ("flows", "n", "mean ms", "p99 ms"):
+    for heading in ("flows", *headings):
         table.add_column(heading, justify="left" if heading == "flows" else "right")
-    for name, row in figures["classes"].items():
-        table.add_row(name, str(row["n"]), _ms(row["mean_us"]), _ms(row["p99_us"]))
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def partial_table(figures: Mapping[str, Any]) -> Table:
+    """Return a table of partial figures, as `RunningFigures.document` returns them."""
+    rows = [
+        (name, str(row["n"]), milliseconds(row["mean_us"]), milliseconds(row["p99_us"]))
+        for name, row in figures["classes"].items()
+    ]
+    return flows_table("so far", ("n", "mean ms", "p99 ms"), rows)
 
 
 def partial_line(flows: str, figures: Mapping[str, Any], remaining_s: float | None) -> str:
@@ -103,7 +112,9 @@ def partial_line(flows: str, figures: Mapping[str, Any], remaining_s: float | No
     parts = [flows]
     for name, row in figures["classes"].items():
         if row["n"]:
-            parts.append(f"{name} mean {_ms(row['mean_us'])} ms, p99 {_ms(row['p99_us'])} ms")
+            parts.append(
+                f"{name} mean {milliseconds(row['mean_us'])} ms, p99 {milliseconds(row['p99_us'])} ms"
+            )
     if figures["deadlines"]:
         parts.append(f"{figures['missed'] / figures['deadlines']:.1%} of deadlines missed")
     if remaining_s is not None:
@@ -131,16 +142,12 @@ def confirmed(what: str) -> bool:
 
 def summary_table(summary: Mapping[str, Any], title: str) -> Table:
     """Return a table of the FCT by size class, in milliseconds."""
-    table = Table(title=title, title_justify="left")
-    for heading in ("flows", "n", "mean ms", "median ms", "p95 ms", "p99 ms", "slowdown p99"):
-        table.add_column(heading, justify="left" if heading == "flows" else "right")
+    rows = []
     for name in ("small", "medium", "large", "all"):
-        fct, slowdown = summary["fct_us"][name], summary["slowdown"][name]
-        figures = [_ms(fct[key]) for key in ("mean", "p50", "p95", "p99")]
-        table.add_row(
-            name, str(fct["n"]), *figures, "–" if slowdown["p99"] is None else f"{slowdown['p99']:.1f}"
-        )
-    return table
+        fct, tail = summary["fct_us"][name], summary["slowdown"][name]["p99"]
+        times = [milliseconds(fct[key]) for key in ("mean", "p50", "p95", "p99")]
+        rows.append((name, str(fct["n"]), *times, "–" if tail is None else f"{tail:.1f}"))
+    return flows_table(title, ("n", "mean ms", "median ms", "p95 ms", "p99 ms", "slowdown p99"), rows)
 
 
 def print_summary(summary: Mapping[str, Any], title: str) -> None:
@@ -186,5 +193,6 @@ def _print_as_is(styled: str, text: str) -> None:
     console.print(styled + escape(text), highlight=False, soft_wrap=True)
 
 
-def _ms(value_us: float | None) -> str:
+def milliseconds(value_us: float | None) -> str:
+    """Return a time in ms with two decimals, or a dash."""
     return "–" if value_us is None else f"{value_us / 1000:.2f}"

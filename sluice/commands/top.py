@@ -22,7 +22,7 @@ from sluice.policy.units import format_bytes
 from sluice.policy.wire.records import ALL
 from sluice.runs.folder import RUN, Entry, describe, entries
 from sluice.runs.progress import RUNNING
-from sluice.terminal import about, console, partial_table
+from sluice.terminal import about, console, flows_table, milliseconds, partial_table
 
 EVERY_S = 0.5
 MOST_SHOWN = 20
@@ -73,7 +73,7 @@ def _parts(run: Mapping[str, Any]) -> list[RenderableType]:
         f"{progress['recorded']}/{progress['scheduled']} {what}, {said}",
         style="bold",
     )
-    return [head, partial_table(run["figures"], "so far")] if run["figures"] else [head]
+    return [head, partial_table(run["figures"])] if run["figures"] else [head]
 
 
 def _line(run: Mapping[str, Any]) -> str:
@@ -214,15 +214,12 @@ def _head(snapshot: Snapshot) -> Text:
 
 
 def _fct_table(fct: Mapping[str, Any]) -> Table:
-    table = Table(title=f"FCT in ms, the last {fct['window_s']:.0f} s", title_justify="left")
-    for heading in ("flows", "n", "mean", "median", "p95", "p99"):
-        table.add_column(heading, justify="left" if heading == "flows" else "right")
+    rows = []
     for name in ("small", "medium", "large", "all"):
         row = fct["classes"][name]
-        times_us = [row[key] for key in ("mean", "p50", "p95", "p99")]
-        times_ms = ["–" if time_us is None else f"{time_us / 1000:.2f}" for time_us in times_us]
-        table.add_row(name, str(row["n"]), *times_ms)
-    return table
+        rows.append((name, str(row["n"]), *(milliseconds(row[key]) for key in ("mean", "p50", "p95", "p99"))))
+    title = f"FCT in ms, the last {fct['window_s']:.0f} s"
+    return flows_table(title, ("n", "mean", "median", "p95", "p99"), rows)
 
 
 def _demoted(sanction: Mapping[str, Any]) -> Text:

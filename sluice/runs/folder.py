@@ -203,24 +203,14 @@ def _describe_sweep(entry: Entry) -> dict[str, Any]:
 
 
 def _progress(state: RunState) -> dict[str, Any]:
-    return {
-        "share": state.share,
-        "elapsed_s": state.elapsed_s,
-        "remaining_s": state.remaining_s,
-        "recorded": state.recorded,
-        "scheduled": state.scheduled,
-    }
+    keys = ("share", "elapsed_s", "remaining_s", "recorded", "scheduled")
+    return {key: getattr(state, key) for key in keys}
 
 
 def _blank(entry: Entry) -> dict[str, Any]:
     nothing = ("load", "by", "progress", "figures", "valid", "points", "finished")
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "changed_at": entry.changed_at,
-        "reason": "",
-        **dict.fromkeys(nothing),
-    }
+    known = {"name": entry.name, "kind": entry.kind, "changed_at": entry.changed_at, "reason": ""}
+    return known | dict.fromkeys(nothing)
 
 
 def summary_figures(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -174,13 +174,9 @@ class HostCounts:
     """What each host's agent would have counted: one number a host, by the index of the host."""
 
     def __init__(self, hosts: int) -> None:
-        self.started = np.zeros(hosts, np.int64)
-        self.finished = np.zeros(hosts, np.int64)
-        self.unfinished = np.zeros(hosts, np.int64)
-        self.received = np.zeros(hosts, np.int64)
-        self.bytes_received = np.zeros(hosts, np.int64)
-        self.retransmissions = np.zeros(hosts, np.int64)
-        self.timeouts = np.zeros(hosts, np.int64)
+        self.started, self.finished, self.unfinished = np.zeros((3, hosts), np.int64)
+        self.received, self.bytes_received = np.zeros((2, hosts), np.int64)
+        self.retransmissions, self.timeouts = np.zeros((2, hosts), np.int64)
 
     def add_started(self, batch: FlowBatch) -> None:
         np.add.at(self.started, batch.src, 1)
