@@ -7,7 +7,6 @@ import importlib
 import os
 import re
 import socket
-import sys
 import threading
 import tomllib
 from pathlib import Path
@@ -25,6 +24,7 @@ from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.settings.service import Service, example, from_file, merge
 from sluice.store.engine import with_password
+from tests.kit.bundles import sluice
 
 
 @pytest.fixture(params=SERVICES)
@@ -141,16 +141,7 @@ def test_ready__when_it_serves_and_then_alive(name: str, tmp_path: Path) -> None
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(60)
         path = tmp_path / "service.sock"
-        argv = [
-            sys.executable,
-            "-m",
-            "sluice",
-            name,
-            "--config",
-            os.devnull,
-            "--store",
-            f"sqlite:///{tmp_path}/s.db",
-        ]
+        argv = sluice(name, "--config", os.devnull, "--store", f"sqlite:///{tmp_path}/s.db")
         argv += ["--unix", str(path)] if name == "web" else ["--listen", f"unix:{path}"]
         environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000", "SLUICE_TOKEN": "x"}
         process = spawn(argv, log_file=tmp_path / "log", env=environ)

@@ -28,6 +28,7 @@ from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 from sluice.store.observed import current_network, put_sightings
 from sluice.webui.options import WebOptions
+from tests.kit.known import known
 
 Command = Callable[..., int]
 MAC = "52:54:00:00:00:11"
@@ -36,12 +37,17 @@ SEEN = Sightings({0xF1: SeenSwitch(0xF1, "front", PORTS)}, {}, {MAC: SeenHost(MA
 
 
 @pytest.fixture
-def sluice_network(url: str, engine: Engine, tmp_path: Path) -> Command:
+def remote(url: str, tmp_path: Path) -> list[str]:
+    """The options that name the web process and the owner's token."""
+    (tmp_path / "token").write_text("token")
+    return ["--url", url, "--token-file", str(tmp_path / "token")]
+
+
+@pytest.fixture
+def sluice_network(remote: list[str], engine: Engine) -> Command:
     """`sluice network`, with a switch that the controller has reported."""
     put_sightings(engine, SEEN)
-    token_file = tmp_path / "token"
-    token_file.write_text("token")
-    return lambda *words: cli.main(["network", "--url", url, "--token-file", str(token_file), *words])
+    return lambda *words: cli.main(["network", *remote, *words])
 
 
 @pytest.fixture
@@ -76,9 +82,7 @@ def test_apply__diff_and_remove(
     assert sluice_network("show") == 0
     assert "192.0.2.11" in capsys.readouterr().out
     assert sluice_network("remove") == 0
-    newest = current_network(engine)
-    assert newest is not None
-    assert newest.network is None
+    assert known(current_network(engine)).network is None
 
 
 def test_a_contradiction_is_exit_code_1(
@@ -115,21 +119,15 @@ def test_rows__heartbeats_and_certificates_of_one_name_are_one_row() -> None:
     ]
 
 
-@pytest.fixture
-def command(url: str, tmp_path: Path) -> Command:
-    """`sluice token` with the owner's token."""
-    (tmp_path / "token").write_text("token")
-    remote = ["--url", url, "--token-file", str(tmp_path / "token")]
-    return lambda *words: cli.main(["token", *remote, *words])
-
-
 def test_created_once_listed_and_revoked(
-    command: Command, engine: Engine, capsys: pytest.CaptureFixture[str]
+    remote: list[str], engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def command(*words: str) -> int:
+        return cli.main(["token", *remote, *words])
+
     assert command("create", "--role", "read", "--expires", "30d", "--name", "wall") == 0
     token = capsys.readouterr().out.strip()
-    found = find_token(engine, token)
-    assert found is not None
+    found = known(find_token(engine, token))
     assert found.role == "read"
     assert found.expires_at - found.created_at == pytest.approx(30 * 86_400, abs=60)
     assert command("list") == 0
@@ -193,10 +191,8 @@ def test_commands__report_it(read: Callable[[Path], object], text: str, tmp_path
 
 
 @pytest.fixture
-def sluice_policy(url: str, engine: Engine, tmp_path: Path) -> Iterator[Command]:
+def sluice_policy(remote: list[str], engine: Engine) -> Iterator[Command]:
     """`sluice policy`, with a controller that applies every version at once."""
-    token_file = tmp_path / "token"
-    token_file.write_text("token")
     stop = threading.Event()
 
     def apply_at_once() -> None:
@@ -205,21 +201,26 @@ def sluice_policy(url: str, engine: Engine, tmp_path: Path) -> Iterator[Command]
 
     controller = threading.Thread(target=apply_at_once)
     controller.start()
-    yield lambda *words: cli.main(["policy", "--url", url, "--token-file", str(token_file), *words])
+    yield lambda *words: cli.main(["policy", *remote, *words])
     stop.set()
     controller.join()
 
 
 def in_force(engine: Engine) -> Policy:
-    current = current_policy(engine)
-    assert current is not None
-    return current.policy
+    return known(current_policy(engine)).policy
+
+
+def put(sluice_policy: Command, folder: Path, text: str) -> None:
+    """Put the policy of a file in force."""
+    (folder / "policy.toml").write_text(text)
+    assert sluice_policy("set", str(folder / "policy.toml")) == 0
+
+
+PIAS = 'scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n'
 
 
 def test_a_canary_and_the_way_back(sluice_policy: Command, engine: Engine, tmp_path: Path) -> None:
-    file = tmp_path / "policy.toml"
-    file.write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
-    assert sluice_policy("set", str(file)) == 0
+    put(sluice_policy, tmp_path, PIAS)
     assert sluice_policy("act", "--at", "rack1:3", "rack1:4") == 0
     assert (in_force(engine).scheme, in_force(engine).acts_at) == ("pias", ("rack1:3", "rack1:4"))
     assert sluice_policy("rollback") == 0
@@ -236,8 +237,7 @@ def test_a_canary_and_the_way_back(sluice_policy: Command, engine: Engine, tmp_p
 def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
     sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "policy.toml").write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\n')
-    sluice_policy("set", str(tmp_path / "policy.toml"))
+    put(sluice_policy, tmp_path, PIAS)
     assert sluice_policy("rollback") == 2
     assert "version 1 has the first policy: there is none before it" in capsys.readouterr().err
     sluice_policy("set", "thresholds=20KB")
@@ -261,9 +261,7 @@ def test_rollback__says_which_version_it_repeats_and_what_another_one_does(
 def test_set__changes_some_keys_and_prints_what_changes(
     sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "policy.toml"
-    file.write_text('scheme = "pias"\nthresholds = ["10KB"]\nqueues = 2\nbuffer = "60KB"\n')
-    sluice_policy("set", str(file))
+    put(sluice_policy, tmp_path, PIAS + 'buffer = "60KB"\n')
     capsys.readouterr()
     assert sluice_policy("set", "queues=3", "thresholds=10KB,1MB", "mark_at=18KB") == 0
     now = in_force(engine)
@@ -282,8 +280,7 @@ def test_set__changes_some_keys_and_prints_what_changes(
 def test_set__what_changes_nothing_makes_no_version(
     sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "policy.toml").write_text('scheme = "dctcp"\n')
-    sluice_policy("set", str(tmp_path / "policy.toml"))
+    put(sluice_policy, tmp_path, 'scheme = "dctcp"\n')
     assert sluice_policy("set", "mark_at=97500B") == 0
     assert "nothing changes" in capsys.readouterr().out
     assert current_version(engine) == 1
@@ -293,8 +290,7 @@ def test_freeze_and_unfreeze(
     sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_topology(engine, topologies.build("single", hosts=2))
-    (tmp_path / "policy.toml").write_text('scheme = "mlfq-adaptive"\n')
-    sluice_policy("set", str(tmp_path / "policy.toml"))
+    put(sluice_policy, tmp_path, 'scheme = "mlfq-adaptive"\n')
     assert sluice_policy("freeze", "s1:2", "s1:9") == 2
     assert 'overrides[0].ports: the network has no port "s1:9"' in capsys.readouterr().err
     put_topology(engine, topologies.build("single", hosts=9))
@@ -312,8 +308,7 @@ def test_freeze_and_unfreeze(
 def test_set__a_wrong_key_is_named_as_written(
     sluice_policy: Command, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "policy.toml").write_text('scheme = "pias"\n')
-    sluice_policy("set", str(tmp_path / "policy.toml"))
+    put(sluice_policy, tmp_path, 'scheme = "pias"\n')
     for words, message in (
         (["mark_att=1KB"], "mark_att: is not a key here (did you mean mark_at?)"),
         (["scheme=tcp", "thresholds=10KB"], "thresholds: scheme tcp has no thresholds"),

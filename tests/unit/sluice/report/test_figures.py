@@ -24,7 +24,6 @@ from sluice.report.tables import (
     PLAIN,
     Estimate,
     Scale,
-    estimate,
     of_class,
     percent,
     ratio,
@@ -49,12 +48,6 @@ def about(value: float) -> Any:
 
 def mean_fct(runs: Sequence[Run]) -> Estimate | None:
     return of_class(runs, "fct_us", "all", "mean")
-
-
-def test_estimate__mean_and_deviation_of_what_is_known() -> None:
-    assert estimate([1.0, None, 3.0]) == Estimate(2.0, about(2**0.5), 2)
-    assert estimate([5.0]) == Estimate(5.0, None, 1)
-    assert estimate([None]) is None
 
 
 def test_ratio__seed_by_seed(tmp_path: Path) -> None:

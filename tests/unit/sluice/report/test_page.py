@@ -25,7 +25,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.report.page import _baseline, repeat_run, write_report
 from sluice.report.runs import Run, find_runs, variants
 from sluice.runs.bundle import BundleWriter, policy_row, read_flows
-from sluice.runs.files import read_document, scenario_from_file
+from sluice.runs.files import scenario_from_file
 from tests.kit.bundles import bundle, document, flow, random_flows, sweep
 from tests.kit.known import known
 
@@ -265,16 +265,6 @@ def test_report__the_same_runs_give_the_same_page(single: tuple[Path, Page]) -> 
     assert len({re.sub(r"Sluice report, [^<]*", "", page.text) for page in (first, second)}) == 1
 
 
-def test_compare__writes_the_page_and_says_the_notices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = bundle(tmp_path / "a", document(), [flow(1, 5000, None)])
-    assert main(["compare", str(folder), "--out", str(tmp_path / "r.html")]) == 0
-    output = capsys.readouterr()
-    assert "did not finish: dctcp 1" in output.err
-    assert str(tmp_path / "r.html") in output.out
-
-
 def test_report__has_every_policy_with_all_its_fields(tmp_path: Path) -> None:
     for scheme in ("dctcp", "pias"):
         folder = bundle(tmp_path / scheme, document(scheme), [flow(1, 5000, 70.0)])
@@ -325,10 +315,16 @@ def test_report__a_version_can_be_the_baseline(tmp_path: Path) -> None:
         _baseline(variants([one, two]), "5")
 
 
-def test_compare__writes_every_picture_as_png_pdf_and_csv(tmp_path: Path) -> None:
-    folder = bundle(tmp_path / "a", document(), [flow(i, 5000, 70.0 + i) for i in range(3)])
+def test_compare__says_the_notices_and_writes_every_picture_as_png_pdf_and_csv(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flows = [*(flow(i, 5000, 70.0 + i) for i in range(3)), flow(9, 5000, None)]
+    folder = bundle(tmp_path / "a", document(), flows)
     argv = ["compare", str(folder), "--out", str(tmp_path / "r.html"), "--figures", str(tmp_path / "new/f")]
     assert main(argv) == 0
+    output = capsys.readouterr()
+    assert "did not finish: dctcp 1" in output.err
+    assert str(tmp_path / "r.html") in output.out
     stem = "load-0.5-distribution-of-completion-times-small-flows"
     written = sorted(path.name for path in (tmp_path / "new/f").iterdir())
     assert written == [f"{stem}.{kind}" for kind in ("csv", "pdf", "png")]
@@ -368,13 +364,3 @@ def test_repeat_run__names_the_files_of_plugins_but_not_installed_ones(made: Run
     words = shlex.split(repeat_run(replace(made, meta={**made.meta, "plugins": plugins})))
     assert words[words.index("--plugin") + 1] == "/x/mine.py"
     assert words.count("--plugin") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "not JSON"), ("[" * 100_000, "not JSON"), ("[]", "must be an object")]
-)
-def test_read_document__says_what_is_wrong_with_a_json_file(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "scenario.json"
-    path.write_text(text)
-    with pytest.raises(SluiceError, match=rf"scenario\.json: {message}"):
-        read_document(path)

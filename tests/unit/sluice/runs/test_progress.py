@@ -60,13 +60,11 @@ NAMES = {"name": "x", "scheme": "pias", "on": "simulator"}
 def test_progress_file__lives_as_long_as_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluice.runs.progress.WRITE_EVERY_S", 0.0)
     with progress_file(tmp_path / "out", **NAMES) as file:
-        state = read_state(tmp_path / "out")
-        assert state is not None
+        state = known(read_state(tmp_path / "out"))
         assert state.is_alive
         assert (state.pid, state.scheme) == (os.getpid(), "pias")
         file.report(Progress(30, 120, 30, 120))
-        state = read_state(tmp_path / "out")
-        assert state is not None
+        state = known(read_state(tmp_path / "out"))
         assert (state.share, state.recorded, state.scheduled) == (0.25, 30, 120)
         assert state.remaining_s == pytest.approx(3 * state.elapsed_s)
     assert read_state(tmp_path / "out") is None
@@ -75,8 +73,7 @@ def test_progress_file__lives_as_long_as_the_run(tmp_path: Path, monkeypatch: py
 def test_progress_file__a_failed_run_says_why(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no room"), progress_file(tmp_path, **NAMES):
         raise ValueError("no room")
-    state = read_state(tmp_path)
-    assert state is not None
+    state = known(read_state(tmp_path))
     assert (state.state, state.reason, state.is_alive) == (FAILED, "no room", False)
 
 
@@ -84,8 +81,7 @@ def test_run_state__the_next_process_with_the_number_is_another_run(tmp_path: Pa
     with progress_file(tmp_path, **NAMES):
         document = json.loads((tmp_path / FILE).read_text())
         (tmp_path / FILE).write_text(json.dumps({**document, "born": document["born"] - 1}))
-        state = read_state(tmp_path)
-    assert state is not None
+        state = known(read_state(tmp_path))
     assert not state.is_alive
 
 
@@ -170,17 +166,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_predicted__grows_with_the_flows_and_a_short_run_is_not_measured(measured: list[str]) -> None:
-    short, longer = predicted_s(resolved(100), SIMULATOR), predicted_s(resolved(1000), SIMULATOR)
-    assert short is not None
+    short, longer = (known(predicted_s(resolved(flows), SIMULATOR)) for flows in (100, 1000))
     assert longer == pytest.approx(10 * short)
     assert measured == []
 
 
 def test_predicted__a_long_run_follows_the_measured_pace(measured: list[str]) -> None:
-    slow = predicted_s(resolved(10_000_000), SIMULATOR)
+    slow = known(predicted_s(resolved(10_000_000), SIMULATOR))
     fast = predicted_s(resolved(10_000_000, "pias"), SIMULATOR)
     assert measured == ["dctcp", "pias"]
-    assert slow is not None
     assert fast == pytest.approx(slow / 2)
 
 

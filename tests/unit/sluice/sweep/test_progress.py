@@ -136,11 +136,6 @@ def test_remaining__each_scheme_has_its_own_pace() -> None:
     assert remaining_s(done, new, jobs=1) == pytest.approx(10 + 50 + 30)
 
 
-def test_remaining__a_failed_point_takes_no_time() -> None:
-    ended = {"a": Status(DONE, 10.0), "b": Status(FAILED, 0.1)}
-    assert remaining_s(ended, works(1, 1, 1), jobs=1) == pytest.approx(10)
-
-
 def test_headline__says_what_is_known() -> None:
     progress = SweepProgress(12, 7, 1, {"a": running(5, 50)}, 200.0)
     assert headline(progress) == "7 of 12 points done, 1 running, 1 failed, about 3 min left"

@@ -19,7 +19,7 @@ from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import TESTBED
 from sluice.runs.files import read_document, scenario_from_file, setting
 from sluice.sweep import points, run_points
-from sluice.sweep.cluster import HOPS_PER_S, Cluster, batches, predicted_s
+from sluice.sweep.cluster import Cluster, batches
 from sluice.sweep.points import POINT_LOG, Point, is_finished
 from sluice.sweep.table import figures, rows, terminal_table
 from tests.kit.bundles import bundle, document, flow
@@ -72,14 +72,10 @@ def only(found: Iterable[Point], name: str) -> Point:
 def test_points__every_combination_in_order() -> None:
     found = points(tomllib.loads(SCENARIO), schemes=["tcp", "dctcp"], loads=[0.5, 0.85], seeds=[1, 12])
     assert names(found) == [
-        "tcp/load-0.5/seed-01",
-        "tcp/load-0.5/seed-12",
-        "tcp/load-0.85/seed-01",
-        "tcp/load-0.85/seed-12",
-        "dctcp/load-0.5/seed-01",
-        "dctcp/load-0.5/seed-12",
-        "dctcp/load-0.85/seed-01",
-        "dctcp/load-0.85/seed-12",
+        f"{scheme}/load-{load}/seed-{seed:02d}"
+        for scheme in ("tcp", "dctcp")
+        for load in (0.5, 0.85)
+        for seed in (1, 12)
     ]
     last = found[-1].document
     assert (last["scheme"]["name"], last["workload"]["load"], last["seed"]) == ("dctcp", 0.85, 12)
@@ -272,16 +268,6 @@ def test_batches__every_point_once_and_no_job_too_long(seconds: list[float], job
     assert sorted(name for names in found.values() for name in names) == sorted(predicted)
     for names in found.values():
         assert len(names) == 1 or sum(predicted[name] for name in names) <= 60 * job_minutes * (1 + 1e-9)
-
-
-def test_predicted_s__grows_with_flows_and_links() -> None:
-    (point_s,) = predicted_s(points(SWEPT, seeds=[1])).values()
-    more = {**SWEPT, "workload": {**SWEPT["workload"], "flows": 3000}}
-    assert [*predicted_s(points(more, seeds=[1])).values()] == [pytest.approx(3 * point_s)]
-    farther = {**SWEPT, "fabric": {"topology": "leaf-spine"}}
-    assert min(predicted_s(points(farther, seeds=[1])).values()) > 1.5 * point_s
-    mean_bytes = point_s * HOPS_PER_S * 1448 / 1000  # one switch port, 1000 flows
-    assert 1.5e6 < mean_bytes < 1.8e6  # web search: 1.6 MB
 
 
 def test_check__says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
