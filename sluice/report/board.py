@@ -125,13 +125,13 @@ class Column:
         return Cell(self._text(figure["value"]), interval, ratio, verdict, detail)
 
     def _text(self, value: float) -> str:
-        return self.scale.show(Estimate(value, None, 1))
+        return self.scale.show(Estimate(value))
 
     def _range(self, figure: Document, scale: Scale) -> str:
         low, high = figure["low"], figure["high"]
         if low is None or high is None:
             return ""
-        return " to ".join(scale.show(Estimate(end, None, 1)) for end in (low, high))
+        return " to ".join(scale.show(Estimate(end)) for end in (low, high))
 
 
 def _columns(classes: Sequence[str], documents: Sequence[Document]) -> list[Column]:

@@ -122,8 +122,6 @@ class Drawing:
     """A picture while it is drawn."""
 
     axes: Axes
-    x_name: str
-    y_name: str
     x_format: str = ""
     """How the page's script writes values: time, size, or empty for a number."""
     y_format: str = ""
@@ -182,16 +180,12 @@ def panel(
     with mpl.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(4.4, height))
         axes.set_title(title)
-        drawing = Drawing(axes, x_name, y_name, **formats)
+        drawing = Drawing(axes, **formats)
         yield drawing
-        svg = inline(figure, title)
-        into.append(Panel(title, svg, figure, _csv(drawing), _hover(drawing)))
+        points = ((line.label, *xy) for line in drawing.series for xy in zip(line.x, line.y, strict=True))
+        data = tables.csv_text(("series", x_name, y_name), points)
+        into.append(Panel(title, inline(figure, title), figure, data, _hover(drawing)))
         plt.close(figure)
-
-
-def _csv(drawing: Drawing) -> str:
-    points = ((series.label, *xy) for series in drawing.series for xy in zip(series.x, series.y, strict=True))
-    return tables.csv_text(("series", drawing.x_name, drawing.y_name), points)
 
 
 def _hover(drawing: Drawing) -> str:
@@ -397,7 +391,6 @@ class Moves:
     low: Floats
     median: Floats
     high: Floats
-    ports: int
 
 
 def threshold_moves(run: Run) -> Moves | None:
@@ -413,7 +406,7 @@ def threshold_moves(run: Run) -> Moves | None:
         newest = np.searchsorted(times, at_s, side="right") - 1
         held.append(np.where((newest >= 0)[:, None], values[np.maximum(newest, 0)], np.nan))
     low, median, high = np.nanpercentile(np.stack(held), [LOW_PERCENT, 50, HIGH_PERCENT], axis=0)
-    return Moves(at_s - at_s[0], low, median, high, len(by_port))
+    return Moves(at_s - at_s[0], low, median, high)
 
 
 def _by_port(run: Run) -> list[tuple[Floats, Floats]]:

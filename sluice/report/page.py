@@ -276,12 +276,8 @@ def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[floa
         )
         panels = charts.against_load(compared, base, classes_present(runs))
         blocks.append(Block("Completion time against load", panels, caption))
-    if any(run.summary["deadlines"]["n"] for run in runs):
-        deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
-        caption = (
-            f"Share of {count(deadlines)} deadlines that were missed. An unfinished flow counts as missed."
-        )
-        blocks.append(Block("Deadlines against load", charts.misses_against_load(compared), caption))
+    if deadlines := _deadlines(runs):
+        blocks.append(Block("Deadlines against load", charts.misses_against_load(compared), deadlines))
     return blocks
 
 
@@ -317,13 +313,16 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
     ]
     firsts = [(variant, min(variant.at(load), key=lambda run: run.seed)) for variant in present]
     blocks.append(Block("Thresholds over time", charts.threshold_panels(firsts), _MOVES, legend=False))
-    deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
-    if deadlines:
-        caption = (
-            f"Share of {count(deadlines)} deadlines that were missed. An unfinished flow counts as missed."
-        )
-        blocks.append(Block("Deadlines", charts.misses(present, load), caption, legend=False))
+    if deadlines := _deadlines(runs):
+        blocks.append(Block("Deadlines", charts.misses(present, load), deadlines, legend=False))
     return [block for block in blocks if block.panels]
+
+
+def _deadlines(runs: Sequence[Run]) -> str:
+    """Return the caption of pictures of missed deadlines; empty if no flow had one."""
+    number = sum(run.summary["deadlines"]["n"] for run in runs)
+    caption = f"Share of {count(number)} deadlines that were missed. An unfinished flow counts as missed."
+    return caption if number else ""
 
 
 def _counted(runs: Sequence[Run]) -> str:

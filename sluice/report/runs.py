@@ -188,7 +188,6 @@ def scored_columns(table: pa.Table) -> ScoredFlows:
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys that may differ between runs of one variant."""
 MAX_LABEL = 48
-FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source", POLICY_VERSION.name)
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
 _LOAD_FOLDER = re.compile(r"load-[\d.e-]+")
@@ -254,35 +253,27 @@ class Run:
         return float(self.document["workload"].get("scale", 1.0))
 
     def flows(self) -> Flows:
-        """Read the flows from the file each time, because a report of many runs must not hold all
-        of them in memory."""
-        file = pq.ParquetFile(self.folder / "flows.parquet")
-        table = file.read([name for name in FLOW_COLUMNS if name in file.schema_arrow.names])
-        wanted = table["fct_us"].is_valid().to_numpy()
-        if "source" in table.column_names:  # without this column all flows were scheduled
-            wanted = wanted & (table["source"].to_numpy() == SCHEDULED)
-        if self.version is not None:
-            wanted = wanted & np.equal(table[POLICY_VERSION.name].to_numpy(), self.version)
-
-        def column(name: str) -> npt.NDArray[Any]:
-            values: npt.NDArray[Any] = table[name].to_numpy()[wanted]
-            return values
-
-        return Flows(
-            column("bytes"),
-            column("size_class").astype(str),
-            column("fct_us").astype(float),
-            column("slowdown").astype(float),
-        )
+        """Read the finished flows."""
+        table = self._scheduled("bytes", "size_class", "fct_us", "slowdown")
+        table = table.filter(table["fct_us"].is_valid())
+        fct_us, slowdown = (table[name].to_numpy().astype(float) for name in ("fct_us", "slowdown"))
+        return Flows(table["bytes"].to_numpy(), table["size_class"].to_numpy().astype(str), fct_us, slowdown)
 
     def scored(self) -> ScoredFlows:
         """Read the flows for a scoreboard, also the unfinished ones."""
-        table = pq.read_table(self.folder / "flows.parquet")
-        if "source" in table.column_names:
+        return scored_columns(self._scheduled(*COLUMNS))
+
+    def _scheduled(self, *columns: str) -> pa.Table:
+        """Read the scheduled flows from the file each time, because a report of many runs must not hold all
+        of them in memory."""
+        file = pq.ParquetFile(self.folder / FLOWS)
+        wanted = {*columns, "source", POLICY_VERSION.name}
+        table = file.read([name for name in file.schema_arrow.names if name in wanted])
+        if "source" in table.column_names:  # without this column all flows were scheduled
             table = table.filter(pc.equal(table["source"], SCHEDULED))
         if self.version is not None:
             table = table.filter(pc.equal(table[POLICY_VERSION.name], self.version))
-        return scored_columns(table)
+        return table
 
 
 @dataclass(frozen=True, eq=False)

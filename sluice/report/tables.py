@@ -35,10 +35,8 @@ class Estimate:
     """The mean of a figure over seeds."""
 
     mean: float
-    deviation: float | None
+    deviation: float | None = None
     """Standard deviation over the seeds; None with a single seed."""
-    n: int
-    """Number of runs that have the figure."""
 
 
 def estimate(values: Iterable[float | None]) -> Estimate | None:
@@ -46,7 +44,7 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return Estimate(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+    return Estimate(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None)
 
 
 def of_class(runs: Sequence[Run], measure: str, group: str, name: str) -> Estimate | None:
@@ -71,7 +69,7 @@ def ratio(
     if len(pairs) == len(runs) == len(to):
         return estimate(a.mean / b.mean if a and b and b.mean else None for a, b in pairs)
     above, below = figure(runs), figure(to)
-    return Estimate(above.mean / below.mean, None, above.n) if above and below and below.mean else None
+    return Estimate(above.mean / below.mean) if above and below and below.mean else None
 
 
 def pooled(runs: Sequence[Run]) -> Flows:
@@ -93,7 +91,6 @@ class SizeBins:
     """Geometric mean of the sizes in each bin."""
     mean: Floats
     p99: Floats
-    flows: npt.NDArray[np.int64]
 
 
 def slowdown_by_size(flows: Flows) -> SizeBins:
@@ -107,14 +104,8 @@ def slowdown_by_size(flows: Flows) -> SizeBins:
         values, n = slowdown[inside], int(inside.sum())
         mean = values.mean() if n >= MIN_FOR_MEAN else np.nan
         p99 = np.percentile(values, 99) if n >= MIN_FOR_P99 else np.nan
-        rows.append((10 ** logs[inside].mean(), mean, p99, n))
-    size, means, tails, counts = (
-        (np.array(column, float) for column in zip(*rows, strict=True)) if rows else _NOTHING
-    )
-    return SizeBins(size, means, tails, counts.astype(int))
-
-
-_NOTHING = (np.empty(0),) * 4
+        rows.append((10 ** logs[inside].mean(), mean, p99))
+    return SizeBins(*np.array(rows, float).reshape(-1, 3).T)
 
 
 def loads_of(variants: Iterable[Variant]) -> list[float | None]:
@@ -272,7 +263,7 @@ def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | N
         against = ratio(
             runs[variant], baseline.at(load), lambda some: of_class(some, "fct_us", group, "mean")
         )
-        cells.append(NOTHING if against is None else PLAIN.show(Estimate(against.mean, None, against.n)))
+        cells.append(NOTHING if against is None else PLAIN.show(Estimate(against.mean)))
         mean = times[variant][0]
         best = len(means) > 1 and mean is not None and mean.mean == min(means)
         rows.append(Row(variant, tuple(cells), best))
@@ -334,11 +325,11 @@ def differences(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> t
     keys = [key for key in keys if not key.startswith(besides)]
     if all(variant.label == variant.scheme for variant in variants):
         keys = [key for key in keys if key != "scheme.name"]  # the label has it
-    return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
-
-
-def _value(variant: Variant, key: str) -> str:
-    return _by_load(variant, lambda run: shown(run.settings.get(key)))
+    rows = []
+    for variant in variants:
+        values = (_by_load(variant, lambda run, key=key: shown(run.settings.get(key))) for key in keys)
+        rows.append(Row(variant, tuple(values)))
+    return keys, rows
 
 
 def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:

@@ -332,23 +332,16 @@ class BundleWriter:
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
         valid = {"ok": not validity_reasons, "reasons": list(validity_reasons), "remarks": list(remarks)}
-        rows = _figure_rows(self._out)
+        rows = pq.read_table(self._out / "flows.parquet", columns=[*_FIGURE_COLUMNS, POLICY_VERSION.name])
         figures = summarise(row_figures(rows))
         summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
         if len(self._versions) > 1 or 0 in self._versions:  # 0: flows that lived under several
             versions = sorted(self._versions - {0})
-            summary[VERSIONS] = {str(v): summarise(row_figures(_under(rows, v))) for v in versions}
+            lived = rows.column(POLICY_VERSION.name)
+            own = {str(version): rows.filter(pc.equal(lived, version)) for version in versions}
+            summary[VERSIONS] = {version: summarise(row_figures(under)) for version, under in own.items()}
         _write_json(self._out / "summary.json", summary)
         return summary
-
-
-def _figure_rows(bundle: Path) -> pa.Table:
-    """Return the columns of flows.parquet from which figures follow."""
-    return pq.read_table(bundle / "flows.parquet", columns=[*_FIGURE_COLUMNS, POLICY_VERSION.name])
-
-
-def _under(rows: pa.Table, version: int) -> pa.Table:
-    return rows.filter(pc.equal(rows.column(POLICY_VERSION.name), version))
 
 
 def row_figures(rows: pa.Table) -> FlowFigures:

@@ -211,7 +211,9 @@ class Stack:
     def _start(self) -> None:
         version = self._write_desired()
         if not self.external:
-            self._start_web()
+            (self.meeting / "token").touch(mode=0o600)
+            (self.meeting / "token").write_text(secrets.token_urlsafe(24))
+            self.services.start("web", self._spawn_web)
         self.start_network()
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
@@ -239,11 +241,6 @@ class Stack:
         desired.put_topology(self.engine, self.topology)
         self.first_version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
         return self.first_version
-
-    def _start_web(self) -> None:
-        (self.meeting / "token").touch(mode=0o600)
-        (self.meeting / "token").write_text(secrets.token_urlsafe(24))
-        self.services.start("web", self._spawn_web)
 
     def _testbed_folder(self) -> Path:
         return self.meeting / "testbed"

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Engine
 
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
@@ -30,7 +29,6 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.units import PS_PER_MS, PS_PER_S, US_PER_S
 from sluice.policy.wire.agents import Heartbeat, RunningFlow
-from sluice.policy.wire.records import FlowRecord
 from sluice.policy.workload.scenario import Scenario
 from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT, controller
 from sluice.runs.simulator_run import Texts, flow_rows, records
@@ -222,7 +220,7 @@ class LiveNetwork:
             schemes=schemes,
             controls=controls,
         )
-        self._recorder.record_rows(_add_flows, records(rows))
+        self._recorder.record_rows(add_flows, records(rows))
 
     # ── Reports ─────────────────────────────────────────────────────────────────────────────────
 
@@ -264,7 +262,3 @@ class _Schemes:
 
 def _names(policy: Policy) -> tuple[str, str]:
     return policy.scheme, policy.definition.congestion_control
-
-
-def _add_flows(engine: Engine, flows: list[FlowRecord]) -> None:
-    add_flows(engine, flows)
