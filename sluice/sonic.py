@@ -187,26 +187,8 @@ class Traffic:
         return known_delays(self.sizes, self.load, levels, self.scale, *threshold_limits(policy))
 
 
-@dataclass(frozen=True)
-class Reported:
-    """The newest flows that host agents have reported."""
-
-    flows: Sequence[tuple[str, int]]
-    """Receiver and size in bytes."""
-
-    def traffic(self, load: float, to: str | None = None) -> Traffic | None:
-        """Return the sizes of the flows to a host, or of all flows. None if they are too few."""
-        sizes = [size for host, size in self.flows if to in (None, host)]
-        if len(sizes) < LEAST_FLOWS:
-            return None
-        ranks = np.linspace(0, 1, min(_POINTS, len(sizes)))
-        points = np.quantile(np.asarray(sizes, float), ranks)
-        distribution = SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
-        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", distribution, load)
-
-
-def reported_flows(remote: Remote) -> Reported:
-    """Return the newest 20,000 flows that host agents have reported."""
+def reported_flows(remote: Remote) -> list[tuple[str, int]]:
+    """Return receiver and size in bytes of the newest 20,000 flows that host agents have reported."""
     flows: list[tuple[str, int]] = []
     path = f"flows?limit={_PAGE}"
     for _ in range(_MOST_PAGES):
@@ -215,7 +197,7 @@ def reported_flows(remote: Remote) -> Reported:
         if page["next"] is None:
             break
         path = f"flows?limit={_PAGE}&before={page['next']}"
-    return Reported(flows)
+    return flows
 
 
 ANY = "any"
@@ -231,7 +213,18 @@ class Running:
     in_force: Mapping[str, Sequence[int]]
     """Port with counters → its thresholds in bytes."""
     hosts: frozenset[str]
-    reported: Reported
+    reported: Sequence[tuple[str, int]]
+    """Receiver and size of the newest flows; empty if the thresholds are fixed."""
+
+    def traffic(self, load: float, to: str | None = None) -> Traffic | None:
+        """Return the sizes of the reported flows to a host, or of all. None if they are too few."""
+        sizes = [size for host, size in self.reported if to in (None, host)]
+        if len(sizes) < LEAST_FLOWS:
+            return None
+        ranks = np.linspace(0, 1, min(_POINTS, len(sizes)))
+        points = np.quantile(np.asarray(sizes, float), ranks)
+        distribution = SizeCdf("reported", tuple(points.tolist()), tuple(ranks.tolist()))
+        return Traffic(f"{len(sizes)} reported flows{f' to {to}' if to else ''}", distribution, load)
 
 
 @dataclass(frozen=True)
@@ -257,7 +250,7 @@ def look(remote: Remote) -> Running:
         policy,
         {port: row["thresholds_bytes"] for port, row in thresholds.items()},
         frozenset(host["name"] for host in topology["hosts"]),
-        reported_flows(remote) if policy.definition.threshold_rule.adapts else Reported(()),
+        reported_flows(remote) if policy.definition.threshold_rule.adapts else (),
     )
 
 
@@ -290,10 +283,10 @@ def reported_traffic(running: Running, load: float) -> list[Traffic]:
     """
     if not running.policy.definition.threshold_rule.adapts:
         return []
-    traffic = running.reported.traffic(load)
+    traffic = running.traffic(load)
     if traffic is None:
         raise SluiceError(
-            f"hosts have reported {len(running.reported.flows)} flows, and a plan needs {LEAST_FLOWS}: wait, or name "
+            f"hosts have reported {len(running.reported)} flows, and a plan needs {LEAST_FLOWS}: wait, or name "
             "the traffic with --traffic web-search:0.8"
         )
     return [traffic]
@@ -308,9 +301,7 @@ def ports_of(
         if place in running.in_force:
             of_place[place] = planning.plan.snapped(running.in_force[place])
             continue
-        traffic = None
-        if running.policy.definition.threshold_rule.adapts:
-            traffic = running.reported.traffic(load, None if place == ANY else place)
+        traffic = running.traffic(load, None if place == ANY else place)
         if traffic is None:
             of_place[place] = planning.thresholds_bytes
         else:

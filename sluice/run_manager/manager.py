@@ -89,24 +89,13 @@ def plan(document: Any, simulations: int = 1) -> Plan:
     settings = (*request.settings, *([f"workload.flows={request.flows}"] if request.flows else []))
     given = _given(request)
     changes = dict(files.setting(text, "settings", "workload.load=0.5") for text in settings)
-    if request.sweep:
-        places = simulations if request.on == SIMULATOR else 1
-        return _plan_sweep(request, given, changes, settings, places)
-    for key in SWEEP_KEYS:
-        if getattr(request, key) is not None:
-            raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
-    scenario_document = files.changed({key: value for key, value in given.items() if key != "sweep"}, changes)
-    resolved = _checked(scenario_document, request.on)
-    return Plan(request, resolved.scenario, settings, predicted_s(resolved, request.on))
-
-
-def _plan_sweep(
-    request: RunRequest,
-    given: Mapping[str, Any],
-    changes: Mapping[str, Any],
-    settings: tuple[str, ...],
-    places: int,
-) -> Plan:
+    if not request.sweep:
+        for key in SWEEP_KEYS:
+            if getattr(request, key) is not None:
+                raise FieldError(key, "belongs to a sweep: choose a sweep, or omit it")
+        alone = {key: value for key, value in given.items() if key != "sweep"}
+        resolved = _checked(files.changed(alone, changes), request.on)
+        return Plan(request, resolved.scenario, settings, predicted_s(resolved, request.on))
     for key in AXES.keys() & changes.keys():
         raise FieldError(
             "settings", f"{key} is an axis of the sweep; set {AXES[key].removeprefix('--')} instead"
@@ -121,6 +110,7 @@ def _plan_sweep(
         check=partial(_checked, on=request.on),
     )
     works = list(predicted_works(wanted, request.on).values())
+    places = simulations if request.on == SIMULATOR else 1
     predicted = predicted_total_s(works, request.on, min(places, len(wanted)))
     first = _checked(wanted[0].document, request.on).scenario
     return Plan(request, first, settings, predicted, tuple(wanted))
