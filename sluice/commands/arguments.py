@@ -35,9 +35,9 @@ def command_parser(
     )
 
 
-def add_scenario(parser: argparse.ArgumentParser, **more: Any) -> None:
+def add_scenario(parser: argparse.ArgumentParser, about: str = SCENARIO_HELP, **more: Any) -> None:
     """Add the scenario, which files and the names of included scenarios complete."""
-    scenario = parser.add_argument("scenario", type=Path, **{"help": SCENARIO_HELP, **more})
+    scenario = parser.add_argument("scenario", type=Path, help=about, **more)
     completed(scenario, scenarios, files=("toml",))
 
 

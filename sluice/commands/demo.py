@@ -38,8 +38,8 @@ SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
 
 def parser() -> argparse.ArgumentParser:
     parser, seconds = options.command_parser("demo"), options.seconds
-    scenario_help = f"{options.SCENARIO_HELP} (default: demo; on the simulator demo-simulator)"
-    options.add_scenario(parser, nargs="?", help=scenario_help)
+    about = f"{options.SCENARIO_HELP} (default: demo; on the simulator demo-simulator)"
+    options.add_scenario(parser, about, nargs="?")
     parser.add_argument(
         "--on",
         choices=(AUTO, *FABRICS),

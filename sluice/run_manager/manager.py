@@ -71,7 +71,7 @@ class Plan:
     def command(self, source: str, out: str, places: int) -> list[str]:
         """Return the words after `sluice` that carry it out. `places`: points of a sweep at a time."""
         common = ["--on", self.request.on, "--out", out, "--yes"]
-        common += [f"--set={files.setting}" for files.setting in self.settings]
+        common += [f"--set={setting}" for setting in self.settings]
         if not self.points:
             return ["run", source, *common]
         for key in SWEEP_KEYS:

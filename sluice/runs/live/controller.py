@@ -171,25 +171,27 @@ _FINISHED, _ENDED = OUTCOMES.index("finished"), OUTCOMES.index("ended")
 
 
 class HostCounts:
-    """What each host's agent would have counted: one number a host, by the index of the host."""
+    """What each host's agent would have counted: field of a heartbeat → one number a host, by the index of the host."""
 
     def __init__(self, hosts: int) -> None:
-        self.started, self.finished, self.unfinished = np.zeros((3, hosts), np.int64)
-        self.received, self.bytes_received = np.zeros((2, hosts), np.int64)
-        self.retransmissions, self.timeouts = np.zeros((2, hosts), np.int64)
+        names = ("flows_started", "flows_finished", "flows_unfinished", "flows_received", "bytes_received")
+        self.fields = {name: np.zeros(hosts, np.int64) for name in (*names, "retransmissions", "timeouts")}
 
     def add_started(self, batch: FlowBatch) -> None:
-        np.add.at(self.started, batch.src, 1)
+        np.add.at(self.fields["flows_started"], batch.src, 1)
 
     def add_ended(self, flows: Mapping[str, Any]) -> None:
         """Count flows that have ended, by the columns of `LiveFabric.ended`."""
         done = np.isin(flows["outcome"], (_FINISHED, _ENDED))
-        np.add.at(self.finished, flows["src"], done)
-        np.add.at(self.unfinished, flows["src"], ~done)
-        np.add.at(self.received, flows["dst"], done)
-        np.add.at(self.bytes_received, flows["dst"], flows["delivered_bytes"].astype(np.int64))
-        np.add.at(self.retransmissions, flows["src"], flows["retransmissions"])
-        np.add.at(self.timeouts, flows["src"], flows["timeouts"])
+        for name, end, counted in (
+            ("flows_finished", "src", done),
+            ("flows_unfinished", "src", ~done),
+            ("flows_received", "dst", done),
+            ("bytes_received", "dst", flows["delivered_bytes"].astype(np.int64)),
+            ("retransmissions", "src", flows["retransmissions"]),
+            ("timeouts", "src", flows["timeouts"]),
+        ):
+            np.add.at(self.fields[name], flows[end], counted)
 
 
 def host_heartbeats(
@@ -204,8 +206,7 @@ def host_heartbeats(
     """
     control = force.policy.definition.congestion_control
     for index, host in enumerate(topology.hosts):
-        started, finished = int(counts.started[index]), int(counts.finished[index])
-        unfinished = int(counts.unfinished[index])
+        own: dict[str, Any] = {name: int(column[index]) for name, column in counts.fields.items()}
         yield (
             host.name,
             agents.HostHeartbeat(
@@ -221,16 +222,10 @@ def host_heartbeats(
                 spool_depth=0,
                 records_refused=0,
                 watch=agents.WatchStatus(watching=False, problem=NO_PROGRAMS),
-                flows_started=started,
-                flows_finished=finished,
-                flows_unfinished=unfinished,
-                flows_active=started - finished - unfinished,
-                flows_scheduled=started,
+                **own,
+                flows_active=own["flows_started"] - own["flows_finished"] - own["flows_unfinished"],
+                flows_scheduled=own["flows_started"],
                 schedule_done=False,
-                flows_received=int(counts.received[index]),
-                bytes_received=int(counts.bytes_received[index]),
-                retransmissions=int(counts.retransmissions[index]),
-                timeouts=int(counts.timeouts[index]),
                 realtime=False,
                 controls_refused=0,
                 flows_undeclared=0,
