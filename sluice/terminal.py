@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -17,6 +17,7 @@ from rich.table import Table
 from sluice.runtime.lifecycle import on_first_end
 
 console = Console()
+Finding = TypeVar("Finding", bound=tuple[str, bool, str, str])
 
 
 def end_in_order() -> None:
@@ -169,16 +170,17 @@ def print_validity(summary: Mapping[str, Any]) -> None:
         console.print(f"remark: {remark}")
 
 
-def print_checks(checks: Iterable[Any]) -> int:
-    """Print one line for each check as it is made. The exit code is 1 if one failed."""
-    failed, before = 0, ""
-    for name, ok, detail, remedy in checks:
-        failed += not ok
+def print_checks(checks: Iterable[Finding]) -> list[Finding]:
+    """Print one line for each check as it is made, and return all of them."""
+    made, before = [], ""
+    for check in checks:
+        made.append(check)
+        name, ok, detail, remedy = check
         _print_as_is(f"{'[green]✓[/]' if ok else '[red]✗[/]'} ", f"{name}: {detail}")
         if not ok and remedy:
             _print_as_is("    remedy: ", "as above" if remedy == before else remedy)
             before = remedy
-    return 1 if failed else 0
+    return made
 
 
 def print_tiers(tiers: Iterable[tuple[str, str]]) -> None:

@@ -3,10 +3,9 @@
 
 import argparse
 import os
-from collections.abc import Iterator
 
 from sluice.commands.arguments import command_parser
-from sluice.doctor import Check, active_tiers, checks
+from sluice.doctor import active_tiers, checks
 from sluice.terminal import print_checks, print_tiers
 
 
@@ -18,14 +17,7 @@ def parser() -> argparse.ArgumentParser:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Return 1 if a check failed. Tiers that are missing are no failure."""
-    findings: list[Check] = []
-
-    def kept() -> Iterator[Check]:
-        for check in checks(measure=not arguments.quick):
-            findings.append(check)
-            yield check
-
-    code = print_checks(kept())
+    findings = print_checks(checks(measure=not arguments.quick))
     if os.geteuid() == 0:
         print_tiers(active_tiers(findings))
-    return code
+    return 0 if all(check.ok for check in findings) else 1

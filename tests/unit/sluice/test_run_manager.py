@@ -24,6 +24,7 @@ from sluice.run_manager.manager import (
     refused,
     scenario_names,
 )
+from sluice.runs.progress import born_at
 from sluice.runtime.process import spawn as really_spawn
 from sluice.runtime.wait import wait_until
 from tests.kit.bundles import sweep
@@ -115,15 +116,7 @@ def test_end__nothing_of_the_process_group_of_a_run_is_left(served: RunManager, 
     name = served.start(SIMULATION, WHO)["name"]
     wait_until(lambda: not served.states(), "the run has ended")
     number = int((served.folder / name / "log.txt").read_text())
-    wait_until(lambda: gone(number) or not is_running(number), "the child of the run has ended")
-
-
-def is_running(number: int) -> bool:
-    """Return whether the process is neither gone nor a zombie."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    wait_until(lambda: born_at(number) is None, "the child of the run has ended")
 
 
 def test_start__simulations_are_bounded_and_the_testbed_has_one_run(served: RunManager) -> None:

@@ -95,7 +95,7 @@ LONG = "mount " + "x" * 200
 
 def test_print_checks__a_remedy_is_one_line_and_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     found = [Check("a", False, "no", LONG), Check("b", True, "yes", LONG), Check("c", False, "no", LONG)]
-    assert print_checks(found) == 1
+    assert print_checks(found) == found
     assert capsys.readouterr().out.splitlines() == [
         "✗ a: no",
         f"    remedy: {LONG}",

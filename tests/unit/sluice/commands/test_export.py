@@ -20,6 +20,7 @@ from sluice.store.desired import put_policy, put_topology
 from sluice.store.flows import add_flows
 from sluice.store.observed import ThresholdChange, add_thresholds
 from sluice.topologies import build
+from tests.kit.bundles import record
 
 SCENARIO = """
 name = "x"
@@ -147,19 +148,4 @@ def test_follow__needs_a_network_and_a_place(
 
 def _record(number: int, dst: str = "h2", size_bytes: int = 0) -> FlowRecord:
     """A record of the size, or every fifth one of 1 MB and the others of 10 KB."""
-    return FlowRecord(
-        id=f"run/{number}",
-        src="h1",
-        dst=dst,
-        bytes=size_bytes or (10_000 if number % 5 else 1_000_000),
-        size_class="small",
-        started_at=float(number + 1),
-        fct_us=100.0,
-        ideal_us=50.0,
-        deadline_us=None,
-        met=None,
-        retransmissions=0,
-        congestion_control="cubic",
-        scheme="mlfq-adaptive",
-        status="finished",
-    )
+    return record(number, dst=dst, bytes=size_bytes or (10_000 if number % 5 else 1_000_000))

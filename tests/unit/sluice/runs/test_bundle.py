@@ -30,14 +30,10 @@ from sluice.runs.folder import bundles, describe, entries, entry_of, read_plain
 from sluice.runs.progress import progress_file
 from sluice.store.desired import PolicyVersion
 from sluice.store.observed import PortSample, ThresholdChange
-from tests.kit.bundles import document, flow, random_flows, sweep, write_bundle
+from tests.kit.bundles import document, flow, random_flows, record, sweep, write_bundle
 
-FLOW = FlowRecord(
-    "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"
-)
-LOST = FlowRecord(
-    "r/2", "h1", "h2", 10_000, "small", 2.0, None, 1000.0, 5.0, False, 0, "cubic", "tcp", "unfinished"
-)
+FLOW = record(1)
+LOST = record(2, fct_us=None, deadline_us=5.0, met=False, status="unfinished")
 
 
 def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
