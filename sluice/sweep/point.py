@@ -5,12 +5,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from sluice.policy.errors import SluiceError
 from sluice.runs.fabrics import runner
 from sluice.runs.files import resolve
-from sluice.runs.progress import Progress, flow_count
+from sluice.runs.progress import flow_count
 from sluice.runtime import plugins
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.process import die_with_parent
@@ -27,7 +26,7 @@ def main(folder: Path, name: str) -> int:
     status = StatusFile(folder, name)
     try:
         plugins.load()
-        run(json.loads((folder / CONFIG).read_text()), name, folder / name, status)
+        _run(folder, name, status)
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         status.end(FAILED, str(error))
@@ -41,16 +40,13 @@ def main(folder: Path, name: str) -> int:
     return 0
 
 
-def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> None:
-    """Run the point `name` of a sweep's configuration and write its bundle into the folder `out`."""
+def _run(folder: Path, name: str, status: StatusFile) -> None:
+    """Run the point `name` of a sweep's configuration and write its bundle into its folder."""
+    config = json.loads((folder / CONFIG).read_text())
     os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started
     resolved = resolve(config["points"][name]["document"])
-    run_scenario, flows = runner(config["on"]), flow_count(resolved.scenario)
-
-    def report(progress: Progress) -> None:
-        status.progress(progress.recorded, flows)
-
-    run_scenario(resolved, out, report)
+    flows = flow_count(resolved.scenario)
+    runner(config["on"])(resolved, folder / name, lambda progress: status.progress(progress.recorded, flows))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sluice.controller.leadership import NAME
 from sluice.controller.recorder import Recorder
@@ -49,18 +47,11 @@ def main(argv: list[str] | None = None) -> int:
     on_end(lambda: received.add(signal.SIGTERM))
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda number, frame: received.add(number))
-    document = json.loads(arguments.scenario.read_text())
-    run(arguments.store, document, received, arguments.run_id, arguments.hold)
+    run(arguments, received)
     return 0
 
 
-def run(
-    store_url: str,
-    document: Mapping[str, Any],
-    received: set[int],
-    run_id: str | None = None,
-    hold_s: float | None = None,
-) -> None:
+def run(arguments: argparse.Namespace, received: set[int]) -> None:
     """Run the network until `received`, to which signal handlers add, has SIGTERM."""
     from sluice.simulator import build
 
@@ -70,8 +61,9 @@ def run(
     def now() -> Instant:
         return Instant(time.monotonic(), time.time())
 
-    scenario, *_ = scenario_with(document)
-    run_id = run_id or f"{scenario.name}-{int(time.time())}"
+    store_url, hold_s = arguments.store, arguments.hold
+    scenario, *_ = scenario_with(json.loads(arguments.scenario.read_text()))
+    run_id = arguments.run_id or f"{scenario.name}-{int(time.time())}"
     recorder = Recorder(store_url, lambda desired: network.want(desired))
     topology, holds = build_topology(scenario), hold_s is not None
     network = LiveNetwork(scenario, topology, run_id, recorder, now(), holds=holds)

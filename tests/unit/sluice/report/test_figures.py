@@ -25,7 +25,6 @@ from sluice.report.tables import (
     Estimate,
     Scale,
     of_class,
-    percent,
     ratio,
     slowdown_by_size,
     time_scale,
@@ -86,29 +85,19 @@ def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us: list[
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("scale", "mean", "deviation", "shown"),
     [
-        (0.0123, "0.012"),
-        (45.67, "45.7"),
-        (1234567.0, "1 234 567"),
-        (0, "0.00"),
+        (PLAIN, 0.0123, None, "0.012"),
+        (PLAIN, 1234567.0, None, "1 234 567"),
+        (PLAIN, 0, None, "0.00"),
+        (PLAIN, 123.4, 5.67, "123 ± 6"),
+        (Scale("ms", 1e-3), 1234.0, 567.0, "1.23 ± 0.57"),
     ],
 )
-def test_scale__three_digits(value: float, shown: str) -> None:
-    assert PLAIN.show(Estimate(value)) == thin(shown)
-
-
-def test_scale__the_deviation_to_the_decimal_of_the_mean() -> None:
-    assert PLAIN.show(Estimate(123.4, 5.67)) == "123 ± 6"
-    assert Scale("ms", 1e-3).show(Estimate(1234.0, 567.0)) == "1.23 ± 0.57"
-    assert PLAIN.show(None) == percent(None) == "–"
-    assert percent(Estimate(0.123, 0.01)) == "12.3 ± 1.0 %"
-
-
-def thin(*texts: str) -> list[str] | str:
-    """Return the text with thin spaces: they keep digits and units together."""
-    narrow = [text.replace(" ", "\N{NARROW NO-BREAK SPACE}") for text in texts]
-    return narrow if len(narrow) > 1 else narrow[0]
+def test_scale__three_digits_and_the_deviation_to_the_decimal_of_the_mean(
+    scale: Scale, mean: float, deviation: float | None, shown: str
+) -> None:
+    assert scale.show(Estimate(mean, deviation)).replace("\N{NARROW NO-BREAK SPACE}", " ") == shown
 
 
 def of(tmp_path: Path, slower: dict[str, float], flows: int = 300) -> tuple[list[Variant], Board]:

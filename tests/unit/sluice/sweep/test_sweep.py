@@ -17,7 +17,7 @@ from rich.console import Console
 
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.policy.fabrics import TESTBED
-from sluice.runs.files import read_document, scenario_from_file, setting
+from sluice.runs.files import read_document, scenario_from_file
 from sluice.sweep import points, run_points
 from sluice.sweep.cluster import Cluster, batches
 from sluice.sweep.points import POINT_LOG, Point, is_finished
@@ -142,17 +142,6 @@ def test_points__errors_name_the_point_and_the_key(axes: dict[str, Any], message
 def test_points__a_plan_with_an_error_is_refused(plan: str, message: str) -> None:
     with pytest.raises(SluiceError, match=message):
         points(tomllib.loads(f"{SCENARIO}\n{plan}\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("transport.rto_min=2ms", ("transport.rto_min", "2ms")),
-        ('scheme.thresholds=["1KB", "2KB"]', ("scheme.thresholds", ["1KB", "2KB"])),
-    ],
-)
-def test_setting__toml_or_text(text: str, expected: tuple[str, Any]) -> None:
-    assert setting(text) == expected
 
 
 def test_scenario_from_file__a_plan_for_sweeps_does_not_keep_a_scenario_from_running(tmp_path: Path) -> None:
