@@ -240,6 +240,16 @@ def test_plan__a_sweep_has_the_axes_of_the_request_or_of_the_scenario() -> None:
     assert own.predicted_s is not None
 
 
+def test_plan__points_at_a_time_share_the_time_of_a_sweep() -> None:
+    request = {"on": "simulator", "scenario": "paper-mix", "sweep": True, "seeds": [1, 2, 3, 4], "flows": 100}
+    one, two, ten = (plan(request, places).predicted_s for places in (1, 2, 10))
+    assert one is not None
+    assert two == pytest.approx(one / 2)
+    assert ten == pytest.approx(one / 4)
+    on_testbed = {**request, "on": "testbed", "scenario": "demo"}
+    assert plan(on_testbed, 2).predicted_s == plan(on_testbed, 1).predicted_s
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
