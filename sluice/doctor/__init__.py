@@ -213,7 +213,7 @@ def _measured(_: Kernel) -> Iterable[Check]:
     return measured_checks()
 
 
-OF_ROOT = (
+OF_ROOT: tuple[tuple[str, Callable[[Kernel], Iterable[Check]]], ...] = (
     ("qdiscs", check_qdiscs),
     ("tun", check_tun),
     ("BPF programs", check_port_program),
@@ -238,8 +238,10 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
     if os.geteuid() != 0:
         return
     yield check_capabilities(here)
-    for name, make in (*OF_ROOT, *((("testbed", _measured),) if measure else ())):
+    for name, make in OF_ROOT:
         yield from guarded(name, make, here)
+    if measure:
+        yield from guarded("testbed", _measured, here)
 
 
 # ── Tiers ────────────────────────────────────────────────────────────────────────────────────────────
