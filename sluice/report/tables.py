@@ -325,11 +325,11 @@ def differences(variants: Sequence[Variant], besides: tuple[str, ...] = ()) -> t
     keys = [key for key in keys if not key.startswith(besides)]
     if all(variant.label == variant.scheme for variant in variants):
         keys = [key for key in keys if key != "scheme.name"]  # the label has it
-    rows = []
-    for variant in variants:
-        values = (_by_load(variant, lambda run, key=key: shown(run.settings.get(key))) for key in keys)
-        rows.append(Row(variant, tuple(values)))
-    return keys, rows
+    return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
+
+
+def _value(variant: Variant, key: str) -> str:
+    return _by_load(variant, lambda run: shown(run.settings.get(key)))
 
 
 def _by_load(variant: Variant, value_of: Callable[[Run], str]) -> str:
