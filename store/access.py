@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Delete, Engine, Update, delete, func, insert, select, update
 
-from sluice.store.connections import one_after_another, reading
+from sluice.store.connections import first, one_after_another, reading
 from sluice.store.schema import certificates, enrolments, tokens
 
 PREFIX = "sluice"
@@ -70,8 +70,7 @@ def find_token(engine: Engine, text: str) -> AccessToken | None:
     key, _, secret = key_and_secret.partition("-")
     if prefix != PREFIX or not re.fullmatch("[0-9a-f]{16}", key):
         return None
-    with reading(engine) as connection:
-        row = connection.execute(select(tokens).where(tokens.c.id == key)).first()
+    row = first(engine, select(tokens).where(tokens.c.id == key))
     if row is None or not hmac.compare_digest(row.hash, _hash(secret)):
         return None
     token = _token(row)
@@ -141,8 +140,7 @@ def put_enrolment(engine: Engine, secret: str, name: str, kind: str, expires_at:
 def find_enrolment(engine: Engine, secret: str) -> Enrolment | None:
     """Return what the secret allows, or allowed; None if no token has this secret."""
     columns = (enrolments.c.name, enrolments.c.kind, enrolments.c.expires_at, enrolments.c.used_at)
-    with reading(engine) as connection:
-        row = connection.execute(select(*columns).where(enrolments.c.hash == _hash(secret))).first()
+    row = first(engine, select(*columns).where(enrolments.c.hash == _hash(secret)))
     return Enrolment(**row._mapping) if row else None
 
 
@@ -178,8 +176,7 @@ def put_certificate(engine: Engine, certificate: Certificate) -> None:
 
 
 def find_certificate(engine: Engine, serial: str) -> Certificate | None:
-    with reading(engine) as connection:
-        row = connection.execute(select(certificates).where(certificates.c.serial == serial)).first()
+    row = first(engine, select(certificates).where(certificates.c.serial == serial))
     return Certificate(**row._mapping) if row else None
 
 

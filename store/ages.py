@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, Row, delete, func, select, update
 
-from sluice.store.connections import insert_for, one_after_another, reading
+from sluice.store.connections import first, insert_for, one_after_another, put_row, reading
 from sluice.store.schema import AGED, marks, store_clock
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -101,9 +101,8 @@ def advance(engine: Engine) -> float:
 
 def last_step(engine: Engine) -> Step | None:
     """Return the last step of the wall clock; None if the store has seen none."""
-    with reading(engine) as connection:
-        row = connection.execute(select(store_clock.c.step_s, store_clock.c.step_age_s)).one()
-    return None if row.step_s is None else Step(row.step_s, age_s(engine) - row.step_age_s)
+    row = first(engine, select(store_clock.c.step_s, store_clock.c.step_age_s))
+    return None if row is None or row.step_s is None else Step(row.step_s, age_s(engine) - row.step_age_s)
 
 
 def mark(engine: Engine, age_s: float, every_s: float) -> None:
@@ -113,12 +112,11 @@ def mark(engine: Engine, age_s: float, every_s: float) -> None:
         last = connection.execute(select(func.max(marks.c.age_s))).scalar()
         if last is not None and age_s - last < every_s:
             return
-        newest = {}
+        newest: dict[str, int] = {}
         for table in AGED:
             number = select(func.max(table.primary_key.columns[0]))
             newest[table.name] = connection.execute(number).scalar() or 0
-        row = insert_for(connection, marks).values(age_s=age_s, **newest)
-        connection.execute(row.on_conflict_do_update(index_elements=["age_s"], set_=newest))
+        put_row(connection, marks, {"age_s": age_s, **newest})
 
 
 def older_than(connection: Connection, table: str, age_s: float) -> int:

@@ -19,7 +19,7 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from select import POLLIN, poll
@@ -30,6 +30,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Row,
     Select,
     Table,
     create_engine,
@@ -119,6 +120,25 @@ def reading(engine: Engine) -> Connection:
     if engine.dialect.name == "postgresql":
         connection.execution_options(isolation_level="AUTOCOMMIT")
     return connection
+
+
+def first(engine: Engine, query: Select[Any]) -> Row[Any] | None:
+    """Return the first row of a query; None if it has none."""
+    with reading(engine) as connection:
+        return connection.execute(query).first()
+
+
+def scalar(engine: Engine, query: Select[Any]) -> Any:
+    """Return the first value of a query's first row; None if it has none."""
+    with reading(engine) as connection:
+        return connection.execute(query).scalar()
+
+
+def put_row(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+    """Insert a row, or replace the one with the same primary key."""
+    statement = insert_for(connection, table).values(**values)
+    key = table.primary_key.columns.keys()
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=values))
 
 
 def _note_time(_connection: object, record: Any) -> None:

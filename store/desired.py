@@ -6,17 +6,16 @@ of its change, so there is no change without a row. The newest MOST_ROWS stay.
 """
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, delete, desc, func, insert, select
+from sqlalchemy import Engine, Select, delete, desc, func, insert, select
 
 from sluice.policy.errors import FieldError
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
-from sluice.store.connections import insert_for, one_after_another, reading
+from sluice.store.connections import first, insert_for, one_after_another, put_row, reading, scalar
 from sluice.store.schema import applied, audit, policies, topologies
 
 MOST_ROWS = 10_000
@@ -44,21 +43,6 @@ class PolicyChange:
     """The version that this one replaced; None for the first."""
     changed: tuple[str, ...]
     """The keys whose values differ, in alphabetical order."""
-
-
-def note_change(
-    connection: Connection,
-    at: float,
-    author: Author,
-    new: tuple[int, Mapping[str, Any]],
-    old: tuple[int, Mapping[str, Any]] | None,
-) -> None:
-    """Write a row for a change of the policy. `new` and `old` are version and document."""
-    (version, document), (before, earlier) = new, old or (None, {})
-    keys = sorted(key for key in {*document, *earlier} if document.get(key) != earlier.get(key))
-    row = {"version": version, "at": at, "by": author.name, "address": author.address}
-    connection.execute(insert(audit).values(**row, before=before, changed=keys))
-    connection.execute(delete(audit).where(audit.c.version <= version - MOST_ROWS))
 
 
 def policy_changes(engine: Engine, limit: int = 100) -> list[PolicyChange]:
@@ -99,18 +83,20 @@ def put_policy(engine: Engine, policy: Policy, author: str | Author, replaces: i
         version = int(connection.execute(statement).scalar_one())
         earlier = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
         old = connection.execute(earlier.limit(1)).first()
-        predecessor = (old.version, old.document) if old else None
-        if replaces is not None and (predecessor is None or predecessor[0] != replaces):
+        if replaces is not None and (old is None or old.version != replaces):
             raise Superseded  # the transaction ends without the new row
         if isinstance(author, Author):
-            note_change(connection, now, author, (version, document), predecessor)
+            before, replaced = (old.version, old.document) if old else (None, {})
+            changed = sorted(key for key in {*document, *replaced} if document.get(key) != replaced.get(key))
+            row = {"version": version, "at": now, "by": name, "address": author.address}
+            connection.execute(insert(audit).values(**row, before=before, changed=changed))
+            connection.execute(delete(audit).where(audit.c.version <= version - MOST_ROWS))
     return version
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:
     """Return the newest policy, or None before the first. Raises FieldError if a later version of Sluice wrote it."""
-    with reading(engine) as connection:
-        row = connection.execute(_versions().order_by(desc(policies.c.version)).limit(1)).first()
+    row = first(engine, _versions().order_by(desc(policies.c.version)).limit(1))
     return _policy_version(row) if row else None
 
 
@@ -136,16 +122,13 @@ def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
 
 def policy_version(engine: Engine, version: int) -> PolicyVersion | None:
     """Return the policy of that version, or None."""
-    query = _versions().where(policies.c.version == version)
-    with reading(engine) as connection:
-        row = connection.execute(query).first()
+    row = first(engine, _versions().where(policies.c.version == version))
     return _policy_version(row) if row else None
 
 
 def current_version(engine: Engine) -> int:
     """Return the version of the newest policy, 0 before the first. Cheap enough for several calls a second."""
-    with reading(engine) as connection:
-        return connection.execute(select(func.max(policies.c.version))).scalar() or 0
+    return scalar(engine, select(func.max(policies.c.version))) or 0
 
 
 @dataclass(frozen=True)
@@ -166,8 +149,7 @@ def progress(engine: Engine) -> Progress:
         .order_by(desc(policies.c.version))
         .limit(1)
     )
-    with reading(engine) as connection:
-        row = connection.execute(query).first()
+    row = first(engine, query)
     return Progress(*row) if row else Progress(0, None)
 
 
@@ -203,17 +185,9 @@ def put_topology(engine: Engine, topology: Topology, *, replaces_made: bool = Tr
         stored = connection.execute(select(topologies.c.document)).scalar()
         if stored and not (replaces_made or Topology.from_document(stored).learns):
             return
-        statement = insert_for(connection, topologies).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+        put_row(connection, topologies, values)
 
 
 def current_topology(engine: Engine) -> Topology | None:
-    with reading(engine) as connection:
-        document = connection.execute(select(topologies.c.document)).scalar()
+    document = scalar(engine, select(topologies.c.document))
     return Topology.from_document(document) if document else None
-
-
-def topology_stored_at(engine: Engine) -> float:
-    """Return when the network was stored, 0 before the first. Cheap enough for several calls a second."""
-    with reading(engine) as connection:
-        return connection.execute(select(topologies.c.updated_at)).scalar() or 0.0

@@ -10,19 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Table,
-    column,
-    create_engine,
-    event,
-    insert,
-    inspect,
-    select,
-    table,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
@@ -86,7 +75,11 @@ def bring_up_to_date(connection: Connection) -> None:
         _add_columns(connection, seen)
     if connection.dialect.name == "postgresql":
         if _is_old(connection):
-            _alter_flows(connection)
+            _add_columns(connection, flows)
+            for present in inspect(connection).get_columns(flows.name):
+                name = present["name"]
+                if name in flows.c and flows.c[name].nullable and not present["nullable"]:
+                    connection.execute(text(f"ALTER TABLE {flows.name} ALTER COLUMN {name} DROP NOT NULL"))
         if inspect(connection).has_table(flows.name) and not is_partitioned(connection):
             adopt_table(connection)
         return
@@ -98,13 +91,13 @@ def bring_up_to_date(connection: Connection) -> None:
         names = [reflected["name"] for reflected in inspect(connection).get_columns(flows.name)]
         connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
         connection.execute(CreateTable(flows))
-        before = table(_BEFORE, *map(column, names))
-        connection.execute(insert(flows).from_select(names, select(before)))
+        before = sa.table(_BEFORE, *map(sa.column, names))
+        connection.execute(sa.insert(flows).from_select(names, select(before)))
         connection.execute(text(f"DROP TABLE {_BEFORE}"))
 
 
 def _add_columns(connection: Connection, wanted: Table) -> None:
-    """Add columns that may be NULL to a table that exists."""
+    """Add the columns that a table lacks, if it exists."""
     inspector = inspect(connection)
     if not inspector.has_table(wanted.name):
         return
@@ -125,16 +118,6 @@ def _is_old(connection: Connection) -> bool:
     return {column.name for column in flows.columns} > {
         reflected["name"] for reflected in inspector.get_columns(flows.name)
     }
-
-
-def _alter_flows(connection: Connection) -> None:
-    present = {reflected["name"]: reflected for reflected in inspect(connection).get_columns(flows.name)}
-    for wanted in flows.columns:
-        if wanted.name not in present:
-            definition = CreateColumn(wanted).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {flows.name} ADD COLUMN {definition}"))
-        elif wanted.nullable and not present[wanted.name]["nullable"]:
-            connection.execute(text(f"ALTER TABLE {flows.name} ALTER COLUMN {wanted.name} DROP NOT NULL"))
 
 
 BUSY_TIMEOUT_MS = 10_000

@@ -15,21 +15,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    Engine,
-    Select,
-    SmallInteger,
-    case,
-    cast,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import Connection, Engine, Select, func, select
 
 from sluice.policy.figures.scoreboard import Applied, Period, ScoredFlows
 from sluice.policy.schemes import SCHEMES
@@ -40,8 +28,8 @@ from sluice.store.connections import reading
 from sluice.store.desired import policy_history
 from sluice.store.schema import flows
 
-_NOTHING: ColumnElement[bytes] = literal_column("''::bytea")
-_NAN: ColumnElement[float] = literal_column("'NaN'::float8")
+_NOTHING: sa.ColumnElement[bytes] = sa.literal_column("''::bytea")
+_NAN: sa.ColumnElement[float] = sa.literal_column("'NaN'::float8")
 
 
 MOST_COLUMNS = 500_000
@@ -227,9 +215,10 @@ def _packed(
     NULL and all other values have the code -1.
     """
     rows = query.subquery()
-    floats = [func.float8send(func.coalesce(cast(rows.c[name], Double), _NAN)) for name in numbers]
+    floats = [func.float8send(func.coalesce(sa.cast(rows.c[name], sa.Double), _NAN)) for name in numbers]
     small = [
-        cast(case(code_of, value=rows.c[name], else_=-1), SmallInteger) for name, code_of in codes.items()
+        sa.cast(sa.case(code_of, value=rows.c[name], else_=-1), sa.SmallInteger)
+        for name, code_of in codes.items()
     ]
     columns = [func.string_agg(value, _NOTHING) for value in (*floats, *map(func.int2send, small))]
     packed = connection.execute(select(*columns)).one()
@@ -280,7 +269,7 @@ def find_flows(
         query = select(flows).where(flows.c.sequence >= bottom, flows.c.sequence < top)
         for name, value in matching.items():
             if name == "host":
-                query = query.where(or_(flows.c.src == value, flows.c.dst == value))
+                query = query.where(sa.or_(flows.c.src == value, flows.c.dst == value))
             else:
                 query = query.where(flows.c[name] == value)
         query = query.order_by(flows.c.sequence.desc()).limit(limit)

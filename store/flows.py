@@ -27,21 +27,12 @@ from sluice.policy.wire.records import (
     WATCHED,
     FlowRecord,
 )
-from sluice.store.connections import insert_rows, lock_key, reading
+from sluice.store import totals
+from sluice.store.connections import insert_rows, lock_key, reading, scalar
 from sluice.store.flow_queries import known_scheme, newest_after
 from sluice.store.partitions import TAKEN_NUMBERS, make_needed
 from sluice.store.schema import flow_ids, flows
-from sluice.store.totals import (
-    DEADLINE_FLOWS,
-    FLOW_BYTES,
-    FLOW_SECONDS,
-    FLOW_SLOWDOWN,
-    FLOWS,
-    RECORDS_KNOWN,
-    RETRANSMISSIONS,
-    Tally,
-    add_totals,
-)
+from sluice.store.totals import Tally, add_totals
 
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _fields_of = attrgetter(*_NAMES)
@@ -99,7 +90,7 @@ def add_batch(engine: Engine, records: Sequence[FlowRecord]) -> Added:
             # These records were in the store already, or come twice.
             repeated = {identity for identity, count in counts.items() if count}
             conflicts = tuple(_conflicts(records, _stored(connection, repeated)))
-            tally.count(RECORDS_KNOWN, len(records) - len(new) - len(conflicts))
+            tally.count(totals.RECORDS_KNOWN, len(records) - len(new) - len(conflicts))
         count_records(tally, new)
         add_totals(connection, tally.take())
     return Added(len(new), conflicts)
@@ -203,17 +194,17 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
     for (scheme, size_class, source), those in kinds.items():
         finished = [record.fct_us / US_PER_S for record in those if record.fct_us is not None]
         for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
-            tally.count(FLOWS, count, source=source, scheme=scheme, status=status)
+            tally.count(totals.FLOWS, count, source=source, scheme=scheme, status=status)
         if source in TRAFFIC[ALL]:
             kind = {"source": source, "scheme": scheme}
-            tally.observe(FLOW_SECONDS, finished, **kind, size_class=size_class)
+            tally.observe(totals.FLOW_SECONDS, finished, **kind, size_class=size_class)
             slowdowns = [record.slowdown for record in those if record.slowdown is not None]
-            tally.observe(FLOW_SLOWDOWN, slowdowns, **kind, size_class=size_class)
-            tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in those), **kind)
-            tally.count(FLOW_BYTES, sum(record.bytes for record in those), **kind)
+            tally.observe(totals.FLOW_SLOWDOWN, slowdowns, **kind, size_class=size_class)
+            tally.count(totals.RETRANSMISSIONS, sum(record.retransmissions or 0 for record in those), **kind)
+            tally.count(totals.FLOW_BYTES, sum(record.bytes for record in those), **kind)
             for met in (True, False):
                 count = sum(record.met is met for record in those)
-                tally.count(DEADLINE_FLOWS, count, **kind, met=str(met).lower())
+                tally.count(totals.DEADLINE_FLOWS, count, **kind, met=str(met).lower())
 
 
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
@@ -237,18 +228,10 @@ def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[F
     return _flow_records(engine, query.order_by(flows.c.sequence))
 
 
-def flow_pages(
-    engine: Engine, source: str = SCHEDULED, after: int = 0, page: int = 20_000
-) -> Iterator[list[FlowRecord]]:
-    """Yield what `all_flows` returns, in parts that fit in memory."""
-    for _, records in numbered_pages(engine, source, after, page):
-        yield records
-
-
 def numbered_pages(
-    engine: Engine, source: str, after: int, page: int = 20_000
+    engine: Engine, source: str = SCHEDULED, after: int = 0, page: int = 20_000
 ) -> Iterator[tuple[int, list[FlowRecord]]]:
-    """Yield the parts of `flow_pages`, each with the sequence number of its last record."""
+    """Yield what `all_flows` returns in parts that fit in memory, each with the sequence number of its last record."""
     chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
     while True:
         query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
@@ -262,17 +245,13 @@ def numbered_pages(
 
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
     """Return the number of records after that sequence number."""
-    query = select(func.count()).select_from(flows)
-    with reading(engine) as connection:
-        return connection.execute(
-            query.where(flows.c.source == source, flows.c.sequence > after)
-        ).scalar_one()
+    query = select(func.count()).where(flows.c.source == source, flows.c.sequence > after)
+    return int(scalar(engine, query))
 
 
 def last_sequence(engine: Engine) -> int:
     """Return the sequence number of the newest record; 0 before the first."""
-    with reading(engine) as connection:
-        return connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
+    return scalar(engine, select(func.max(flows.c.sequence))) or 0
 
 
 def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from sluice.store.connections import HOLDER_IDLE_S, locking, reading, server_options, watch
+from sluice.store.connections import HOLDER_IDLE_S, first, locking, server_options, watch
 from sluice.store.schema import leases
 
 NOBODY = ""
@@ -70,8 +70,7 @@ def open_for_leases(url: str, *, create: bool = True) -> Engine:
 def look(engine: Engine, name: str) -> Lease | None:
     """Return the lease as the store has it; None before the first holder."""
     columns = (leases.c.name, leases.c.holder, leases.c.generation, leases.c.beat)
-    with reading(engine) as connection:
-        row = connection.execute(select(*columns).where(leases.c.name == name)).first()
+    row = first(engine, select(*columns).where(leases.c.name == name))
     return Lease(*row) if row else None
 
 

@@ -23,20 +23,11 @@ from sluice.policy.wire.agents import (
     SimulatorHeartbeat,
     heartbeat_from,
 )
+from sluice.store import schema
 from sluice.store.ages import age_s
-from sluice.store.connections import insert_for, one_after_another, reading
+from sluice.store.connections import first, one_after_another, put_row, reading, scalar
 from sluice.store.heartbeats import agent_row
-from sluice.store.schema import (
-    agents,
-    events,
-    networks,
-    port_samples,
-    sanctions,
-    sightings,
-    signs,
-    switches,
-    thresholds,
-)
+from sluice.store.schema import agents, events, port_samples, sanctions, sightings, switches, thresholds
 
 
 @dataclass(frozen=True)
@@ -59,42 +50,37 @@ def put_network(engine: Engine, document: Mapping[str, Any] | None, author: str)
     """Store a description as the one in force, or withdraw it. Returns its version."""
     row = {"document": document, "author": author, "created_at": time.time()}
     with engine.begin() as connection:
-        statement = networks.insert().values(**row).returning(networks.c.version)
+        statement = schema.networks.insert().values(**row).returning(schema.networks.c.version)
         return int(connection.execute(statement).scalar_one())
 
 
 def current_network(engine: Engine) -> NetworkVersion | None:
     """Return the newest description, or None before the first."""
-    with reading(engine) as connection:
-        row = connection.execute(select(networks).order_by(desc(networks.c.version)).limit(1)).first()
+    row = first(engine, select(schema.networks).order_by(desc(schema.networks.c.version)).limit(1))
     return NetworkVersion(**row._mapping) if row else None
 
 
 def network_version(engine: Engine) -> int:
     """Return the version of the newest description, 0 before the first."""
-    with reading(engine) as connection:
-        return connection.execute(select(func.max(networks.c.version))).scalar() or 0
+    return scalar(engine, select(func.max(schema.networks.c.version))) or 0
 
 
 def put_sightings(engine: Engine, seen: Sightings) -> None:
     """Store what the switches report, in place of the earlier report."""
     values = {"id": 1, "document": seen.to_document(), "updated_at": time.time()}
     with engine.begin() as connection:
-        statement = insert_for(connection, sightings).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+        put_row(connection, sightings, values)
 
 
 def current_sightings(engine: Engine) -> Sightings | None:
     """Return what the switches have reported; None before the first report."""
-    with reading(engine) as connection:
-        document = connection.execute(select(sightings.c.document)).scalar()
+    document = scalar(engine, select(sightings.c.document))
     return Sightings.from_document(document) if document else None
 
 
 def sighted_at(engine: Engine) -> float:
     """Return when the switches' report was stored, 0 before the first."""
-    with reading(engine) as connection:
-        return connection.execute(select(sightings.c.updated_at)).scalar() or 0.0
+    return scalar(engine, select(sightings.c.updated_at)) or 0.0
 
 
 CONTROLLER = "controller"
@@ -132,9 +118,8 @@ def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_
         "seen_s": seen_s,
     }
     with engine.begin() as connection:
-        statement = insert_for(connection, switches).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["dpid"], set_=values))
-        _sign(connection, CONTROLLER, seen_s)
+        put_row(connection, switches, values)
+        put_row(connection, schema.signs, {"name": CONTROLLER, "seen_s": seen_s})
 
 
 @dataclass(frozen=True)
@@ -167,9 +152,7 @@ def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
     seen_s = age_s(engine)
     with engine.begin() as connection:
         for name, beat in heartbeats.items():
-            values = agent_row(name, beat, seen_s)
-            statement = insert_for(connection, agents).values(values)
-            connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+            put_row(connection, agents, agent_row(name, beat, seen_s))
 
 
 def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:
@@ -188,13 +171,7 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
         seen_s = age_s(engine)
         with engine.begin() as connection:
             connection.execute(port_samples.insert(), rows)
-            _sign(connection, CONTROLLER, seen_s)
-
-
-def _sign(connection: Connection, name: str, seen_s: float) -> None:
-    values: dict[str, Any] = {"name": name, "seen_s": seen_s}
-    statement = insert_for(connection, signs).values(**values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+            put_row(connection, schema.signs, {"name": CONTROLLER, "seen_s": seen_s})
 
 
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
@@ -257,8 +234,8 @@ def largest_tag_burst(engine: Engine) -> int | None:
     The database extracts it, so no heartbeat is parsed.
     """
     burst = agents.c.status["tag_burst_bytes"].as_integer()
-    with reading(engine) as connection:
-        return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
+    largest: int | None = scalar(engine, select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND))
+    return largest
 
 
 def urgency_reports(engine: Engine) -> dict[str, UrgencyReport]:
@@ -299,7 +276,10 @@ def simulation(engine: Engine) -> SimulatorHeartbeat | None:
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
-    return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
+    return _all(
+        engine,
+        select(events).where(events.c.at > since).order_by(events.c.id).limit(limit),
+    )
 
 
 def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]]:
@@ -310,7 +290,10 @@ def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]
 
 def events_after(engine: Engine, after_id: int, limit: int = 500) -> list[Mapping[str, Any]]:
     """Return events younger than the one with that id, oldest first."""
-    return _all(engine, select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit))
+    return _all(
+        engine,
+        select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit),
+    )
 
 
 def newest_events(engine: Engine, limit: int) -> list[Mapping[str, Any]]:
@@ -330,7 +313,10 @@ def threshold_history(
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
     """Return the thresholds in force, by port."""
-    rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))))
+    rows = _all(
+        engine,
+        select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))),
+    )
     return {row["port"]: _threshold_change(row) for row in rows}
 
 
@@ -369,14 +355,16 @@ def newest_of_each_port(table: Table) -> Select[Any]:
 
 def controller_seen_s(engine: Engine) -> float | None:
     """Return the reading of the store's clock when a controller wrote last; None before the first time."""
-    with reading(engine) as connection:
-        return connection.execute(select(signs.c.seen_s).where(signs.c.name == CONTROLLER)).scalar()
+    seen_s: float | None = scalar(
+        engine, select(schema.signs.c.seen_s).where(schema.signs.c.name == CONTROLLER)
+    )
+    return seen_s
 
 
 def forget_processes(engine: Engine) -> None:
     """Delete the switches, agents and sanctions of an earlier run, because those will not come back."""
     with engine.begin() as connection:
-        connection.execute(delete(signs))
+        connection.execute(delete(schema.signs))
         connection.execute(delete(agents))
         connection.execute(delete(sanctions))
         connection.execute(delete(switches))
@@ -407,9 +395,7 @@ class Sanction(Demoted):
 
 def put_sanction(engine: Engine, sanction: Sanction) -> None:
     with engine.begin() as connection:
-        values = vars(sanction)
-        statement = insert_for(connection, sanctions).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["port"], set_=values))
+        put_row(connection, sanctions, vars(sanction))
 
 
 def lift_sanctions(engine: Engine, ports: Collection[str]) -> None:

@@ -27,7 +27,7 @@ from sluice.runtime import extras
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
-from sluice.store.flows import flow_pages
+from sluice.store.flows import numbered_pages
 from sluice.terminal import console, print_summary, print_validity
 from sluice.webui.options import PLAINTEXT, add_retention, retention
 
@@ -260,7 +260,7 @@ def _write_bundle(
     versions = stack.policies()
     lived = tour.by_stage(stages, versions) if stages else by_time(versions, dilation)
     with BundleWriter(out, scenario=document, policies=policy_rows(versions), version_of=lived) as bundle:
-        for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
+        for _, records in numbered_pages(stack.engine, SCHEDULED, stack.began_after):
             bundle.add_records(records)
         bundle.add_thresholds(map(vars, stack.thresholds()))
         bundle.add_queues(map(vars, stack.samples()))

@@ -23,8 +23,8 @@ from sluice.store.flows import (
     add_flows,
     all_flows,
     count_flows,
-    flow_pages,
     last_sequence,
+    numbered_pages,
     recent_flows,
 )
 from sluice.store.schema import flows
@@ -60,13 +60,13 @@ def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) 
     assert [f.id for f in recent_flows(engine, limit=2)] == ["c", "b"]
 
 
-def test_flow_pages__together_are_all_flows_after_a_record(engine: Engine) -> None:
+def test_numbered_pages__together_are_all_flows_after_a_record(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}") for i in range(10)])
     add_flows(engine, [flow("w", source="watched", src_port=1, ideal_us=None)])
     after = last_sequence(engine)
-    assert list(flow_pages(engine, after=after)) == []
+    assert list(numbered_pages(engine, after=after)) == []
     add_flows(engine, [flow(f"g{i}") for i in range(5)])
-    pages = list(flow_pages(engine, after=after, page=2))
+    pages = [page for _, page in numbered_pages(engine, after=after, page=2)]
     assert [len(page) for page in pages] == [2, 2, 1]
     assert [record for page in pages for record in page] == all_flows(engine, after=after)
     assert count_flows(engine, after=after) == 5
