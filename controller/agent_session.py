@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sluice.controller.counts import CounterReply, QueueCounts
+from sluice.controller.openflow.counters import CounterReply, QueueCounts
 from sluice.controller.rules import SwitchRules
 from sluice.controller.session import Listener
 from sluice.controller.state import Change, Desired, PollCarried, PollCompleted, ReadRules, SwitchState
@@ -76,7 +76,7 @@ class AgentSession:
         while (operation := self.state.next_operation(now_ns)) is not None:
             match operation:
                 case ReadRules():
-                    self.state.rules_read(SwitchRules((), ()), has_meters=False)
+                    self.state.rules_read(SwitchRules(), has_meters=False)
                 case Change():
                     self._listener.thresholds_in_force(self.state, self.state.applied())
                 case PollCarried() | PollCompleted() if not self._is_new:

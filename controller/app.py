@@ -14,35 +14,28 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from typing import ParamSpec, TypeVar
 
-from os_ken.controller import ofp_event
-from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
+from os_ken.base.app_manager import OSKenApp
+from os_ken.controller import event, ofp_event
+from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+from os_ken.controller.ofp_handler import OFPHandler
 
-from sluice.controller import openflow
-from sluice.controller.connection import Connection
+from sluice.controller.connection import Connection, EventAnswer
 from sluice.controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
-from sluice.controller.events import (
-    DaemonLoop,
-    Event,
-    EventAgents,
-    EventAnswer,
-    EventDesired,
-    EventLease,
-    EventNetwork,
-    EventReports,
-    EventTick,
-    EventUrgency,
-    handles,
-)
-from sluice.controller.leadership import Leadership
+from sluice.controller.leadership import Leadership, LeaseStatus
 from sluice.controller.led_switches import LedSwitches
-from sluice.controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
+from sluice.controller.network import Description, NetworkKeeper
+from sluice.controller.openflow import frames, request
+from sluice.controller.openflow.answers import Answer, ErrorReply, Neighbour, PortDescription, PortStatus
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
+from sluice.controller.state import Desired
 from sluice.controller.survey import Survey
-from sluice.policy.network.description import SeenHost
+from sluice.policy.network.graph import Topology
 from sluice.policy.units import NS_PER_S
 from sluice.store.totals import add_counts
 
@@ -51,33 +44,84 @@ log = logging.getLogger(__name__)
 TICK_S = 0.01
 PRESENCE_EVERY_NS = 2_000_000_000
 """Between two updates of a connected switch's row. Readers see by it that the controller lives."""
-MAX_SETTLING = 8
-"""Switches whose rules are read and corrected at once. The others keep the rules that they have.
-"""
+P = ParamSpec("P")
+Handler = TypeVar("Handler", bound=Callable[..., None])
+
+
+def handles(event_class: type, *states: str) -> Callable[[Handler], Handler]:
+    """Return the decorator of a handler; `states` of the connection, all unless given."""
+    decorator: Callable[[Handler], Handler] = set_ev_cls(event_class, list(states) or None)
+    return decorator
+
+
+class Order(event.EventBase):  # type: ignore[misc]
+    """Another thread wants the application's loop to do something."""
+
+    def __init__(self, carry_out: Callable[[], None]) -> None:
+        super().__init__()
+        self.carry_out = carry_out
+
+
+class DaemonLoop(OSKenApp):  # type: ignore[misc]
+    """An os-ken application that stops when a handler raises an exception.
+
+    os-ken logs the exception and continues with half of the handler's work done. Stopping is
+    safer, because a new controller reads the rules of the switches and changes nothing that is
+    right.
+    """
+
+    failed: Callable[[], None] = staticmethod(lambda: None)
+    """Called when a handler has raised an exception."""
+
+    def start(self) -> None:
+        loop = threading.Thread(target=self._event_loop, name=self.name, daemon=True)
+        self.threads.append(loop)
+        loop.start()
+
+    def _event_loop(self) -> None:
+        try:
+            while self.is_active or not self.events.empty():
+                queued, state = self.events.get()
+                self._events_sem.release()
+                if queued != self._event_stop:
+                    for handler in list(self.get_handlers(queued, state)):
+                        handler(queued)
+        except Exception:
+            log.exception("%s: a handler has failed; the controller ends", self.name)
+            self.failed()
+
+
+class Handshake(DaemonLoop, OFPHandler):  # type: ignore[misc]
+    """os-ken's handshake without os-ken's server. It also hands on the answers of switches."""
+
+    LOGGER_NAME = "os_ken.handshake"
+
+    _EVENTS = [EventAnswer]  # noqa: RUF012 (os-ken's interface)
 
 
 class Controller(DaemonLoop):
     """Keeps every switch of the topology at the desired policy."""
 
-    OFP_VERSIONS = [openflow.VERSION]  # noqa: RUF012 (os-ken's interface)
+    OFP_VERSIONS = [frames.VERSION]  # noqa: RUF012 (os-ken's interface)
     LOGGER_NAME = __name__
 
     def __init__(self, store_url: str) -> None:
         super().__init__()
+        self._stopped = threading.Event()
+        self.leadership = Leadership(store_url, self._in_loop(self.take_lease_status))
         self.recorder = Recorder(
             store_url,
-            lambda desired: self._enqueue(EventDesired(desired)),
-            lambda description, topology: self._enqueue(EventNetwork(description, topology)),
-            lambda agents: self._enqueue(EventAgents(agents)),
-            lambda reports: self._enqueue(EventUrgency(reports)),
-            lambda beats: self._enqueue(EventReports(beats)),
+            self._in_loop(self._adopt),
+            self._in_loop(self._adopt_network),
+            self._in_loop(lambda agents: self._survey.network.agents_named(agents)),
+            self._in_loop(lambda reports: self._led.policing.explain_urgency(reports)),
+            self._in_loop(lambda beats: self._led.take_reports(beats)),
         )
-        self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
-        self._stopped = threading.Event()
-        self._led = LedSwitches(self._reporter, self._stopped, self._hosts_seen, self.leadership.dispute)
+        network = NetworkKeeper()
+        self._led = LedSwitches(self._reporter, self._stopped, network, self.leadership.dispute)
         self._connections: ConnectionTable[Connection] = ConnectionTable()
-        self._survey = Survey(self._connections, self._reporter, self._led.generation)
+        self._survey = Survey(network, self._connections, self._reporter, self._led.generation)
         self._presence_due_ns = 0
         self.turned_s = -math.inf
         """When the loop last handled a tick, on the monotonic clock."""
@@ -99,37 +143,43 @@ class Controller(DaemonLoop):
         self.wind_down()
         super().stop()
 
-    def _enqueue(self, event: Event) -> None:
-        self._send_event(event, None)
+    def _enqueue(self, order: Order) -> None:
+        self._send_event(order, None)
+
+    def _in_loop(self, function: Callable[P, None]) -> Callable[P, None]:
+        """Return what other threads call instead of the function: the loop calls it later."""
+        return lambda *args, **kwargs: self._enqueue(Order(partial(function, *args, **kwargs)))
 
     def _clock(self) -> None:
         """Enqueue ticks; at most one waits in the queue, however busy the loop is."""
         while not self._stopped.wait(TICK_S):
             if not self._tick_waiting.is_set():
                 self._tick_waiting.set()
-                self._enqueue(EventTick())
+                self._enqueue(Order(partial(self._tick, time.monotonic_ns())))
 
-    @handles(EventTick)
-    def on_tick(self, tick: EventTick) -> None:
+    @handles(Order)
+    def on_order(self, order: Order) -> None:
+        order.carry_out()
+
+    def _tick(self, queued_ns: int) -> None:
         self._tick_waiting.clear()
         now_ns = time.monotonic_ns()
         self.turned_s = now_ns / NS_PER_S
         self._carry_out(self._connections.settle(now_ns / 1e9))
         if not self._led.may_act(now_ns):
             return
-        self._led.advance(now_ns, tick.at_ns)
+        self._led.advance(now_ns, queued_ns)
         self._survey.turn(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             self._led.record_presence()
-            self.recorder.record(add_counts, self._led.metrics.tally.take())
+            self.recorder.record(add_counts, self._led.tally.take())
 
     # ── Leading and following ───────────────────────────────────────────────────────────────────
 
-    @handles(EventLease)
-    def on_lease(self, event: EventLease) -> None:
-        before, now = self._led.lease, event.status
-        self._led.lease = now
+    def take_lease_status(self, now: LeaseStatus) -> None:
+        """The controller has looked at the lease."""
+        before, self._led.lease = self._led.lease, now
         if before and (before.leads, before.generation) == (now.leads, now.generation):
             return
         if now.leads:
@@ -147,27 +197,27 @@ class Controller(DaemonLoop):
     def _become_slave(self, connection: Connection) -> None:
         lease = self._led.lease
         if lease is not None and not lease.leads and lease.generation:
-            connection.send(openflow.role_request(connection, Role.SLAVE, lease.generation).data)
+            connection.send(request.role_request(connection, request.Role.SLAVE, lease.generation).data)
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
-    @handles(EventDesired)
-    def on_desired(self, event: EventDesired) -> None:
-        if event.desired.generation != self._led.generation():
+    def _adopt(self, desired: Desired) -> None:
+        """Take another topology or policy of the store."""
+        if desired.generation != self._led.generation():
             return
-        has_ports = self._led.has_ports_of(event.desired.topology)
-        self._led.adopt(event.desired)
+        has_ports = self._led.has_ports_of(desired.topology)
+        self._led.adopt(desired)
         if not has_ports:
             for dpid, connection in self._connections.items():
                 self._open_session(dpid, connection)
-        self._reporter.idle_overrides(event.desired)
+        self._reporter.idle_overrides(desired)
         self._led.check_applied()
 
-    @handles(EventNetwork)
-    def on_network(self, event: EventNetwork) -> None:
-        if event.description.generation != self._led.generation():
+    def _adopt_network(self, description: Description, topology: Topology | None) -> None:
+        """Take the description of the network and its graph, as the store has them."""
+        if description.generation != self._led.generation():
             return
-        withdrawn = self._survey.adopt(event, time.monotonic_ns())
+        withdrawn = self._survey.adopt(description, topology, time.monotonic_ns())
         if withdrawn is not None:
             switches = len(withdrawn.switches)
             log.info("the description of the network is withdrawn: leaving %d switches", switches)
@@ -177,21 +227,6 @@ class Controller(DaemonLoop):
         for dpid, connection in self._connections.items():
             if dpid not in self._led.states:
                 self._survey.ask_for_links(dpid, connection)
-
-    def _hosts_seen(self, dpid: int, hosts: list[SeenHost]) -> None:
-        self._survey.network.hosts_seen(dpid, hosts, time.monotonic_ns())
-
-    @handles(EventAgents)
-    def on_agents(self, event: EventAgents) -> None:
-        self._survey.network.agents_named(event.agents)
-
-    @handles(EventUrgency)
-    def on_urgency(self, event: EventUrgency) -> None:
-        self._led.policing.explain_urgency(event.reports)
-
-    @handles(EventReports)
-    def on_reports(self, event: EventReports) -> None:
-        self._led.take_reports(event.beats)
 
     # ── Connections ─────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +255,7 @@ class Controller(DaemonLoop):
                     newcomer.hang_up()
                     dpid, now_ns = established.id, time.monotonic_ns()
                     self._survey.network.duplicate(dpid, newcomer.host, now_ns)
-                    self._reporter.duplicate(dpid, established, newcomer, now_ns / NS_PER_S)
+                    self._reporter.duplicate(dpid, established.place, newcomer.place, now_ns / NS_PER_S)
                 case Lost(connection, silent):
                     if silent:
                         log.warning("%s: no answer for %.1f s, replaced", connection.peer, PROBE_S)

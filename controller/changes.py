@@ -4,14 +4,15 @@
 Nothing that is right is touched. A modified rule keeps its counters and its age.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sluice.controller.pipeline import map_rule
-from sluice.controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
+from sluice.controller.rules import NO_RULES, FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.policy import tags
 from sluice.policy.schema.desired import QueueMap
 
@@ -20,50 +21,40 @@ from sluice.policy.schema.desired import QueueMap
 class Changes:
     """Rules, groups and meters to add, modify and delete."""
 
-    add: tuple[FlowRule, ...] = ()
-    modify: tuple[FlowRule, ...] = ()
-    delete: tuple[FlowRule, ...] = ()
-    add_groups: tuple[GroupRule, ...] = ()
-    modify_groups: tuple[GroupRule, ...] = ()
-    delete_groups: tuple[int, ...] = ()
-    add_meters: tuple[MeterRule, ...] = ()
-    modify_meters: tuple[MeterRule, ...] = ()
-    delete_meters: tuple[int, ...] = ()
+    add: SwitchRules = NO_RULES
+    modify: SwitchRules = NO_RULES
+    delete: SwitchRules = NO_RULES
 
     @property
     def bundled(self) -> int:
         """The number of changes that fit into a bundle: all but those of meters."""
-        flows = len(self.add) + len(self.modify) + len(self.delete)
-        return flows + len(self.add_groups) + len(self.modify_groups) + len(self.delete_groups)
+        return sum(len(part.flows) + len(part.groups) for part in (self.add, self.modify, self.delete))
 
     def __len__(self) -> int:
-        return self.bundled + len(self.add_meters) + len(self.modify_meters) + len(self.delete_meters)
+        return self.bundled + sum(len(part.meters) for part in (self.add, self.modify, self.delete))
 
 
 def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
     """Return the changes that turn the installed rules into the desired ones."""
-    held = {rule.key: rule for rule in installed.flows}
-    want = {rule.key: rule for rule in desired.flows}
-    missing = [rule for key, rule in want.items() if key not in held]
-    different = [rule for key, rule in want.items() if key in held and held[key] != rule]
-    # OpenFlow cannot modify a cookie. Adding a rule with the same key replaces the old rule and
-    # its cookie.
-    replaced = [rule for rule in different if held[rule.key].cookie != rule.cookie]
-    held_groups = {group.group: group for group in installed.groups}
-    want_groups = {group.group: group for group in desired.groups}
-    held_meters = {meter.meter: meter for meter in installed.meters}
-    want_meters = {meter.meter: meter for meter in desired.meters}
-    return Changes(
-        add=(*missing, *replaced),
-        modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
-        delete=tuple(rule for key, rule in held.items() if key not in want),
-        add_groups=tuple(group for number, group in want_groups.items() if number not in held_groups),
-        modify_groups=tuple(g for n, g in want_groups.items() if n in held_groups and held_groups[n] != g),
-        delete_groups=tuple(number for number in held_groups if number not in want_groups),
-        add_meters=tuple(meter for number, meter in want_meters.items() if number not in held_meters),
-        modify_meters=tuple(m for n, m in want_meters.items() if n in held_meters and held_meters[n] != m),
-        delete_meters=tuple(number for number in held_meters if number not in want_meters),
-    )
+    groups = _differences(installed.groups, desired.groups)
+    flows = _differences(installed.flows, desired.flows)
+    meters = _differences(installed.meters, desired.meters)
+    return Changes(*(SwitchRules(*parts) for parts in zip(groups, flows, meters, strict=True)))
+
+
+Kind = TypeVar("Kind", FlowRule, GroupRule, MeterRule)
+
+
+def _differences(held: Iterable[Kind], wanted: Iterable[Kind]) -> tuple[tuple[Kind, ...], ...]:
+    """Return which of these to add, to modify and to delete."""
+    before, after = {rule.key: rule for rule in held}, {rule.key: rule for rule in wanted}
+    add = [rule for key, rule in after.items() if key not in before]
+    modify = []
+    for rule in (rule for key, rule in after.items() if key in before and before[key] != rule):
+        # OpenFlow cannot modify a cookie. Adding a rule with the same key replaces the old rule and its cookie.
+        replaces = isinstance(rule, FlowRule) and rule.cookie != before[rule.key].cookie
+        (add if replaces else modify).append(rule)
+    return tuple(add), tuple(modify), tuple(rule for key, rule in before.items() if key not in after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +83,7 @@ class Remap:
 
 
 def remap(
-    ports: Sequence[int],
-    before: Sequence[QueueMap],
-    after: Sequence[QueueMap],
-    *,
-    priority_tags: bool = True,
+    ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap], *, priority_tags: bool = True
 ) -> Remap:
     """Return the map rules of these ports whose queue changes. The maps are in their order."""
     held, desired = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))

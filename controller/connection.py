@@ -23,28 +23,23 @@ import ssl
 import threading
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import os_ken.base.app_manager  # noqa: F401 (os-ken's modules import each other; this one first)
-from os_ken.controller import ofp_event
+from os_ken.controller import event, ofp_event
 from os_ken.controller.controller import Datapath
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 from os_ken.ofproto import ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from sluice.controller.events import EventAnswer
-from sluice.controller.openflow import (
-    VERSION,
+from sluice.controller.openflow.answers import (
+    Answer,
     AnswerReader,
     ErrorReply,
-    Frame,
-    Framer,
-    MessageType,
     PortDescription,
-    ProtocolViolation,
     is_port_description,
-    message,
 )
+from sluice.controller.openflow.frames import VERSION, Frame, Framer, MessageType, ProtocolViolation, message
 from sluice.controller.tls import TlsSocket
 from sluice.policy.errors import FieldError
 
@@ -61,10 +56,12 @@ _RECEIVE_BYTES = 1 << 18
 _HANDSHAKE_TYPES = (MessageType.ECHO_REQUEST, MessageType.ECHO_REPLY, MessageType.FEATURES_REPLY)
 
 
-class _OsKenMessage(Protocol):
-    xid: int
+class EventAnswer(event.EventBase):  # type: ignore[misc]
+    """A switch has answered."""
 
-    def set_xid(self, xid: int) -> None: ...
+    def __init__(self, connection: "Connection", answer: Answer) -> None:
+        super().__init__()
+        self.connection, self.answer = connection, answer
 
 
 class Connection(Datapath):  # type: ignore[misc]
@@ -77,7 +74,8 @@ class Connection(Datapath):  # type: ignore[misc]
         sock.settimeout(SEND_TIMEOUT_S)
         self._outbox: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(MAX_UNSENT_MESSAGES)
         self._framer, self._answers = Framer(), AnswerReader()
-        self._began_s = self._heard_s = self._probed_s = time.monotonic()
+        self._began_s = self.heard_at_s = self._probed_s = time.monotonic()
+        """`heard_at_s`: when the last whole message arrived, by the monotonic clock."""
         self.described: PortDescription | None = None
         """The last description of the switch's ports. It belongs to the application's thread."""
         self._closing = threading.Lock()
@@ -90,15 +88,11 @@ class Connection(Datapath):  # type: ignore[misc]
             self.xid = first + count - 1
             return first
 
-    def set_xid(self, msg: _OsKenMessage) -> int:
+    def set_xid(self, msg: Any) -> int:
         """Give one of os-ken's messages a transaction id (os-ken's interface)."""
-        msg.set_xid(self.reserve_xids(1))
-        return msg.xid
-
-    @property
-    def heard_at_s(self) -> float:
-        """When the last whole message arrived, by the monotonic clock."""
-        return self._heard_s
+        xid = self.reserve_xids(1)
+        msg.set_xid(xid)
+        return xid
 
     def probe(self) -> None:
         """Send an echo request: `heard_at_s` then shows whether the peer answers."""
@@ -164,7 +158,7 @@ class Connection(Datapath):  # type: ignore[misc]
 
     def _take_all(self, data: bytes) -> None:
         for frame in self._framer.feed(data):
-            self._heard_s = time.monotonic()
+            self.heard_at_s = time.monotonic()
             self._take(frame)
 
     def _watch(self, now_s: float) -> None:
@@ -173,9 +167,9 @@ class Connection(Datapath):  # type: ignore[misc]
             return
         if self.state != MAIN_DISPATCHER and now_s - self._began_s > HANDSHAKE_TIMEOUT_S:
             raise ProtocolViolation(f"no OpenFlow handshake within {HANDSHAKE_TIMEOUT_S:.0f} s")
-        if now_s - self._heard_s > SILENCE_LIMIT_S:
+        if now_s - self.heard_at_s > SILENCE_LIMIT_S:
             raise ProtocolViolation(f"silent for {SILENCE_LIMIT_S:.0f} s")
-        if now_s - max(self._heard_s, self._probed_s) > ECHO_INTERVAL_S:
+        if now_s - max(self.heard_at_s, self._probed_s) > ECHO_INTERVAL_S:
             self._probed_s = now_s
             self.probe()
 

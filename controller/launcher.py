@@ -17,9 +17,8 @@ import time
 from os_ken.base.app_manager import AppManager
 
 from sluice.controller import END_SIGNALS
-from sluice.controller.app import Controller
+from sluice.controller.app import Controller, Handshake
 from sluice.controller.connection import Listener
-from sluice.controller.events import Handshake
 from sluice.runtime.lifecycle import Notifier
 
 log = logging.getLogger(__name__)

@@ -54,28 +54,6 @@ class LeaseStatus:
         return now_ns - self.at_ns < FRESH_NS
 
 
-class Outages:
-    """Whether a controller can know that another one was silent: in an outage of the store, no one gives a sign.
-
-    Otherwise, whoever reaches the store first after an outage would take what the others lead.
-    """
-
-    def __init__(self) -> None:
-        self._began_s: float | None = None
-        """When the first attempt began since the last look."""
-
-    def attempt(self, now_s: float) -> None:
-        """A controller tries to read the lease."""
-        if self._began_s is None:
-            self._began_s = now_s
-
-    def succeeded(self, now_s: float) -> float:
-        """The attempt that began at `now_s` has succeeded. Returns the time from which on silence counts."""
-        began_s, self._began_s = self._began_s, None
-        is_outage = began_s is not None and now_s - began_s >= OUTAGE_S
-        return now_s + RECONNECT_S if is_outage else float("-inf")
-
-
 class Candidacy:
     """One controller's part in the lease.
 
@@ -88,7 +66,8 @@ class Candidacy:
         self._mine: Lease | None = None
         self._seen: Lease | None = None
         self._seen_at_s = 0.0
-        self._outages = Outages()
+        self._trying_since_s: float | None = None
+        """When the first attempt to read the lease began since the last look."""
         self._retaken_at_s = float("-inf")
         self.is_disputed = False
         """A switch has reported another master."""
@@ -105,12 +84,13 @@ class Candidacy:
 
     def step(self, engine: Engine, now_s: float) -> None:
         """Renew the lease, or take it if it is free. Raises SQLAlchemyError without a store."""
-        self._outages.attempt(now_s)
+        if self._trying_since_s is None:
+            self._trying_since_s = now_s
         if self._mine is not None:
             self._renew(engine, self._mine, now_s)
         else:
             self._wait(engine, now_s)
-        self._outages.succeeded(now_s)
+        self._trying_since_s = None
 
     def _renew(self, engine: Engine, mine: Lease, now_s: float) -> None:
         if self.is_disputed and now_s - self._retaken_at_s >= RETAKE_S:
@@ -128,7 +108,11 @@ class Candidacy:
         stored = lease.look(engine, NAME)
         if stored != self._seen:
             self._see(stored, now_s)
-        self._seen_at_s = max(self._seen_at_s, self._outages.succeeded(now_s))
+        if self._trying_since_s is not None and now_s - self._trying_since_s >= OUTAGE_S:
+            # In an outage of the store, no one gives a sign. Otherwise, whoever reaches the store first after an outage
+            # would take what the others lead.
+            self._seen_at_s = max(self._seen_at_s, now_s + RECONNECT_S)
+        self._trying_since_s = None
         seen = self._seen
         if (
             seen is None

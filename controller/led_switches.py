@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from sluice.controller import openflow
 from sluice.controller.agent_session import AgentSession, as_reported
 from sluice.controller.connection import Connection
-from sluice.controller.counts import QueueCounts
 from sluice.controller.leadership import LeaseStatus
+from sluice.controller.network import NetworkKeeper
+from sluice.controller.openflow import learn
+from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.policing.overlay import NetworkPolicing
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
-from sluice.controller.session import ControllerMetrics, Session, SwitchMetrics
+from sluice.controller.session import Session
 from sluice.controller.state import Desired, SwitchState
-from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.agents import PortHeartbeat
+from sluice.store.totals import SWITCH_CONNECTS, Tally
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +37,23 @@ class LedSwitches:
         self,
         reporter: Reporter,
         stopped: threading.Event,
-        hosts_seen: Callable[[int, list[SeenHost]], None],
+        network: NetworkKeeper,
         on_other_master: Callable[[], None],
     ) -> None:
-        """`stopped`: the controller ends. `hosts_seen` takes the hosts that a switch has learned, by its datapath id.
+        """`stopped`: the controller ends. `network` takes the hosts that switches have learned.
 
         `on_other_master`: a switch has reported another master.
         """
         self._reporter, self._stopped = reporter, stopped
-        self._hosts_seen, self._on_other_master = hosts_seen, on_other_master
+        self._network, self._on_other_master = network, on_other_master
         self.lease: LeaseStatus | None = None
         self.desired: Desired | None = None
         """None while another controller leads."""
         self.states: dict[int, SwitchState] = {}
         self.sessions: dict[int, Session | AgentSession] = {}
-        self.metrics = ControllerMetrics()
-        self.policing = NetworkPolicing(reporter, self.metrics.tally)
+        self.tally = Tally()
+        """Counts the work of all sessions."""
+        self.policing = NetworkPolicing(reporter, self.tally)
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
 
@@ -128,9 +130,8 @@ class LedSwitches:
             return False
         log.info("%s is connected from %s", state.name, connection.place)
         state.connected(time.monotonic_ns())
-        self.metrics.connected(state.name)
-        metrics = SwitchMetrics(self.metrics)
-        self.sessions[dpid] = Session(connection, state, self, self.lease.generation, metrics)
+        self.tally.count(SWITCH_CONNECTS, switch=state.name)
+        self.sessions[dpid] = Session(connection, state, self, self.lease.generation, self.tally)
         self._record(dpid, connected=True)
         self._reporter.connected(dpid, state.name)
         return True
@@ -181,7 +182,7 @@ class LedSwitches:
 
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
         dpid = self._dpids[state.name]
-        self._hosts_seen(dpid, openflow.learned_hosts(dpid, learned_rules))
+        self._network.hosts_seen(dpid, learn.learned_hosts(dpid, learned_rules), time.monotonic_ns())
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self._reporter.change_refused(state.name, error, subject)

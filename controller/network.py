@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sluice.controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
+from sluice.controller.openflow.answers import (
+    Neighbour,
+    PortDescription,
+    PortReason,
+    PortStatus,
+    announcement,
+)
 from sluice.policy.network.description import (
     OWN_PORT,
     Network,

@@ -5,7 +5,7 @@
     │ learn  tag, group  port into   │ FIN         queue, 802.1p
     │        → metadata  metadata    │             priority, output
     │                                └──▶ ends: count port × tag × group
-    ├──▶ flows: count flow × tag, for an overlay (overlay.py)
+    ├──▶ flows: count flow × tag, for an overlay (state.py)
     └──▶ hosts: remember sender × port
 
 The egress port and the tag are in the metadata when a packet reaches `map`. Therefore IPv4 and IPv6
@@ -18,43 +18,21 @@ Pure: `openflow/` translates the rules into messages.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from sluice.controller.forwarding import forwarding_rules, keeps_vlans
-from sluice.controller.rules import (
-    FlowRule,
-    LearnHost,
-    Masked,
-    Match,
-    MatchValue,
-    Output,
-    PushVlan,
-    Resubmit,
-    SetPriority,
-    SetQueue,
-    Source,
-    SwitchRules,
-)
+from sluice.controller import rules, tables
+from sluice.controller.rules import Bucket, FlowRule, GroupRule, Masked, Match, MatchValue, SwitchRules
 from sluice.controller.tables import (
     CODE_MASK,
-    CONTROLLER,
     FAMILIES,
-    GROUP_MASK,
-    ICMPV6,
     NOT_IP,
     PORT_BITS,
     PORT_MASK,
-    TCP,
-    UDP,
     VLAN,
-    VLAN_PRESENT,
     Table,
     cookie,
-    group_and_code,
     match_on,
-    port_and_code,
-    port_number,
 )
 from sluice.policy import tags
-from sluice.policy.network.graph import TRUNKS, Topology, ingress_groups
+from sluice.policy.network.graph import TRUNKS, Topology, Unknown, ingress_groups
 from sluice.policy.schema.desired import QueueMap
 
 _FIN = 0x001
@@ -77,27 +55,27 @@ def sender_rules(port: int) -> Iterator[FlowRule]:
     """Yield the rules that learn who sends from a port. ARP and neighbour discovery also show the sender's address."""
     sender = learn_sender(port)
     yield sender_rule(port, 2, sender)
-    yield sender_rule(port, 30, sender, LearnHost(port, Source.ARP), eth_type=_ARP)
+    yield sender_rule(port, 30, sender, rules.LearnHost(port, rules.Source.ARP), eth_type=_ARP)
     for kind in _NEIGHBOUR_DISCOVERY:
-        of_kind = {"eth_type": FAMILIES[1], "ip_proto": ICMPV6, "icmpv6_type": kind}
-        yield sender_rule(port, 30, sender, LearnHost(port, Source.NEIGHBOUR), **of_kind)
+        of_kind = {"eth_type": FAMILIES[1], "ip_proto": tables.ICMPV6, "icmpv6_type": kind}
+        yield sender_rule(port, 30, sender, rules.LearnHost(port, rules.Source.NEIGHBOUR), **of_kind)
 
 
-def learn_sender(port: int) -> LearnHost:
+def learn_sender(port: int) -> rules.LearnHost:
     """Return the action that learns who sends from a port."""
-    return LearnHost(port, Source.ETHERNET)
+    return rules.LearnHost(port, rules.Source.ETHERNET)
 
 
-def sender_rule(port: int, priority: int, *actions: LearnHost, **fields: MatchValue) -> FlowRule:
+def sender_rule(port: int, priority: int, *actions: rules.LearnHost, **fields: MatchValue) -> FlowRule:
     """Return a rule for packets that a port's host sends, with these fields. They go on to `ingress`."""
-    match = match_on(in_port=port_number(port), **fields)
+    match = match_on(in_port=tables.port_number(port), **fields)
     return FlowRule(Table.EDGE, priority, match, actions, goto=Table.INGRESS, cookie=cookie(Table.EDGE, port))
 
 
 def lldp_rule() -> FlowRule:
     """Return the rule that sends the controller's own LLDP frames back to it."""
     match = match_on(eth_type=_LLDP)
-    return FlowRule(Table.EDGE, 100, match, (Output(CONTROLLER),), cookie=cookie(Table.EDGE))
+    return FlowRule(Table.EDGE, 100, match, (rules.Output(tables.CONTROLLER),), cookie=cookie(Table.EDGE))
 
 
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +90,7 @@ def _classify(
         Table.INGRESS,
         priority,
         match,
-        write_metadata=(group_and_code(group, code), GROUP_MASK | CODE_MASK),
+        write_metadata=(tables.group_and_code(group, code), tables.GROUP_MASK | CODE_MASK),
         goto=Table.FORWARD,
         cookie=cookie(Table.INGRESS, port, code, family),
     )
@@ -134,24 +112,125 @@ def ingress_rules(edge_ports: Mapping[int, int], uplinks: Iterable[int] = ()) ->
         yield from edge_port_rules(port, group)
     for port in uplinks:
         for index, family in enumerate(FAMILIES):
-            yield _classify(
-                _UPLINK, match_on(eth_type=family, in_port=port_number(port)), tags.UNTAGGED, port, index
-            )
+            match = match_on(eth_type=family, in_port=tables.port_number(port))
+            yield _classify(_UPLINK, match, tags.UNTAGGED, port, index)
 
 
 def vlan_rule() -> FlowRule:
-    """Return the rule for frames of the operator's VLANs. They keep their one tag (see `cookies.VLAN`)."""
-    return _classify(_VLAN, match_on(vlan_vid=(VLAN_PRESENT, VLAN_PRESENT)), VLAN)
+    """Return the rule for frames of the operator's VLANs. They keep their one tag (see `tables.VLAN`)."""
+    return _classify(_VLAN, match_on(vlan_vid=(tables.VLAN_PRESENT, tables.VLAN_PRESENT)), VLAN)
 
 
 def edge_port_rules(port: int, group: int) -> Iterator[FlowRule]:
     """Yield the rules that count an edge port's packets by tag. `group`: the port's group of ingress ports."""
     for index, family in enumerate(FAMILIES):
-        of_family = {"eth_type": family, "in_port": port_number(port)}
+        of_family = {"eth_type": family, "in_port": tables.port_number(port)}
         yield _classify(_BY_PORT_FAMILY, match_on(**of_family), tags.UNTAGGED, port, index, group)
         for tag in range(1, tags.TAG_COUNT):
             match = match_on(**of_family, ip_dscp=tag)
             yield _classify(_BY_PORT_TAG, match, tag, port, index, group)
+
+
+# ── forward ────────────────────────────────────────────────────────────────────────────────────
+# These rules and the groups follow from the paths of the network alone, so they change apart from all other rules.
+
+FLOOD_GROUP, UNKNOWN_GROUP, FIRST_SELECT_GROUP = (tables.GROUP_SPACE + i for i in (1, 2, 3))
+_MULTICAST = ("01:00:00:00:00:00", "01:00:00:00:00:00")
+_UNKNOWN_ACTIONS: dict[str, tuple[rules.Action, ...]] = {
+    Unknown.FLOOD: (rules.ToGroup(UNKNOWN_GROUP),),
+    Unknown.NORMAL: (rules.Output(tables.NORMAL),),
+}
+
+
+def _equal_cost_ports(topology: Topology, switch: str) -> dict[str, tuple[int, ...]]:
+    """Return the egress port numbers towards each host, by MAC address."""
+    return {
+        host.mac: tuple(port.number for port in topology.next_ports(switch, host.name))
+        for host in topology.hosts
+    }
+
+
+def _select_group_ids(paths: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+    several = sorted({ports for ports in paths if len(ports) > 1})
+    return {ports: FIRST_SELECT_GROUP + i for i, ports in enumerate(several)}
+
+
+def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
+    """Yield the rules that choose the egress port by destination.
+
+    A host that cannot be reached has a rule that drops its packets and counts them. The miss rule is for addresses that
+    the topology lacks.
+    """
+    paths = _equal_cost_ports(topology, switch)
+    groups = _select_group_ids(paths.values())
+    table = Table.FORWARD
+    yield FlowRule(table, 0, (), _UNKNOWN_ACTIONS.get(topology.unknown, ()), cookie=cookie(table))
+    yield FlowRule(
+        table, 10, match_on(eth_dst=_MULTICAST), (rules.ToGroup(FLOOD_GROUP),), cookie=cookie(table)
+    )
+    if keeps_vlans(topology, switch):
+        in_vlan = match_on(eth_dst=_MULTICAST, metadata=(tables.port_and_code(0, VLAN), CODE_MASK))
+        yield FlowRule(table, 11, in_vlan, (rules.ToGroup(UNKNOWN_GROUP),), cookie=cookie(table))
+    for mac, ports in paths.items():
+        match = match_on(eth_dst=mac)
+        if len(ports) == 1:
+            towards = (ports[0], PORT_MASK)
+            yield FlowRule(
+                table, 20, match, write_metadata=towards, goto=Table.COMPLETED, cookie=cookie(table, ports[0])
+            )
+        else:
+            actions = (rules.ToGroup(groups[ports]),) if ports else ()
+            yield FlowRule(table, 20, match, actions, cookie=cookie(table))
+
+
+def keeps_vlans(topology: Topology, switch: str) -> bool:
+    """Whether frames of the operator's VLANs have rules of their own. A testbed has no such VLANs."""
+    return topology.learns and topology.switch_by_name[switch].priority_tags
+
+
+def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
+    """Return the flood groups and one select group for each set of equal-cost ports.
+
+    Broadcasts use queue 0. Packets to unknown addresses keep the queue of their tag, and frames of VLANs their VLAN.
+
+    Open vSwitch chooses the bucket by a hash of the addresses and, for TCP, of the ports. The DSCP
+    is not part of the hash, so a flow keeps its path while its tag changes. OpenFlow drops an
+    output to the ingress port, so a flooded packet never returns to the port that it came from.
+    """
+    tree = topology.spanning_tree_ports()[switch]
+    flood = tuple(
+        Bucket(
+            (
+                rules.LoadMetadata(tables.port_and_code(port, NOT_IP), tables.METADATA_BITS),
+                rules.Resubmit(Table.MAP),
+            )
+        )
+        for port in tree
+    )
+    unknown = tuple(Bucket(_forward_to(port)) for port in tree)
+    floods_unknown = topology.unknown == Unknown.FLOOD or keeps_vlans(topology, switch)
+    groups = _select_group_ids(_equal_cost_ports(topology, switch).values())
+    return (
+        GroupRule(FLOOD_GROUP, rules.GroupKind.ALL, flood),
+        *((GroupRule(UNKNOWN_GROUP, rules.GroupKind.ALL, unknown),) if floods_unknown else ()),
+        *(
+            GroupRule(
+                group,
+                rules.GroupKind.SELECT,
+                tuple(Bucket(_forward_to(port), watch_port=port) for port in ports),
+            )
+            for ports, group in groups.items()
+        ),
+    )
+
+
+def _forward_to(port: int) -> tuple[rules.Action, ...]:
+    return (rules.LoadMetadata(port, PORT_BITS), rules.Resubmit(Table.COMPLETED))
+
+
+def forwarding_rules(topology: Topology, switch: str) -> SwitchRules:
+    """Return the groups and rules that follow from the paths of the network."""
+    return SwitchRules(group_rules(topology, switch), tuple(forward_rules(topology, switch)))
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────
@@ -161,12 +240,12 @@ def completed_rules() -> Iterator[FlowRule]:
     """Yield the rules that send FIN packets through the table `ends`."""
     yield FlowRule(Table.COMPLETED, _MISS, (), goto=Table.MAP, cookie=cookie(Table.COMPLETED))
     for family in FAMILIES:
-        match = match_on(eth_type=family, ip_proto=TCP, tcp_flags=(_FIN, _FIN))
+        match = match_on(eth_type=family, ip_proto=tables.TCP, tcp_flags=(_FIN, _FIN))
         yield FlowRule(
             Table.COMPLETED,
             10,
             match,
-            (Resubmit(Table.ENDS),),
+            (rules.Resubmit(Table.ENDS),),
             goto=Table.MAP,
             cookie=cookie(Table.COMPLETED),
         )
@@ -178,11 +257,11 @@ def ends_rules(ports: Iterable[int], groups: Collection[int]) -> Iterator[FlowRu
     The counters are the histogram of completed flow sizes. Only tags of attained service have a
     rule, because no other tag shows how much the flow has sent.
     """
-    mask = PORT_MASK | CODE_MASK | GROUP_MASK
+    mask = PORT_MASK | CODE_MASK | tables.GROUP_MASK
     for port in ports:
         for group in groups:
             for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1):
-                match = match_on(metadata=(group_and_code(group, tag) | port, mask))
+                match = match_on(metadata=(tables.group_and_code(group, tag) | port, mask))
                 yield FlowRule(Table.ENDS, 10, match, cookie=cookie(Table.ENDS, port, tag, group))
 
 
@@ -205,7 +284,7 @@ def unaccountable_rules(reserved: Iterable[int] = ()) -> Iterator[FlowRule]:
         yield _accounting(_PLAIN, match_on(eth_type=family), background)
         untagged = match_on(eth_type=family, metadata=(tags.UNTAGGED << PORT_BITS, CODE_MASK))
         yield _accounting(_UNTAGGED, untagged)
-        for protocol in (TCP, UDP):
+        for protocol in (tables.TCP, tables.UDP):
             yield _accounting(_WITH_PORTS, match_on(eth_type=family, ip_proto=protocol))
             later = match_on(eth_type=family, ip_proto=protocol, ip_frag=(_LATER_FRAGMENT, _LATER_FRAGMENT))
             yield _accounting(_FRAGMENT, later, background)
@@ -232,19 +311,19 @@ def map_rule(port: int, code: int, queue: int, *, priority_tag: bool = True) -> 
     also push the queue as 802.1p priority. The port program reads that priority, chooses the queue and removes
     the 802.1Q header.
     """
-    tagging = (PushVlan(), SetPriority(queue)) if priority_tag else ()
+    tagging = (rules.PushVlan(), rules.SetPriority(queue)) if priority_tag else ()
     return FlowRule(
         Table.MAP,
         10,
-        match_on(metadata=(port_and_code(port, code), PORT_MASK | CODE_MASK)),
-        (SetQueue(queue), *tagging, Output(port_number(port))),
+        match_on(metadata=(tables.port_and_code(port, code), PORT_MASK | CODE_MASK)),
+        (rules.SetQueue(queue), *tagging, rules.Output(tables.port_number(port))),
         cookie=cookie(Table.MAP, port, code),
     )
 
 
 def _watching_rule(port: int, code: int) -> FlowRule:
     """Return the rule of a port at which the policy does not act: it counts, and chooses no queue."""
-    return replace(map_rule(port, code, 0), actions=(Output(port_number(port)),))
+    return replace(map_rule(port, code, 0), actions=(rules.Output(tables.port_number(port)),))
 
 
 def map_rules(queue_maps: Mapping[int, QueueMap | None], *, priority_tags: bool = True) -> Iterator[FlowRule]:

@@ -7,11 +7,7 @@ leader. The store itself refuses the rows of a controller that has lost the leas
 
 One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
 the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
-begins and once when it ends.
-
-Writes that wait for the store, each in the name of a time during which the controller led.
-
-Rows for one function that wait together are written together.
+begins and once when it ends. Rows for one function that wait together are written together.
 """
 
 from __future__ import annotations
@@ -22,8 +18,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -50,16 +46,6 @@ P = ParamSpec("P")
 Row = TypeVar("Row")
 
 
-class Write(Protocol):
-    def __call__(self, engine: Engine) -> None: ...
-
-    def absorb(self, later: Write) -> bool:
-        """Write the rows of a later write together with these.
-
-        Returns whether that is possible.
-        """
-
-
 @dataclass
 class Term:
     """A time during which this controller leads. It may take its own lease again with a greater generation."""
@@ -68,49 +54,32 @@ class Term:
     ended: bool = False
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A write, and the term in which it was recorded."""
+@dataclass
+class Write:
+    """A call of a function that writes, and the term in which it was recorded."""
 
-    write: Write
     term: Term
-
-
-class Call(Generic[P]):
-    def __init__(
-        self, function: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
-    ) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
+    function: Callable[..., object]
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    rows: list[Any] | None = None
+    """The only argument, if rows of a later write may join it."""
 
     def __call__(self, engine: Engine) -> None:
-        self._function(engine, *self._args, **self._kwargs)
+        args = self.args if self.rows is None else (self.rows,)
+        self.function(engine, *args, **self.kwargs)
 
     def __str__(self) -> str:
-        return f"{_name(self._function)}{self._args} {self._kwargs}"
+        name = getattr(self.function, "__name__", self.function)
+        return f"{name}{self.args} {self.kwargs}" if self.rows is None else f"{name}({self.rows})"
 
     def absorb(self, later: Write) -> bool:
-        return False
-
-
-class Rows(Generic[Row]):
-    def __init__(self, function: Callable[[Engine, list[Row]], object], rows: list[Row]) -> None:
-        self._function, self._rows = function, rows
-
-    def __call__(self, engine: Engine) -> None:
-        self._function(engine, self._rows)
-
-    def __str__(self) -> str:
-        return f"{_name(self._function)}({self._rows})"
-
-    def absorb(self, later: Write) -> bool:
-        if not isinstance(later, Rows) or later._function is not self._function:
+        """Write the rows of a later write together with these. Returns whether that is possible."""
+        same = later.term is self.term and later.function is self.function
+        if not same or self.rows is None or later.rows is None:
             return False
-        self._rows.extend(later._rows)
+        self.rows.extend(later.rows)
         return True
-
-
-def _name(function: Callable[..., object]) -> str:
-    return str(getattr(function, "__name__", function))
 
 
 # ── The recorder ────────────────────────────────────────────────────────────────────────────────────
@@ -150,9 +119,9 @@ class Recorder:
         self._engine: Engine | None = None
         self._has_opened = False
         """Whether there was a store: one that was deleted since must not come back empty."""
-        self._incoming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._incoming: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         """None only wakes the thread."""
-        self._waiting: deque[Waiting] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._network: tuple[int, str | None] | None = None
         """Version of the description, and kind of the network in the store, that were delivered last."""
@@ -164,8 +133,7 @@ class Recorder:
         self._outage = ""
         """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
-        self._term: Term | None = None
-        """None while another controller leads."""
+        self._term = Term(0, ended=True)
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
@@ -192,15 +160,15 @@ class Recorder:
         self, write: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it."""
-        self._enqueue(Call(write, *args, **kwargs))
+        self._enqueue(Write(self._term, write, args, kwargs))
 
     def record_rows(self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row]) -> None:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
-        self._enqueue(Rows(write, list(rows)))
+        self._enqueue(Write(self._term, write, rows=list(rows)))
 
     def _enqueue(self, write: Write) -> None:
-        if (term := self._term) is not None:
-            self._incoming.put(Waiting(write, term))
+        if not write.term.ended:
+            self._incoming.put(write)
 
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once. A discovered one takes the place of no network that was made."""
@@ -212,7 +180,7 @@ class Recorder:
 
         `generation` of the lease that this controller holds. What it recorded under its own last one stays.
         """
-        if self._term is None:
+        if self._term.ended:
             self._term = Term(generation)
         self._term.generation = generation
         self._begins.set()
@@ -220,9 +188,7 @@ class Recorder:
 
     def follow(self) -> None:
         """Deliver nothing and drop what is waiting: the store belongs to another controller."""
-        if self._term is not None:
-            self._term.ended = True
-        self._term = None
+        self._term.ended = True
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────────
 
@@ -239,16 +205,11 @@ class Recorder:
         try:
             item = self._incoming.get(timeout=timeout_s) if timeout_s else self._incoming.get_nowait()
             while True:
-                if item is not None:
-                    self._append(item)
+                if item is not None and not (self._waiting and self._waiting[-1].absorb(item)):
+                    self._waiting.append(item)
                 item = self._incoming.get_nowait()
         except queue.Empty:
             return
-
-    def _append(self, item: Waiting) -> None:
-        last = self._waiting[-1] if self._waiting else None
-        if last is None or last.term is not item.term or not last.write.absorb(item.write):
-            self._waiting.append(item)
 
     def _attempt(self) -> None:
         try:
@@ -259,7 +220,7 @@ class Recorder:
             self._write(engine)
             if time.monotonic() >= self._poll_due_s or self._begins.is_set():
                 self._poll_due_s = time.monotonic() + POLL_S
-                if (term := self._term) is not None:
+                if not (term := self._term).ended:
                     self._poll(engine, term.generation)
         except lease.Deposed as deposed:  # the lease's own thread finds out soon, and ends the term
             self._warn_once(str(deposed))
@@ -290,11 +251,11 @@ class Recorder:
             oldest = self._waiting[0]
             try:
                 if not oldest.term.ended:
-                    oldest.write(lease.fenced(engine, NAME, oldest.term.generation))
+                    oldest(lease.fenced(engine, NAME, oldest.term.generation))
             except SQLAlchemyError as error:
                 if is_outage(error):
                     raise
-                log.exception("dropped a row that the store will never take: %s", oldest.write)
+                log.exception("dropped a row that the store will never take: %s", oldest)
             self._waiting.popleft()
 
     def _warn_once(self, text: str) -> None:

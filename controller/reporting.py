@@ -4,12 +4,11 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from sqlalchemy import Engine
 
-from sluice.controller.counts import QueueCounts
 from sluice.controller.network import News
+from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.recorder import Recorder
@@ -23,16 +22,6 @@ log = logging.getLogger(__name__)
 
 REPEAT_S = 60.0
 """Between two events about the same two switches with one datapath id."""
-
-
-class Endpoint(Protocol):
-    """A connection, as far as a report names it."""
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def place(self) -> str: ...
 
 
 class Reporter:
@@ -70,20 +59,16 @@ class Reporter:
         log.warning("switch %#x is not in the topology: ignored", dpid)
         self._event("unknown-switch", dpid=dpid)
 
-    def duplicate(self, dpid: int, established: Endpoint, refused: Endpoint, now_s: float) -> None:
-        """Report two live switches with one datapath id, at most once in REPEAT_S."""
-        key = (dpid, refused.host)
+    def duplicate(self, dpid: int, established: str, refused: str, now_s: float) -> None:
+        """Report two live switches with one datapath id, by their places, at most once in REPEAT_S."""
+        key = (dpid, refused.rpartition(":")[0])  # each of its connections has another port
         recent = {k: at for k, at in self._duplicates_at_s.items() if now_s - at < REPEAT_S}
         if key in recent:
             return
         self._duplicates_at_s = recent | {key: now_s}
-        log.error(
-            "two switches have the datapath id %#x: %s stays, %s is refused",
-            dpid,
-            established.place,
-            refused.place,
-        )
-        self._event("duplicate-datapath-id", dpid=dpid, established=established.place, refused=refused.place)
+        text = "two switches have the datapath id %#x: %s stays, %s is refused"
+        log.error(text, dpid, established, refused)
+        self._event("duplicate-datapath-id", dpid=dpid, established=established, refused=refused)
 
     def network(self, news: News) -> None:
         """Record the graph, the sightings, and what now contradicts the description or no longer does."""

@@ -186,6 +186,10 @@ class GroupRule:
     kind: GroupKind
     buckets: tuple[Bucket, ...]
 
+    @property
+    def key(self) -> int:
+        return self.group
+
 
 @dataclass(frozen=True)
 class MeterRule:
@@ -195,16 +199,23 @@ class MeterRule:
     rate_kbps: int
     burst_kbits: int
 
+    @property
+    def key(self) -> int:
+        return self.meter
+
 
 @dataclass(frozen=True)
 class SwitchRules:
     """Everything that a switch holds, except the rules that it learns from packets."""
 
-    groups: tuple[GroupRule, ...]
-    flows: tuple[FlowRule, ...]
+    groups: tuple[GroupRule, ...] = ()
+    flows: tuple[FlowRule, ...] = ()
     meters: tuple[MeterRule, ...] = ()
 
     def overlaid(self, over: SwitchRules) -> SwitchRules:
         """Return these rules with others over them. A rule takes the place of the one with the same key."""
         flows = {rule.key: rule for rule in (*self.flows, *over.flows)}
         return SwitchRules((*self.groups, *over.groups), tuple(flows.values()), (*self.meters, *over.meters))
+
+
+NO_RULES = SwitchRules()

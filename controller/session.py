@@ -6,10 +6,9 @@ Until the switch has confirmed that, the session requests nothing else. At most 
 runs at a time. It ends with its answer, with an error or with its time limit. The time limit also ends
 the connection, because a switch that answers echo requests but not these cannot be relied on.
 
-What the controller counts of its own work, on the way to the store's totals.
-
-The controller serves no port of its own: its numbers are rows, and the web process shows them in
-/metrics. So a controller that restarts or takes over continues the counters of the one before it.
+A session counts its work in a tally, on the way to the store's totals, and measures its control loop: from the request
+for counters until the rules that follow are in force. The web process shows the totals in /metrics, so a controller
+that restarts or takes over continues the counters of the one before it.
 """
 
 import logging
@@ -17,22 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sluice.controller import openflow
 from sluice.controller.changes import Remap
-from sluice.controller.counts import CounterReply, QueueCounts
-from sluice.controller.openflow import (
-    Answer,
-    BarrierReply,
-    BundleReply,
-    ErrorReply,
-    Request,
-    Role,
-    RoleReply,
-    RoleStatus,
-    StatsReply,
-    StatsType,
-)
-from sluice.controller.overlay import PollOverlay
+from sluice.controller.openflow import answers, change, counters, read, request
+from sluice.controller.openflow.frames import StatsType
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.state import (
     Change,
@@ -40,70 +26,19 @@ from sluice.controller.state import (
     PollCarried,
     PollCompleted,
     PollHosts,
+    PollOverlay,
     PollQueues,
     ReadRules,
     SwitchState,
 )
-from sluice.controller.tables import Table
-from sluice.store.totals import (
-    ENTRIES_DECODED,
-    LOOP_SECONDS,
-    RULES_CHANGED,
-    SWITCH_CONNECTS,
-    Tally,
-)
-
-# ── Totals ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-class ControllerMetrics:
-    """Counters of all switches. They belong to the event-loop thread, as the sessions do."""
-
-    def __init__(self) -> None:
-        self.tally = Tally()
-
-    def connected(self, switch: str) -> None:
-        self.tally.count(SWITCH_CONNECTS, switch=switch)
-
-
-class SwitchMetrics:
-    """Counters of one session, and how long its control loop takes.
-
-    The loop begins with the request for counters and ends when the rules that follow are in force.
-    """
-
-    def __init__(self, controller: ControllerMetrics) -> None:
-        self._tally = controller.tally
-        self._requested_ns: int | None = None
-
-    def decoded(self, entries: int) -> None:
-        """Count the entries of a flow statistics reply."""
-        self._tally.count(ENTRIES_DECODED, entries)
-
-    def counters_received(self, requested_ns: int) -> None:
-        """Begin a loop: the counters of completed flows have arrived."""
-        self._requested_ns = requested_ns
-
-    def rules_changed(self, count: int) -> None:
-        """Count changes that the switch has acknowledged."""
-        self._tally.count(RULES_CHANGED, count)
-
-    def rules_settled(self, now_ns: int) -> None:
-        """End the loop, if one runs, because no rule is left to change."""
-        if self._requested_ns is not None:
-            self._tally.observe(LOOP_SECONDS, [(now_ns - self._requested_ns) / 1e9])
-            self._requested_ns = None
-
-
-# ── The session ─────────────────────────────────────────────────────────────────────────────────────
-
+from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, Tally
 
 log = logging.getLogger(__name__)
 
 OPERATION_LIMIT_NS = 5_000_000_000
 
 
-class SwitchConnection(openflow.XidSource, Protocol):
+class SwitchConnection(request.XidSource, Protocol):
     """A connection, as far as a session needs it."""
 
     def send(self, data: bytes) -> bool:
@@ -118,7 +53,7 @@ class Listener(Protocol):
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
 
-    def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None: ...
+    def queues_counted(self, state: SwitchState, counts: Mapping[int, counters.QueueCounts]) -> None: ...
 
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
 
@@ -143,7 +78,7 @@ class _Transaction:
 
     operation: BecomeMaster | Operation
     began_ns: int
-    steps: tuple[Request, ...]
+    steps: tuple[request.Request, ...]
     """Each is sent when the one before it has been answered."""
     answers: dict[StatsType, bytes] = field(default_factory=dict)
     error: str = ""
@@ -165,12 +100,13 @@ class Session:
         state: SwitchState,
         listener: Listener,
         generation: int,
-        metrics: SwitchMetrics | None = None,
+        tally: Tally,
     ) -> None:
-        """`generation` of the lease that this controller holds."""
-        self._metrics = metrics or SwitchMetrics(ControllerMetrics())
+        """`generation` of the lease that this controller holds. `tally` is that of all switches."""
         self.connection, self.state, self._listener = connection, state, listener
-        self._generation, self._is_master = generation, False
+        self._generation, self._is_master, self._tally = generation, False, tally
+        self._loop_since_ns: int | None = None
+        """When the counters were requested whose rules are not yet in force."""
         self.has_begun = False
         """Whether the session has sent a request."""
         self._transaction: _Transaction | None = None
@@ -215,30 +151,25 @@ class Session:
             operation, limit_s = type(transaction.operation).__name__, OPERATION_LIMIT_NS / 1e9
             self._give_up(f"no answer to {operation} within {limit_s:.0f} s")
 
-    def _requests(self, operation: BecomeMaster | Operation) -> tuple[Request, ...]:
+    def _requests(self, operation: BecomeMaster | Operation) -> tuple[request.Request, ...]:
         first = self.state.first_table
         match operation:
             case BecomeMaster(generation):
-                return (openflow.role_request(self.connection, Role.MASTER, generation),)
+                return (request.role_request(self.connection, request.Role.MASTER, generation),)
             case ReadRules():
-                return (openflow.rules_request(self.connection),)
+                return (request.rules_request(self.connection),)
             case Change(changes):
                 # No earlier session of the connection has used this number.
                 self._bundle_id = self.connection.reserve_xids(1)
                 log.debug("%s: %d changes", self.state.name, len(changes))
                 if isinstance(changes, Remap):
-                    return openflow.remap_requests(self.connection, changes, self._bundle_id, first)
-                return openflow.change_requests(self.connection, changes, self._bundle_id, first)
-            case PollCarried():
-                return (openflow.counters_request(self.connection, Table.MAP, first),)
-            case PollCompleted():
-                return (openflow.counters_request(self.connection, Table.ENDS, first),)
+                    return change.remap_requests(self.connection, changes, self._bundle_id, first)
+                return change.change_requests(self.connection, changes, self._bundle_id, first)
             case PollQueues():
-                return (openflow.queues_request(self.connection),)
-            case PollHosts():
-                return (openflow.counters_request(self.connection, Table.HOSTS, first),)
-            case PollOverlay(table, tags_below):
-                return (openflow.counters_request(self.connection, table, first, tags_below),)
+                return (request.queues_request(self.connection),)
+            case PollCarried() | PollCompleted() | PollHosts() | PollOverlay():
+                table, tags_below = operation.table, operation.tags_below
+                return (request.counters_request(self.connection, table, first, tags_below),)
 
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
@@ -247,22 +178,22 @@ class Session:
 
     # ── Answers ─────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, now_ns: int, answer: Answer) -> None:
+    def take(self, now_ns: int, answer: answers.Answer) -> None:
         """Take an answer of the switch. The session ignores an answer to no running operation."""
         match answer:
-            case StatsReply():
+            case answers.StatsReply():
                 self._take_statistics(now_ns, answer)
-            case BarrierReply(xid):
+            case answers.BarrierReply(xid):
                 self._take_barrier(now_ns, xid)
-            case BundleReply(bundle_id, committed):
+            case answers.BundleReply(bundle_id, committed):
                 if self._transaction is not None and committed and bundle_id == self._bundle_id:
                     self._transaction.committed = True
-            case RoleReply(xid, role):
+            case answers.RoleReply(xid, role):
                 self._take_role(now_ns, xid, role)
-            case RoleStatus(role):
-                if role == Role.SLAVE:
+            case answers.RoleStatus(role):
+                if role == request.Role.SLAVE:
                     self._listener.mastership_lost(self.state)
-            case ErrorReply():
+            case answers.ErrorReply():
                 self._take_error(now_ns, answer)
 
     def _take_role(self, now_ns: int, xid: int, role: int) -> None:
@@ -272,7 +203,7 @@ class Session:
         if not isinstance(transaction.operation, BecomeMaster):
             return
         self._transaction = None
-        self._is_master = role == Role.MASTER
+        self._is_master = role == request.Role.MASTER
         if self._is_master:
             self.advance(now_ns)
         else:
@@ -280,7 +211,7 @@ class Session:
 
     # ── Statistics ──────────────────────────────────────────────────────────────────────────────
 
-    def _take_statistics(self, now_ns: int, reply: StatsReply) -> None:
+    def _take_statistics(self, now_ns: int, reply: answers.StatsReply) -> None:
         transaction = self._transaction
         if transaction is None or transaction.subject_of(reply.xid) is None:
             log.debug("%s: statistics of no request under way", self.state.name)
@@ -295,7 +226,7 @@ class Session:
                 self._transaction = None
                 self.advance(now_ns)
                 if self._transaction is None or not isinstance(self._transaction.operation, Change):
-                    self._metrics.rules_settled(now_ns)
+                    self._end_loop(now_ns)
         except Exception as error:
             # The body is from the switch, and os-ken's parsers may raise anything on it. That is
             # the fault of this switch and must not end the controller.
@@ -304,36 +235,40 @@ class Session:
 
     def _digest(self, transaction: _Transaction, now_ns: int) -> bool:
         """Pass the answer on if it is complete. Returns whether it is."""
-        state, answers = self.state, transaction.answers
-        match transaction.operation, answers:
+        state = self.state
+        match transaction.operation, transaction.answers:
             case ReadRules(), {
                 StatsType.GROUP_DESC: groups,
                 StatsType.METER_FEATURES: features,
                 StatsType.METER_CONFIG: meters,
                 StatsType.FLOW: flows,
             }:
-                rules = openflow.read_rules(flows, groups, state.first_table, meters)
-                state.rules_read(rules, has_meters=openflow.offers_meters(features))
+                rules = read.read_rules(flows, groups, state.first_table, meters)
+                state.rules_read(rules, has_meters=change.offers_meters(features))
             case PollCarried(), {StatsType.FLOW: flows}:
-                counts = openflow.carried_counts(flows, state.port_numbers)
-                state.observe_carried(self._decoded(counts))
+                counts = counters.carried_counts(flows, state.port_numbers)
+                self._tally.count(ENTRIES_DECODED, counts.entries)
+                state.observe_carried(counts)
             case PollCompleted(), {StatsType.FLOW: flows}:
-                counts = openflow.completed_counts(flows, state.port_numbers)
-                self._metrics.counters_received(transaction.began_ns)
-                state.observe_completed(now_ns, self._decoded(counts))
+                counts = counters.completed_counts(flows, state.port_numbers)
+                self._tally.count(ENTRIES_DECODED, counts.entries)
+                self._loop_since_ns = transaction.began_ns
+                state.observe_completed(now_ns, counts)
             case PollQueues(), {StatsType.QUEUE: queues}:
-                self._listener.queues_counted(state, openflow.queue_counts(queues))
+                self._listener.queues_counted(state, counters.queue_counts(queues))
             case PollHosts(), {StatsType.FLOW: flows}:
                 self._listener.hosts_seen(state, flows)
             case PollOverlay() as poll, {StatsType.FLOW: flows}:
-                self._metrics.decoded(state.overlay.observe(now_ns, poll, flows))
+                self._tally.count(ENTRIES_DECODED, state.overlay.observe(now_ns, poll, flows))
             case _:
                 return False
         return True
 
-    def _decoded(self, counts: CounterReply) -> CounterReply:
-        self._metrics.decoded(counts.entries)
-        return counts
+    def _end_loop(self, now_ns: int) -> None:
+        """Measure the control loop, if one runs, because no rule is left to change."""
+        if self._loop_since_ns is not None:
+            self._tally.observe(LOOP_SECONDS, [(now_ns - self._loop_since_ns) / 1e9])
+            self._loop_since_ns = None
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
@@ -345,7 +280,7 @@ class Session:
         if not isinstance(transaction.operation, Change):
             return
         if transaction.error:
-            self.connection.send(openflow.discard_message(self.connection, self._bundle_id))
+            self.connection.send(change.discard_message(self.connection, self._bundle_id))
             self._transaction = None
             self.state.refused(now_ns)
         elif transaction.step + 1 < len(transaction.steps):
@@ -353,8 +288,8 @@ class Session:
             self.advance(now_ns)
         elif transaction.committed or transaction.operation.changes.bundled == 0:
             self._transaction = None
-            self._metrics.rules_changed(len(transaction.operation.changes))
-            self._metrics.rules_settled(now_ns)
+            self._tally.count(RULES_CHANGED, len(transaction.operation.changes))
+            self._end_loop(now_ns)
             self._listener.thresholds_in_force(self.state, self.state.applied())
             self.advance(now_ns)
         else:
@@ -362,7 +297,7 @@ class Session:
 
     # ── Errors ──────────────────────────────────────────────────────────────────────────────────
 
-    def _take_error(self, now_ns: int, error: ErrorReply) -> None:
+    def _take_error(self, now_ns: int, error: answers.ErrorReply) -> None:
         """Fail the operation that the error message is about."""
         transaction = self._transaction
         subject = transaction.subject_of(error.xid) if transaction is not None else None
@@ -370,7 +305,7 @@ class Session:
             log.debug("%s: error about no operation under way: %s", self.state.name, error.text)
         elif error.denies_mastership:
             self._listener.mastership_lost(self.state)
-        elif subject == openflow.READING_METERS:
+        elif subject == request.READING_METERS:
             transaction.answers |= {StatsType.METER_FEATURES: b"", StatsType.METER_CONFIG: b""}
             self._take_answers(now_ns, transaction)
         elif isinstance(transaction.operation, BecomeMaster):

@@ -20,17 +20,16 @@ phases are polled one after another, so their replies do not arrive at one insta
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sluice.controller.changes import Changes, Remap, diff
-from sluice.controller.counts import CounterReply, Ints
-from sluice.controller.forwarding import forwarding_rules
-from sluice.controller.overlay import PollOverlay, RuleOverlay
-from sluice.controller.pipeline import switch_rules
+from sluice.controller.openflow.counters import CounterReply, Ints
+from sluice.controller.pipeline import forwarding_rules, switch_rules
 from sluice.controller.port_settings import PortSettings, ThresholdsInForce
 from sluice.controller.rules import SwitchRules
+from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schemes import ThresholdRule
@@ -56,20 +55,35 @@ class Change:
 class PollCarried:
     """Read packets and bytes by egress port and tag. `PollCompleted` follows at once."""
 
+    table, tags_below = Table.MAP, None
+
 
 @dataclass(frozen=True)
 class PollCompleted:
     """Read the counters of completed flows."""
 
-
-@dataclass(frozen=True)
-class PollQueues:
-    """Read the queue statistics."""
+    table, tags_below = Table.ENDS, None
 
 
 @dataclass(frozen=True)
 class PollHosts:
     """Read which hosts are behind the edge ports."""
+
+    table, tags_below = Table.HOSTS, None
+
+
+@dataclass(frozen=True)
+class PollOverlay:
+    """Read the counters of a table for the overlay."""
+
+    table: Table
+    tags_below: int | None = None
+    """Only the counters of tags below this power of two; None: all."""
+
+
+@dataclass(frozen=True)
+class PollQueues:
+    """Read the queue statistics."""
 
 
 Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollHosts | PollOverlay
@@ -78,39 +92,81 @@ Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQu
 # ── Periods ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-PeriodicTask = TypeVar("PeriodicTask", bound=Hashable)
-
-
-class Periods(Generic[PeriodicTask]):
+class Periods:
     """The next time of each task. A time that was missed is skipped: a task is never due twice."""
 
-    def __init__(self, periods_ns: Mapping[PeriodicTask, int], phase: float = 0.0) -> None:
+    def __init__(self, periods_ns: Mapping[Any, int], phase: float = 0.0) -> None:
         """`phase` is from 0 to 1: a part of each period. Until `restart` no task is due."""
         self._periods_ns, self._phase = dict(periods_ns), phase
-        self._next_ns: dict[PeriodicTask, int] = {}
+        self._next_ns: dict[Hashable, int] = {}
 
     def restart(self, now_ns: int) -> None:
         """Forget all earlier times: each task is due at its first grid time after `now_ns`."""
         self._next_ns = {task: self._grid_time_after(task, now_ns) for task in self._periods_ns}
 
-    def change(self, task: PeriodicTask, period_ns: int) -> None:
+    def change(self, task: Hashable, period_ns: int) -> None:
         """Give a task another period. Its next time stays; the new period counts from then on."""
         self._periods_ns[task] = period_ns
 
-    def is_due(self, task: PeriodicTask, now_ns: int) -> bool:
+    def is_due(self, task: Hashable, now_ns: int) -> bool:
         return task in self._next_ns and now_ns >= self._next_ns[task]
 
-    def take(self, task: PeriodicTask, now_ns: int) -> bool:
+    def take(self, task: Hashable, now_ns: int) -> bool:
         """Return whether the task is due. If it is, its next time is the grid time after now."""
         if not self.is_due(task, now_ns):
             return False
         self._next_ns[task] = self._grid_time_after(task, now_ns)
         return True
 
-    def _grid_time_after(self, task: PeriodicTask, now_ns: int) -> int:
+    def _grid_time_after(self, task: Hashable, now_ns: int) -> int:
         period_ns = self._periods_ns[task]
         first_ns = int(self._phase * period_ns)
         return now_ns + period_ns - (now_ns - first_ns) % period_ns
+
+
+# ── The overlay ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class RuleOverlay:
+    """The interface of what lays rules of its own over those of the pipeline, by counters of its own.
+
+    A state tells its overlay what it adopts and what the switch has acknowledged, and asks it for changes and polls
+    when none of its own is due. This one adds nothing. `policing/` adds what a switch does with hosts that send false
+    tags.
+    """
+
+    def adopt(self, topology: Topology, policy: Policy, tag_burst_bytes: int) -> None:
+        """Adopt another policy, other hosts and paths. The ports of the network are the same."""
+
+    def connected(self, now_ns: int) -> None:
+        """Begin with a new connection: the counters of the switch are unknown."""
+
+    def set_meters(self, *, available: bool) -> None:
+        """Take whether rules may name meters. The state says so before each change of all rules."""
+
+    def begin_all(self, pipeline: SwitchRules) -> SwitchRules:
+        """Begin a change of all rules. Returns those of the pipeline with those of the overlay."""
+        return pipeline
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the rules in force differ from the desired ones."""
+        return False
+
+    def begin_differences(self) -> Changes:
+        """Begin a change of the rules that differ. Returns it."""
+        return Changes()
+
+    def applied(self) -> None:
+        """Take the acknowledgement of a change, whether the overlay has begun it or not."""
+
+    def next_poll(self, now_ns: int) -> PollOverlay | None:
+        """Return the most urgent poll; None if none is due."""
+        return None
+
+    def observe(self, now_ns: int, poll: PollOverlay, statistics: bytes) -> int:
+        """Take the flow statistics that answer a poll. Returns the number of entries."""
+        return 0
 
 
 # ── The switch ──────────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +361,7 @@ class SwitchState:
         if self._forwarding != self._desired_forwarding:
             self._settings.begin_none()
             self._next_forwarding = self._desired_forwarding
-            return Change(diff(self._forwarding or SwitchRules((), ()), self._next_forwarding))
+            return Change(diff(self._forwarding or SwitchRules(), self._next_forwarding))
         if self.overlay.outdated:
             self._settings.begin_none()
             return Change(self.overlay.begin_differences())

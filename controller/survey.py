@@ -7,12 +7,11 @@ It belongs to the application's thread (app.py) and never waits. `network.py` de
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluice.controller import openflow
 from sluice.controller.connection import Connection
 from sluice.controller.connection_table import ConnectionTable
-from sluice.controller.events import EventNetwork
-from sluice.controller.network import NetworkKeeper
-from sluice.controller.openflow import Neighbour, PortDescription, PortStatus, Role
+from sluice.controller.network import Description, NetworkKeeper
+from sluice.controller.openflow import change, request
+from sluice.controller.openflow.answers import Neighbour, PortDescription, PortStatus
 from sluice.controller.reporting import Reporter
 from sluice.policy.network.graph import Topology
 
@@ -22,13 +21,14 @@ PortAnswer: TypeAlias = PortDescription | PortStatus | Neighbour
 class Survey:
     def __init__(
         self,
+        network: NetworkKeeper,
         connections: ConnectionTable[Connection],
         reporter: Reporter,
         generation: Callable[[], int | None],
     ) -> None:
         """`generation` of the lease that this controller holds; None while another one leads."""
         self._connections, self._reporter, self._generation = connections, reporter, generation
-        self.network, self.is_leaving = NetworkKeeper(), False
+        self.network, self.is_leaving = network, False
 
     def turn(self, now_ns: int) -> None:
         """Send the LLDP frames that are due, and record what they and the switches have shown."""
@@ -62,11 +62,11 @@ class Survey:
 
     # ── Switches that are not in the graph ──────────────────────────────────────────────────────
 
-    def adopt(self, event: EventNetwork, now_ns: int) -> Topology | None:
+    def adopt(self, description: Description, topology: Topology | None, now_ns: int) -> Topology | None:
         """Take the description of the store. Returns the network that the controller must leave now."""
-        self.network.adopt(event.description, event.topology, now_ns)
-        self.is_leaving = event.description.withdrawn
-        return event.topology if self.is_leaving and event.topology and event.topology.learns else None
+        self.network.adopt(description, topology, now_ns)
+        self.is_leaving = description.withdrawn
+        return topology if self.is_leaving and topology and topology.learns else None
 
     def leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network."""
@@ -78,18 +78,18 @@ class Survey:
     def release(self, connection: Connection, *, bridges: bool) -> None:
         """Remove the rules from a switch. With `bridges`, it forwards by itself then."""
         if (role := self._role(connection)) is not None:
-            connection.send(role + openflow.release_message(connection, bridges=bridges))
+            connection.send(role + change.release_message(connection, bridges=bridges))
 
     def ask_for_links(self, dpid: int, connection: Connection) -> None:
         """Let a switch that is not in the graph yet return LLDP frames. Its other rules stay."""
         if self.network.wants(dpid) and (role := self._role(connection)) is not None:
             first_table = self.network.first_table(dpid)
-            connection.send(role + openflow.lldp_rule_message(connection, first_table))
+            connection.send(role + change.lldp_rule_message(connection, first_table))
 
     def _role(self, connection: Connection) -> bytes | None:
         """Return the request for mastership of a switch; None while another controller leads."""
         generation = self._generation()
         if generation is None:
             return None
-        data: bytes = openflow.role_request(connection, Role.MASTER, generation).data
+        data: bytes = request.role_request(connection, request.Role.MASTER, generation).data
         return data

@@ -148,6 +148,9 @@ VLAN = NOT_IP + 1
 length has no room for a second tag, so these frames get none, and use the queue of untagged packets."""
 NO_CODE = 0xFF
 """Code of rules that count no tag."""
+GROUP_SPACE = 0x51CE << 16
+"""Numbers of Sluice's groups begin here, so that others on the same switch can have theirs."""
+MAX_GROUPS = 1 << 16
 METER_SPACE = 0x51CE << 8
 """Number of the meter of edge port n: METER_SPACE + n."""
 MAX_METERS = 1 << 16

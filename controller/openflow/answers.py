@@ -24,17 +24,8 @@ from os_ken.ofproto import ofproto_common
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from sluice.controller.openflow.frames import (
-    HEADER,
-    Frame,
-    MessageType,
-    ProtocolViolation,
-    Replies,
-    StatsType,
-    match_fields,
-    multipart,
-    u16,
-)
+from sluice.controller.openflow import frames
+from sluice.controller.openflow.frames import HEADER, Frame, MessageType, ProtocolViolation, StatsType
 from sluice.controller.openflow.request import CODEC, serialised
 from sluice.controller.tables import LOCAL
 from sluice.policy.network.description import OWN_PORT, SeenPort
@@ -108,11 +99,11 @@ def read_neighbour(frame: Frame) -> Neighbour | None:
     match_at = HEADER.size + _PACKET_IN.size
     if len(frame.data) < match_at + 4:
         raise ProtocolViolation(f"a packet-in has {len(frame.data)} bytes; the minimum is {match_at + 4}")
-    match_bytes = u16(frame.data, match_at + 2)
+    match_bytes = frames.u16(frame.data, match_at + 2)
     start = match_at + (match_bytes + 7) // 8 * 8 + 2
     if match_bytes < 4 or start > len(frame.data):
         raise ProtocolViolation(f"a packet-in gives its match {match_bytes} bytes of {len(frame.data)}")
-    port = match_fields(frame.data[match_at + 4 : match_at + match_bytes]).get(_IN_PORT)
+    port = frames.match_fields(frame.data[match_at + 4 : match_at + match_bytes]).get(_IN_PORT)
     packet = frame.data[start:]
     body = packet[len(_FRAME_HEAD) : len(_FRAME_HEAD) + _ELEMENTS.size]
     if port is None or not packet.startswith(_FRAME_HEAD) or len(body) < _ELEMENTS.size:
@@ -283,7 +274,7 @@ def is_port_description(frame: Frame) -> bool:
     """Whether this is a well-formed port description, which is part of the handshake."""
     if frame.kind != MessageType.MULTIPART_REPLY:
         return False
-    part = multipart(frame)
+    part = frames.multipart(frame)
     return part.stats == StatsType.PORT_DESC and len(part.body) % PORT_BYTES == 0
 
 
@@ -291,7 +282,7 @@ class AnswerReader:
     """Reads the answers of one connection."""
 
     def __init__(self) -> None:
-        self._replies = Replies()
+        self._replies = frames.Replies()
 
     def read(self, frame: Frame) -> Answer | None:
         """Return the answer; None for an incomplete statistics reply and for unused messages."""
@@ -315,7 +306,7 @@ class AnswerReader:
         raise ProtocolViolation(f"message of type {frame.kind}; no switch sends this type")
 
     def _statistics(self, frame: Frame) -> StatsReply | PortDescription | None:
-        part = multipart(frame)
+        part = frames.multipart(frame)
         if part.stats not in _REQUESTED_STATS:
             raise ProtocolViolation(f"statistics of type {part.stats}, which were not requested")
         body = self._replies.add(frame.xid, part)
@@ -365,7 +356,7 @@ def _read_error(frame: Frame) -> ErrorReply:
         raise ProtocolViolation(
             f"an error message has {len(frame.data)} bytes; the minimum is {_ERROR_BYTES}"
         )
-    kind, code = u16(frame.data, 8), u16(frame.data, 10)
+    kind, code = frames.u16(frame.data, 8), frames.u16(frame.data, 10)
     if kind == ofp.OFPET_EXPERIMENTER:
         if len(frame.data) < _EXPERIMENTER_ERROR_BYTES:
             raise ProtocolViolation(

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,8 @@ from os_ken.ofproto import nicira_ext, ofproto_common
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from sluice.controller import rules, tables
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.forwarding import GROUP_SPACE
 from sluice.controller.openflow.frames import (
     HEADER,
     MessageType,
@@ -38,33 +38,8 @@ from sluice.controller.openflow.frames import (
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from sluice.controller.pipeline import lldp_rule, map_rule
-from sluice.controller.rules import (
-    Action,
-    Bucket,
-    FlowRule,
-    GroupKind,
-    GroupRule,
-    LearnFlow,
-    LearnHost,
-    LoadMetadata,
-    MeterRule,
-    Output,
-    PushVlan,
-    Resubmit,
-    SetPriority,
-    SetQueue,
-    SetTag,
-    ToGroup,
-)
-from sluice.controller.tables import (
-    COOKIE_SPACE,
-    COOKIE_SPACE_MASK,
-    MAX_METERS,
-    METER_SPACE,
-    NORMAL,
-    Table,
-    cookie,
-)
+from sluice.controller.rules import Action, Bucket, FlowRule, GroupKind, GroupRule, MeterRule, Resubmit
+from sluice.controller.tables import METER_SPACE, Table, cookie
 
 # ── Meters ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +79,7 @@ def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
             kind, _, rate, burst = _BAND.unpack_from(body, start + _CONFIG.size)
             if kind == _DROP:
                 rate_kbps, burst_kbits = rate, burst
-        if not first_table or number - METER_SPACE in range(MAX_METERS):
+        if not first_table or number - METER_SPACE in range(tables.MAX_METERS):
             meters.append(MeterRule(number, rate_kbps, burst_kbits))
     return tuple(meters)
 
@@ -131,23 +106,23 @@ CACHED_BODIES = 1 << 15
 
 def _action(action: Action) -> Any:
     match action:
-        case SetQueue(queue):
+        case rules.SetQueue(queue):
             return parser.OFPActionSetQueue(queue)
-        case PushVlan():
+        case rules.PushVlan():
             return parser.OFPActionPushVlan(ETHERTYPE_VLAN)
-        case SetPriority(pcp):
+        case rules.SetPriority(pcp):
             return parser.OFPActionSetField(vlan_pcp=pcp)
-        case Output(port):
+        case rules.Output(port):
             return parser.OFPActionOutput(port)
-        case ToGroup(group):
+        case rules.ToGroup(group):
             return parser.OFPActionGroup(group)
-        case LoadMetadata(value, bits):
+        case rules.LoadMetadata(value, bits):
             return parser.NXActionRegLoad(nicira_ext.ofs_nbits(0, bits - 1), "metadata", value)
         case Resubmit(table):
             return parser.NXActionResubmitTable(table_id=table)
-        case SetTag(tag):
+        case rules.SetTag(tag):
             return parser.OFPActionSetField(ip_dscp=tag)
-        case LearnFlow() | LearnHost():
+        case rules.LearnFlow() | rules.LearnHost():
             return parser.NXActionUnknown(NXAST_LEARN2, learn_body(action))
     raise TypeError(f"{action} cannot be installed")
 
@@ -202,23 +177,21 @@ def _shifted_action(action: Action, by: int) -> Action:
     match action:
         case Resubmit(table):
             return Resubmit(table + by)
-        case LearnFlow() | LearnHost():
+        case rules.LearnFlow() | rules.LearnHost():
             return replace(action, first_table=action.first_table + by)
     return action
 
 
 def flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
     """Return the message that adds, modifies or deletes a rule."""
-    # OFPFF_RESET_COUNTS is not set: a modified rule keeps its counters.
+    # Without what makes no difference to its body, so that the cache finds it.
+    bare = FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
+    number = rule.cookie
     if command == ofp.OFPFC_DELETE_STRICT:
-        cookie_, flags, bare = 0, 0, FlowRule(0, 0, rule.match)
-    else:
-        # Without what makes no difference to its body, so that the cache finds it.
-        bare = FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
-        cookie_, flags = rule.cookie, 0
-    where = (rule.table, command, 0, 0, rule.priority)
+        bare, number = FlowRule(0, 0, rule.match), 0
+    # OFPFF_RESET_COUNTS is not among the flags, which are 0: a modified rule keeps its counters.
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
+    head = FLOW_MOD.pack(number, 0, rule.table, command, 0, 0, rule.priority, *filters, 0)
     return message(MessageType.FLOW_MOD, head + rule_body(bare), xid)
 
 
@@ -258,9 +231,9 @@ def change_requests(
     commits the others. So each must not be sent before the one before has ended without an error.
     A step without messages is left out. Without changes there is one request: a barrier.
     """
-    begun = [partial(meter_mod, ADD, meter) for meter in changes.add_meters]
-    begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify_meters]
-    ended = [partial(meter_delete, number) for number in changes.delete_meters]
+    begun = [partial(meter_mod, ADD, meter) for meter in changes.add.meters]
+    begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify.meters]
+    ended = [partial(meter_delete, meter.meter) for meter in changes.delete.meters]
     steps = _meter_step(xids, begun)
     if changes.bundled or not (begun or ended):
         messages = list(_change_messages(changes, first_table))
@@ -268,7 +241,7 @@ def change_requests(
         filling = b"".join(
             _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
         )
-        steps += _steps(xids, bundle_id, first, filling, [subject for _, subject in messages])
+        steps += _steps(xids, bundle_id, first, filling, len(messages), lambda at: messages[at][1])
     return steps + _meter_step(xids, ended)
 
 
@@ -283,19 +256,19 @@ def _meter_step(xids: XidSource, messages: Sequence[_Writer]) -> tuple[Request, 
 
 def _change_messages(changes: Changes, first_table: int) -> Iterator[tuple[_Writer, object]]:
     """Yield writers of messages and their subjects; a group exists as long as rules lead to it."""
-    for group in changes.add_groups:
+    for group in changes.add.groups:
         yield partial(group_mod, ofp.OFPGC_ADD, shifted_group(group, first_table)), group
-    for group in changes.modify_groups:
+    for group in changes.modify.groups:
         yield partial(group_mod, ofp.OFPGC_MODIFY, shifted_group(group, first_table)), group
-    for command, rules in (
-        (ofp.OFPFC_DELETE_STRICT, changes.delete),
-        (ofp.OFPFC_ADD, changes.add),
-        (ofp.OFPFC_MODIFY_STRICT, changes.modify),
+    for command, changed in (
+        (ofp.OFPFC_DELETE_STRICT, changes.delete.flows),
+        (ofp.OFPFC_ADD, changes.add.flows),
+        (ofp.OFPFC_MODIFY_STRICT, changes.modify.flows),
     ):
-        for rule in rules:
+        for rule in changed:
             yield partial(flow_mod, command, shifted(rule, first_table)), rule
-    for number in changes.delete_groups:
-        yield partial(group_delete, number), number
+    for group in changes.delete.groups:
+        yield partial(group_delete, group.group), group.group
 
 
 def remap_requests(
@@ -318,26 +291,7 @@ def remap_requests(
     if changes.priority_tags:
         rows["pcp"] = changes.queues
     rows["port"] = changes.ports
-    return _steps(xids, bundle_id, first, bytes(data), _RemapRules(changes))
-
-
-class _RemapRules(Sequence[object]):
-    """The rules of a remap, each made when an error message refers to it."""
-
-    def __init__(self, changes: Remap) -> None:
-        self._changes = changes
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    @overload
-    def __getitem__(self, at: int) -> FlowRule: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[FlowRule]: ...
-    def __getitem__(self, at: int | slice) -> FlowRule | Sequence[FlowRule]:
-        if isinstance(at, slice):
-            return [self._changes.rule(i) for i in range(len(self))[at]]
-        return self._changes.rule(at)
+    return _steps(xids, bundle_id, first, bytes(data), len(changes), changes.rule)
 
 
 # ── Bundles ────────────────────────────────────────────────────────────────────────────────────
@@ -349,16 +303,21 @@ _ONF = ofproto_common.ONF_EXPERIMENTER_ID
 
 
 def _steps(
-    xids: XidSource, bundle_id: int, first_xid: int, filling: bytes, subjects: Sequence[object]
+    xids: XidSource,
+    bundle_id: int,
+    first_xid: int,
+    filling: bytes,
+    count: int,
+    subject_of: Callable[[int], object],
 ) -> tuple[Request, ...]:
-    """Return the requests that fill and commit a bundle; `first_xid` is of its first message."""
-    if len(subjects) == 0:
+    """Return the requests that fill and commit a bundle of `count` messages; `first_xid` is of its first message."""
+    if not count:
         return (Request(barrier(first_xid), first_xid, first_xid, lambda _: "a barrier"),)
 
     def subject(at: int) -> str:
-        return str(subjects[at - 1]) if 1 <= at <= len(subjects) else "filling a bundle"
+        return str(subject_of(at - 1)) if 1 <= at <= count else "filling a bundle"
 
-    last_xid = first_xid + len(subjects) + 1
+    last_xid = first_xid + count + 1
     opening = _bundle_control(bundle_id, ofp.ONF_BCT_OPEN_REQUEST, first_xid)
     commit_xid = xids.reserve_xids(2)
     commit = _bundle_control(bundle_id, ofp.ONF_BCT_COMMIT_REQUEST, commit_xid)
@@ -436,7 +395,7 @@ def release_message(xids: XidSource, *, bridges: bool) -> bytes:
 
     `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
     """
-    numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
+    numbers = (tables.GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
     groups = b"".join(group_delete(number, xids.reserve_xids(1)) for number in numbers)
     meters = b"".join(
         meter_delete(METER_SPACE + port, xids.reserve_xids(1)) for port in range(1, MAX_RELEASED_METERS)
@@ -444,8 +403,8 @@ def release_message(xids: XidSource, *, bridges: bool) -> bytes:
     match = rule_body(FlowRule(0, 0, ()))
     where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = FLOW_MOD.pack(COOKIE_SPACE << 48, COOKIE_SPACE_MASK, *where, *filters, 0)
+    head = FLOW_MOD.pack(tables.COOKIE_SPACE << 48, tables.COOKIE_SPACE_MASK, *where, *filters, 0)
     removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
-    normal = FlowRule(0, 0, (), (Output(NORMAL),))
+    normal = FlowRule(0, 0, (), (rules.Output(tables.NORMAL),))
     bridging = flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
     return removal + bridging + groups + meters

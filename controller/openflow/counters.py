@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics replies into counters: numpy columns for ports and queues, one object for each flow.
 
+All counters are cumulative. Bytes are of frames, headers included.
+
 Each reply is decoded in one pass. Entries of equal length are read as rows of one array. So a
 poll of ports costs a few array operations, however many rules it reports.
 """
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias
@@ -12,55 +15,87 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.counts import CounterReply, FlowCounts, Ints, LearnedFlows, QueueCounts
-from sluice.controller.openflow.frames import (
-    FLOW_FIXED_BYTES,
-    ProtocolViolation,
-    flow_entry_offsets,
-    learned_entries,
-    match_fields,
-    u16,
-)
+from sluice.controller.openflow import frames
+from sluice.controller.openflow.frames import ProtocolViolation, u16
 from sluice.controller.tables import cookie_port
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS
 
+Ints: TypeAlias = npt.NDArray[np.int64]
 _Unsigned: TypeAlias = npt.NDArray[np.uint64]
 
+
+class CounterReply(NamedTuple):
+    """The counters of one reply by port and tag, one row for each requested port."""
+
+    values: Ints
+    """Shape (P, kinds, codes): packets and bytes, or packets by group of ingress ports."""
+    reported: npt.NDArray[np.bool_]
+    """Whether the reply has an entry of the port, shape (P,)."""
+    entries: int
+    """Entries of the reply, those of other ports included."""
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """Transmitted bytes and packets of one port, by queue."""
+
+    size_bytes: tuple[int, ...]
+    packets: tuple[int, ...]
+
+
+@dataclass
+class FlowCounts:
+    """Counters by tag of one flow of a watched port."""
+
+    port: int
+    name: str
+    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
+    age_s: float = 0.0
+    """Age of the oldest rule that counts the flow."""
+    by_tag: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Tag → (packets, bytes)."""
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size_bytes for _, size_bytes in self.by_tag.values())
+
+    def as_array(self) -> Ints:
+        """Return packets and bytes by tag, shape (2, 62)."""
+        counts = np.zeros((2, tags.TAG_COUNT), np.int64)
+        for tag, packets_and_bytes in self.by_tag.items():
+            counts[:, tag] = packets_and_bytes
+        return counts
+
+
 # ── Flow statistics ─────────────────────────────────────────────────────────────────────────────
-
-
-class FlowColumns(NamedTuple):
-    """The entries of a flow statistics reply, as columns of equal length."""
-
-    cookies: _Unsigned
-    packets: _Unsigned
-    size_bytes: _Unsigned
 
 
 _MAX_RUNS = 64
 """Runs of entries of equal length that are read as rows. A table of Sluice has two or three."""
 
 
-def flow_columns(body: bytes) -> FlowColumns:
-    """Return cookies, packet counts and byte counts of a flow statistics reply."""
-    runs = [np.empty(0, _row_of(FLOW_FIXED_BYTES))]
+def flow_columns(body: bytes) -> tuple[_Unsigned, _Unsigned, _Unsigned]:
+    """Return cookies, packet counts and byte counts of a flow statistics reply, as columns of equal length."""
+    runs = [np.empty(0, _row_of(frames.FLOW_FIXED_BYTES))]
     at = 0
     while at < len(body) and len(runs) < _MAX_RUNS:
-        next(flow_entry_offsets(body, at))  # checks the first entry
+        next(frames.flow_entry_offsets(body, at))  # checks the first entry
         size = u16(body, at)
         rows = np.frombuffer(body, _row_of(size), count=(len(body) - at) // size, offset=at)
         other = rows["length"] != size  # a run ends before the first entry of another length
         runs.append(rows[: other.argmax()] if other.any() else rows)
         at += len(runs[-1]) * size
     if at < len(body):
-        heads = [body[start : start + FLOW_FIXED_BYTES] for start in flow_entry_offsets(body, at)]
-        runs.append(np.frombuffer(b"".join(heads), _row_of(FLOW_FIXED_BYTES)))
+        heads = [
+            body[start : start + frames.FLOW_FIXED_BYTES] for start in frames.flow_entry_offsets(body, at)
+        ]
+        runs.append(np.frombuffer(b"".join(heads), _row_of(frames.FLOW_FIXED_BYTES)))
     cookies, packets, size_bytes = (
         np.concatenate([rows[name] for rows in runs]).astype(np.uint64)
         for name in ("cookie", "packets", "bytes")
     )
-    return FlowColumns(cookies, packets, size_bytes)
+    return cookies, packets, size_bytes
 
 
 def _row_of(size_bytes: int) -> np.dtype[np.void]:
@@ -144,11 +179,14 @@ _PROTOCOL_NAMES = {6: "TCP", 17: "UDP"}
 _CACHED_MATCHES = 1 << 15
 
 
-def learned_flows(body: bytes) -> LearnedFlows:
-    """Return the flows that a switch has learned, each with the counters of all its tags."""
+def learned_flows(body: bytes) -> tuple[list[FlowCounts], int]:
+    """Return the flows that a switch has learned, each with the counters of all its tags, and the number of entries.
+
+    A flow has an entry for each tag.
+    """
     flows: dict[tuple[int, str], FlowCounts] = {}
     entries = 0
-    for entry in learned_entries(body):
+    for entry in frames.flow_entries(body):
         entries += 1
         flow_and_tag = _flow_and_tag(entry.match)
         if flow_and_tag is None:
@@ -158,7 +196,7 @@ def learned_flows(body: bytes) -> LearnedFlows:
         flow = flows.setdefault((port, name), FlowCounts(port, name))
         flow.age_s = max(flow.age_s, entry.duration_s)
         flow.by_tag[tag] = (entry.packets & _INT64_MASK, entry.size_bytes & _INT64_MASK)
-    return LearnedFlows(list(flows.values()), entries)
+    return list(flows.values()), entries
 
 
 @lru_cache(_CACHED_MATCHES)
@@ -168,7 +206,7 @@ def _flow_and_tag(match: bytes) -> tuple[str, int] | None:
     None if the rule counts no single flow. Later fragments of datagrams carry no port numbers, so the
     fragments of all sockets match one rule.
     """
-    fields = match_fields(match)
+    fields = frames.match_fields(match)
     tag = fields.get(_IP_DSCP, b"\0")[0]
     protocol = fields.get(_IP_PROTO, b"\0")[0]
     addresses = next(

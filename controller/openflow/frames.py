@@ -4,11 +4,8 @@
 The peer may be broken or hostile, so every length is checked before anyone relies on it. Malformed
 bytes raise ProtocolViolation, which ends that connection and no other.
 
-Entries of statistics replies, with every nested length checked.
-
 os-ken 4.2's parsers advance by the length fields that they read, and loop without end on a length
-of 0. So a body from a switch passes these checks before os-ken parses it. Malformed bytes raise
-ProtocolViolation.
+of 0. So every nested length in an entry of a statistics reply is checked before os-ken parses it.
 """
 
 import struct
@@ -221,46 +218,35 @@ def flow_entry_offsets(body: bytes, start: int = 0) -> Iterator[int]:
 
 
 class FlowEntry(NamedTuple):
-    """A rule in a flow statistics reply, without its counters."""
+    """An entry of a flow statistics reply: a rule and its counters."""
 
     table: int
     priority: int
     timeouts: tuple[int, int]
     """Idle and hard timeout in seconds; 0 is none."""
     cookie: int
-    tail: bytes
-    """Match and instructions. `check_tail` has not seen them."""
-
-
-def flow_entries(body: bytes) -> Iterator[FlowEntry]:
-    """Yield the rules of a flow statistics reply."""
-    for start in flow_entry_offsets(body):
-        length, table, _, _, priority, idle, hard, _, cookie, *_ = _FLOW_ENTRY.unpack_from(body, start)
-        tail = body[start + FLOW_FIXED_BYTES : start + length]
-        yield FlowEntry(table, priority, (idle, hard), cookie, tail)
-
-
-class LearnedEntry(NamedTuple):
-    """The counters of a rule that the switch has learned from a packet."""
-
-    cookie: int
     duration_s: float
     packets: int
     size_bytes: int
-    match: bytes
-    """The fields of the match. `match_fields` has not seen them."""
+    tail: bytes
+    """Match and instructions. `check_tail` has not seen them."""
+
+    @property
+    def match(self) -> bytes:
+        """The fields of the match. `match_fields` has not seen them. Raises ProtocolViolation."""
+        length = u16(self.tail, 2)
+        if not _MATCH_HEADER_BYTES <= length <= len(self.tail):
+            raise _bad_match(length, len(self.tail))
+        return self.tail[_MATCH_HEADER_BYTES:length]
 
 
-def learned_entries(body: bytes) -> Iterator[LearnedEntry]:
-    """Yield the entries of a flow statistics reply with their counters."""
+def flow_entries(body: bytes) -> Iterator[FlowEntry]:
+    """Yield the entries of a flow statistics reply."""
     for start in flow_entry_offsets(body):
-        length, _, seconds, ns, *_, cookie, packets, size_bytes = _FLOW_ENTRY.unpack_from(body, start)
-        match_start = start + FLOW_FIXED_BYTES
-        match_length = u16(body, match_start + 2)
-        if not _MATCH_HEADER_BYTES <= match_length <= length - FLOW_FIXED_BYTES:
-            raise _bad_match(match_length, length - FLOW_FIXED_BYTES)
-        match = body[match_start + _MATCH_HEADER_BYTES : match_start + match_length]
-        yield LearnedEntry(cookie, seconds + ns / 1e9, packets, size_bytes, match)
+        length, table, seconds, ns, priority, idle, hard, _, *rest = _FLOW_ENTRY.unpack_from(body, start)
+        cookie, packets, size_bytes = rest
+        tail = body[start + FLOW_FIXED_BYTES : start + length]
+        yield FlowEntry(table, priority, (idle, hard), cookie, seconds + ns / 1e9, packets, size_bytes, tail)
 
 
 def _bad_match(length: int, at_most: int) -> ProtocolViolation:

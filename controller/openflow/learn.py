@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 
-from sluice.controller.openflow.frames import FlowEntry, learned_entries, match_fields
+from sluice.controller.openflow.frames import FlowEntry, flow_entries, match_fields
 from sluice.controller.rules import LearnFlow, LearnHost, Source
 from sluice.controller.tables import FAMILIES, Table, cookie, cookie_port, cookie_table
 from sluice.policy.network.description import SeenHost
@@ -124,7 +124,7 @@ def learned_hosts(dpid: int, body: bytes) -> list[SeenHost]:
     Raises ProtocolViolation.
     """
     addresses: dict[tuple[int, str], tuple[set[str], set[str]]] = {}
-    for entry in learned_entries(body):
+    for entry in flow_entries(body):
         fields = match_fields(entry.match)
         source = fields.get(_FIELD_ETH_SRC)
         if source is None or source[0] & 1:  # no host has a multicast address

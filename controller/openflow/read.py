@@ -7,47 +7,15 @@ with other switches, so the results are cached.
 
 import struct
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from sluice.controller.forwarding import GROUP_SPACE, MAX_GROUPS
-from sluice.controller.openflow.change import (
-    CACHED_BODIES,
-    ETHERTYPE_VLAN,
-    read_meters,
-    shifted,
-    shifted_group,
-)
-from sluice.controller.openflow.frames import (
-    FLOW_FIXED_BYTES,
-    FlowEntry,
-    check_tail,
-    flow_entries,
-    group_entry_offsets,
-)
-from sluice.controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
-from sluice.controller.rules import (
-    Action,
-    Bucket,
-    FlowRule,
-    Foreign,
-    GroupKind,
-    GroupRule,
-    LoadMetadata,
-    Masked,
-    Match,
-    Output,
-    PushVlan,
-    Resubmit,
-    SetPriority,
-    SetQueue,
-    SetTag,
-    SwitchRules,
-    ToGroup,
-)
-from sluice.controller.tables import Table
+from sluice.controller import rules
+from sluice.controller.openflow import change, frames, learn
+from sluice.controller.rules import Action, Bucket, FlowRule, Foreign, GroupKind, GroupRule, SwitchRules
+from sluice.controller.tables import GROUP_SPACE, MAX_GROUPS, Table
 
 _FOREIGN_COOKIE = -1
 """Replaces the cookie of a rule that expires. It differs from every cookie of Sluice, so the rule
@@ -62,54 +30,38 @@ def read_rules(
     Rules that the switch has learned itself are left out. If the pipeline does not begin at table 0, the rest of the
     switch belongs to others, and their rules, groups and meters are left out, too.
     """
-    meters = read_meters(meter_body, first_table)
-    groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in group_entry_offsets(group_body))
-    entries = (entry for entry in flow_entries(flow_body) if not is_learned(entry))
-    if not first_table:
-        return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)), meters)
     tables = range(first_table, first_table + len(Table))
-    rules = (_read_rule(entry) for entry in entries if entry.table in tables)
-    ours = (group for group in groups if group.group_id - GROUP_SPACE in range(MAX_GROUPS))
-    return SwitchRules(
-        tuple(shifted_group(_read_group(group), -first_table) for group in ours),
-        tuple(shifted(rule, -first_table) for rule in rules),
-        meters,
-    )
+    flows = [
+        change.shifted(_read_rule(entry), -first_table)
+        for entry in frames.flow_entries(flow_body)
+        if not learn.is_learned(entry) and (not first_table or entry.table in tables)
+    ]
+    groups = []
+    for at in frames.group_entry_offsets(group_body):
+        stats = parser.OFPGroupDescStats.parser(group_body, at)
+        if not first_table or stats.group_id - GROUP_SPACE in range(MAX_GROUPS):
+            groups.append(change.shifted_group(_read_group(stats), -first_table))
+    return SwitchRules(tuple(groups), tuple(flows), change.read_meters(meter_body, first_table))
 
 
-def _read_rule(entry: FlowEntry) -> FlowRule:
+def _read_rule(entry: frames.FlowEntry) -> FlowRule:
     cookie = _FOREIGN_COOKIE if any(entry.timeouts) else entry.cookie
-    body = _read_body(entry.tail)
-    return FlowRule(
-        entry.table,
-        entry.priority,
-        body.match,
-        body.actions,
-        body.metadata,
-        body.goto,
-        cookie,
-        body.meter,
-    )
+    match, actions, metadata, goto, meter = _read_body(entry.tail)
+    return FlowRule(entry.table, entry.priority, match, actions, metadata, goto, cookie, meter)
 
 
-class _Body(NamedTuple):
-    """What a rule matches and does."""
-
-    match: Match
-    actions: tuple[Action, ...]
-    metadata: Masked | None
-    goto: int | None
-    meter: int | None
+_Body: TypeAlias = tuple[rules.Match, tuple[Action, ...], rules.Masked | None, int | None, int | None]
+"""What a rule matches and does: match, actions, metadata, the next table, the meter."""
 
 
-@lru_cache(CACHED_BODIES)
+@lru_cache(change.CACHED_BODIES)
 def _read_body(tail: bytes) -> _Body:
     """Read the match and the instructions of a flow statistics entry.
 
     Raises ProtocolViolation, or any exception of os-ken's parser.
     """
-    check_tail(tail)
-    head = struct.pack("!H", FLOW_FIXED_BYTES + len(tail)) + bytes(FLOW_FIXED_BYTES - 2)
+    frames.check_tail(tail)
+    head = struct.pack("!H", frames.FLOW_FIXED_BYTES + len(tail)) + bytes(frames.FLOW_FIXED_BYTES - 2)
     stats = parser.OFPFlowStats.parser(head + tail, 0)
     actions: list[Action] = []
     metadata, goto, meter = None, None, None
@@ -125,29 +77,29 @@ def _read_body(tail: bytes) -> _Body:
                 meter = instruction.meter_id
             case _:
                 actions.append(Foreign(str(instruction)))
-    return _Body(tuple(sorted(stats.match.items())), tuple(actions), metadata, goto, meter)
+    return tuple(sorted(stats.match.items())), tuple(actions), metadata, goto, meter
 
 
 def _read_action(action: Any) -> Action:
     match action:
         case parser.OFPActionSetQueue():
-            return SetQueue(action.queue_id)
-        case parser.OFPActionPushVlan() if action.ethertype == ETHERTYPE_VLAN:
-            return PushVlan()
+            return rules.SetQueue(action.queue_id)
+        case parser.OFPActionPushVlan() if action.ethertype == change.ETHERTYPE_VLAN:
+            return rules.PushVlan()
         case parser.OFPActionSetField() if action.key == "vlan_pcp":
-            return SetPriority(action.value)
+            return rules.SetPriority(action.value)
         case parser.OFPActionOutput():
-            return Output(action.port)
+            return rules.Output(action.port)
         case parser.OFPActionGroup():
-            return ToGroup(action.group_id)
+            return rules.ToGroup(action.group_id)
         case parser.NXActionRegLoad() if action.dst == "metadata" and action.ofs_nbits < 64:
-            return LoadMetadata(action.value, action.ofs_nbits + 1)
+            return rules.LoadMetadata(action.value, action.ofs_nbits + 1)
         case parser.NXActionResubmitTable() if action.in_port == ofp.OFPP_IN_PORT & 0xFFFF:
-            return Resubmit(action.table_id)
+            return rules.Resubmit(action.table_id)
         case parser.OFPActionSetField() if action.key == "ip_dscp":
-            return SetTag(action.value)
-        case parser.NXActionUnknown() if action._subtype == NXAST_LEARN2:
-            return read_learn(bytes(action.data)) or Foreign(str(action))
+            return rules.SetTag(action.value)
+        case parser.NXActionUnknown() if action._subtype == learn.NXAST_LEARN2:
+            return learn.read_learn(bytes(action.data)) or Foreign(str(action))
     return Foreign(str(action))
 
 

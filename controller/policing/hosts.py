@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch's edge ports: whether their hosts' tags are true, and what follows if not. Pure.
 
+Tags of attained service are compared with what the switch counts, urgency tags with what the hosts' agents report.
+
     counters by port × tag ─suspicion──▶ watched: counters by flow × tag ──breach──▶ demoted
     (every 500 ms, all ports at once)    (every 250 ms while any port is watched)
 
@@ -9,29 +11,27 @@ LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules
 second late, and then to the rules that exist by then.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.openflow.counters import FlowCounts, Ints
 from sluice.controller.policing.rules import PortTreatments
-from sluice.controller.policing.urgency import ALL_URGENT, Urgency
 from sluice.policy import tags
-from sluice.policy.network.graph import Port
-from sluice.policy.policing.limits import (
-    Breach,
-    Demoted,
-    HostState,
-    Treatment,
-    breach,
-    limits_bytes,
-    payload_bytes,
-    suspicion,
+from sluice.policy.network.graph import Port, Topology
+from sluice.policy.policing import limits
+from sluice.policy.policing.limits import Breach, Demoted, HostState, Treatment
+from sluice.policy.policing.urgency import (
+    NOTHING,
+    Explained,
+    UrgencyAccount,
+    UrgencyBudget,
+    UrgencyReport,
+    explained,
 )
-from sluice.policy.policing.urgency import NOTHING, Explained
 from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import SlidingCounts, growth
 from sluice.policy.units import MSS_BYTES
@@ -55,6 +55,94 @@ LAG_S = 0.75
 AGENTS_FOLLOW_NS = 10_000 * MS
 """A longer idle gap counts after this time, because agents adopt it with a heartbeat, about 1 s.
 """
+
+
+# ── Urgency ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+ALL_URGENT = "all urgent packets"
+"""What stands for a flow where urgency is proven wrong: the sum of a port's flows proves it."""
+_URGENT = slice(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
+
+
+def urgency_by_port(
+    topology: Topology, ports: Sequence[Port], reports: Mapping[str, UrgencyReport]
+) -> dict[int, Explained]:
+    """Return what explains the urgency at each of these ports that has a host with an agent, by port number."""
+    numbers = {port.id: port.number for port in ports}
+    reports_at: dict[int, dict[str, UrgencyReport]] = {}
+    for name, report in reports.items():
+        if name in topology.host_by_name and (number := numbers.get(topology.edge_port(name).id)) is not None:
+            reports_at.setdefault(number, {})[name] = report
+    return {number: explained(by_agent) for number, by_agent in reports_at.items()}
+
+
+class Urgency:
+    """The accounts of all edge ports of a switch, as rows."""
+
+    def __init__(self, rates_bps: npt.NDArray[np.float64]) -> None:
+        self._accounts = [UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
+        self._budgets = [UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
+        self._explained: list[Explained] | None = None
+        """None until the first reports: nothing is judged before."""
+        self._while_demoted = np.zeros(len(self._accounts))
+        """Urgent payload that arrived while a port was demoted."""
+        self._seen: dict[tuple[int, str], int] = {}
+        """(port number, flow) → its urgent payload so far."""
+
+    def restart(self) -> None:
+        """Forget all counters."""
+        self._seen = {}
+        self._while_demoted[:] = 0.0
+        for account, budget in zip(self._accounts, self._budgets, strict=True):
+            account.close()
+            budget.close()
+
+    @property
+    def spent_rows(self) -> list[int]:
+        """The rows whose budget of urgent payload is spent."""
+        return [row for row, budget in enumerate(self._budgets) if budget.is_spent]
+
+    def observe_demoted(self, flows: Iterable[FlowCounts], row_of: Mapping[int, int]) -> None:
+        """Take the flows of demoted ports, whose tags do not arrive at the ingress. `row_of` these port numbers."""
+        before, self._seen = self._seen, {}
+        urgent = range(_URGENT.start, _URGENT.stop)
+        for flow in flows:
+            if flow.port in row_of:
+                counts = (flow.by_tag[tag] for tag in urgent if tag in flow.by_tag)
+                # The least payload that the flow has sent under urgency tags.
+                payload = sum(max(0, size - limits.MAX_HEADER_BYTES * packets) for packets, size in counts)
+                key = flow.port, flow.name
+                self._seen[key] = payload
+                self._while_demoted[row_of[flow.port]] += max(0, payload - before.get(key, payload))
+
+    def explain(self, by_row: list[Explained]) -> None:
+        """Take what agents explain."""
+        self._explained = by_row
+
+    def observe(
+        self, now_ns: int, counts: Ints, reserved: Collection[int], share: float
+    ) -> Iterator[tuple[int, Breach, float]]:
+        """Take packets and bytes by tag, shape (P, 2, 62). Yields row, breach and seconds where urgency is unexplained.
+
+        `reserved`: DSCPs that are no tags. `share`: part of the link that may be urgent.
+        """
+        payload = limits.payload_bytes(counts[:, 0], counts[:, 1])
+        payload[:, list(reserved)] = 0.0
+        arrived = (payload[:, _URGENT].sum(axis=1) + self._while_demoted).tolist()
+        for row, budget in enumerate(self._budgets):
+            budget.observe(now_ns, arrived[row], share)
+        if self._explained is None:
+            return
+        for row, account in enumerate(self._accounts):
+            unexplained = account.observe(now_ns, arrived[row], self._explained[row])
+            if unexplained is not None:
+                tag = tags.URGENCY_FIRST + int(payload[row, _URGENT].argmax())
+                exceeded = Breach(tag, unexplained.sent_bytes, unexplained.limit_bytes)
+                yield row, exceeded, unexplained.duration_s
+
+
+# ── Hosts ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -226,9 +314,9 @@ class HostPolicing:
         if latest is None or now_ns <= latest[0]:
             return np.zeros(len(self.port_numbers))
         grown = growth(latest[1], counts)
-        payload = payload_bytes(grown[:, 0], grown[:, 1])
+        payload = limits.payload_bytes(grown[:, 0], grown[:, 1])
         duration_s = (now_ns - latest[0]) / 1e9
-        return suspicion(payload, self._rates_bps, duration_s, *self._promises)
+        return limits.suspicion(payload, self._rates_bps, duration_s, *self._promises)
 
     # ── Urgency ─────────────────────────────────────────────────────────────────────────────────
 
@@ -287,7 +375,7 @@ class HostPolicing:
         self._urgency.observe_demoted(flows, demoted)
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
-        least = limits_bytes(LAG_S, *self._promises).min()
+        least = limits.limits_bytes(LAG_S, *self._promises).min()
         for flow in flows:
             key = (flow.port, flow.name)
             if flow.size_bytes < least and key not in before:
@@ -316,7 +404,7 @@ class HostPolicing:
         if flow.port not in self.treatments or window.grown is None:
             return None
         duration_s = window.covered_ns / 1e9 + LAG_S
-        exceeded = breach(payload_bytes(*window.grown), duration_s, *self._promises)
+        exceeded = limits.breach(limits.payload_bytes(*window.grown), duration_s, *self._promises)
         return None if exceeded is None else _Proof(flow.name, exceeded, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:

@@ -4,26 +4,17 @@
 `NetworkPolicing` makes the overlays of all switches. It is what the rest of the controller knows of policing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
-from sluice.controller import openflow
 from sluice.controller.changes import Changes
-from sluice.controller.counts import CounterReply, Ints
-from sluice.controller.overlay import PollOverlay, RuleOverlay
+from sluice.controller.openflow import counters
 from sluice.controller.pipeline import learning_ports
-from sluice.controller.policing.hosts import (
-    ALL_TAGS_EVERY,
-    INGRESS_POLL_NS,
-    LEARNED_POLL_NS,
-    LOW_TAGS,
-    HostPolicing,
-    Verdict,
-)
+from sluice.controller.policing import hosts
+from sluice.controller.policing.hosts import HostPolicing, Verdict
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
-from sluice.controller.policing.urgency import urgency_by_port
+from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import Desired, Periods
+from sluice.controller.state import Desired, Periods, PollOverlay, RuleOverlay
 from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology, ingress_groups
 from sluice.policy.policing.limits import Demoted, Treatment
@@ -32,7 +23,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.store.totals import HOSTS_DEMOTED, Tally
 
 READ_ALL_TAGS = PollOverlay(Table.INGRESS)
-READ_LOW_TAGS = PollOverlay(Table.INGRESS, LOW_TAGS)
+READ_LOW_TAGS = PollOverlay(Table.INGRESS, hosts.LOW_TAGS)
 READ_FLOWS = PollOverlay(Table.FLOWS)
 
 
@@ -55,7 +46,9 @@ class PolicingOverlay(RuleOverlay):
         """Treatment that the rules in force implement. That of a new connection is not known."""
         self._changing: PortTreatments | None = None
         """Treatment of the running change."""
-        self._periods = Periods({Table.INGRESS: INGRESS_POLL_NS, Table.FLOWS: LEARNED_POLL_NS}, phase)
+        self._periods = Periods(
+            {Table.INGRESS: hosts.INGRESS_POLL_NS, Table.FLOWS: hosts.LEARNED_POLL_NS}, phase
+        )
         self._ingress_polls = 0
 
     def adopt(self, topology: Topology, policy: Policy, tag_burst_bytes: int) -> None:
@@ -102,34 +95,33 @@ class PolicingOverlay(RuleOverlay):
             return READ_FLOWS
         if self._periods.take(Table.INGRESS, now_ns):
             self._ingress_polls += 1
-            return READ_ALL_TAGS if self._ingress_polls % ALL_TAGS_EVERY == 0 else READ_LOW_TAGS
+            return READ_ALL_TAGS if self._ingress_polls % hosts.ALL_TAGS_EVERY == 0 else READ_LOW_TAGS
         return None
 
     def observe(self, now_ns: int, poll: PollOverlay, statistics: bytes) -> int:
         if poll == READ_FLOWS:
-            learned = openflow.learned_flows(statistics)
-            self.hosts.observe_flows(now_ns, learned.flows)
-            entries = learned.entries
+            flows, entries = counters.learned_flows(statistics)
+            self.hosts.observe_flows(now_ns, flows)
         else:
-            counts = openflow.carried_counts(statistics, self.port_numbers)
+            counts = counters.carried_counts(statistics, self.port_numbers)
             self.observe_ingress(now_ns, counts, all_tags=poll == READ_ALL_TAGS)
             entries = counts.entries
         self.report()
         return entries
 
     @property
-    def port_numbers(self) -> Ints:
+    def port_numbers(self) -> counters.Ints:
         """Numbers of the ports with hosts: the rows of `observe_ingress`."""
         return self.hosts.port_numbers
 
-    def observe_ingress(self, now_ns: int, counts: CounterReply, *, all_tags: bool) -> None:
+    def observe_ingress(self, now_ns: int, counts: counters.CounterReply, *, all_tags: bool) -> None:
         """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
         if counts.reported.all():
             self.hosts.observe_ingress(now_ns, counts.values, all_tags=all_tags)
 
     def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
         """Take what the agents report about urgency tags, by agent."""
-        self.hosts.explain_urgency(urgency_by_port(self._topology, self._ports, reports))
+        self.hosts.explain_urgency(hosts.urgency_by_port(self._topology, self._ports, reports))
 
     # ── Verdicts ────────────────────────────────────────────────────────────────────────────────
 
@@ -145,19 +137,10 @@ class PolicingOverlay(RuleOverlay):
             self._on_verdict(self._switch, verdict)
 
 
-class SanctionReporter(Protocol):
-    """What records verdicts (reporting.py)."""
-
-    def verdict(self, switch: str, verdict: Verdict) -> None: ...
-
-    def demoted_ports(self, port_ids: Sequence[str]) -> None:
-        """Remove the sanctions of all other ports."""
-
-
 class NetworkPolicing:
     """Policing at all switches that this controller leads."""
 
-    def __init__(self, reporter: SanctionReporter, tally: Tally) -> None:
+    def __init__(self, reporter: Reporter, tally: Tally) -> None:
         self._reporter, self._tally = reporter, tally
         self._overlays: list[PolicingOverlay] = []
 

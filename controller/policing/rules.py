@@ -7,25 +7,11 @@ edge: demote, limit, count in `flows`     ingress: urgency beyond its budget cou
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from sluice.controller import tables
 from sluice.controller.changes import Changes, diff
 from sluice.controller.pipeline import edge_port_rules, edge_rules, learn_sender, sender_rule, sender_rules
 from sluice.controller.rules import Action, FlowRule, LearnFlow, MeterRule, Resubmit, SetTag, SwitchRules
-from sluice.controller.tables import (
-    CODE_MASK,
-    FAMILIES,
-    GROUP_MASK,
-    METER_SPACE,
-    NO_CODE,
-    NOT_IP,
-    TCP,
-    UDP,
-    Table,
-    cookie,
-    cookie_code,
-    group_and_code,
-    match_on,
-    port_number,
-)
+from sluice.controller.tables import FAMILIES, METER_SPACE, NO_CODE, Table, cookie, match_on, port_number
 from sluice.policy import tags
 from sluice.policy.policing.limits import Treatment
 
@@ -78,7 +64,7 @@ def _flow_rules(treated: PortTreatments, ports: EdgePorts) -> Iterator[FlowRule]
         if port in ports.learning:
             yield from (_limited(rule, port) for rule in sender_rules(port))
         else:
-            number = cookie(Table.EDGE, port, NOT_IP)
+            number = cookie(Table.EDGE, port, tables.NOT_IP)
             yield _limited(replace(sender_rule(port, 2), cookie=number), port)
     for port in treated.spent:
         yield from _untagged_urgency(port, ports.groups[port], ports.reserved)
@@ -95,7 +81,7 @@ def _treatment_rules(port: int, learn: tuple[Action, ...], *, demoted: bool) -> 
     sanction: tuple[Action, ...] = (*learn, SetTag(tags.BACKGROUND)) if demoted else learn
     for index, family in enumerate(FAMILIES):
         of_family = {"in_port": port_number(port), "eth_type": family}
-        for protocol in (TCP, UDP):
+        for protocol in (tables.TCP, tables.UDP):
             actions = (LearnFlow(port, index, protocol), Resubmit(Table.FLOWS), *sanction)
             match = match_on(**of_family, ip_proto=protocol)
             number = cookie(Table.EDGE, port, protocol, index)
@@ -108,9 +94,9 @@ def _treatment_rules(port: int, learn: tuple[Action, ...], *, demoted: bool) -> 
 
 def _untagged_urgency(port: int, group: int, reserved: Collection[int]) -> Iterator[FlowRule]:
     """Yield the rules that count an edge port's urgent packets and take their tag off."""
-    untagged = (group_and_code(group, tags.UNTAGGED), GROUP_MASK | CODE_MASK)
+    untagged = (tables.group_and_code(group, tags.UNTAGGED), tables.GROUP_MASK | tables.CODE_MASK)
     for rule in edge_port_rules(port, group):
-        tag = cookie_code(rule.cookie)
+        tag = tables.cookie_code(rule.cookie)
         if tag in _URGENT and tag not in reserved:
             yield replace(rule, actions=(SetTag(tags.UNTAGGED),), write_metadata=untagged)
 

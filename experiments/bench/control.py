@@ -24,7 +24,7 @@ from sqlalchemy import Engine
 from experiments.bench import switches
 from experiments.bench.measuring import Result, cpu_seconds, median_s
 from sluice import topologies
-from sluice.controller import openflow
+from sluice.controller.openflow import counters
 from sluice.controller.pipeline import ends_rules, map_rules
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, Topology
@@ -65,8 +65,8 @@ def measure_decoding(ports: int = 100) -> dict[str, tuple[float, float]]:
     carried = map_rules(dict.fromkeys(numbers.tolist(), queues))
     speeds = {}
     for name, rules, count in (
-        ("completed flows", ends, openflow.completed_counts),
-        ("counters by tag", carried, openflow.carried_counts),
+        ("completed flows", ends, counters.completed_counts),
+        ("counters by tag", carried, counters.carried_counts),
     ):
         body = b"".join(map(switches.entry, rules))
         speeds[name] = _decoding(body, lambda body, count=count: count(body, numbers))  # type: ignore[misc]
@@ -243,8 +243,8 @@ def policy_results() -> Iterator[Result]:
 
         def adjust(steps: npt.NDArray[np.int64] = steps, ports: int = ports) -> None:
             adaptation = Adaptation(policy, [None] * ports)
-            for i, counters in enumerate(steps):
-                adaptation.observe(i * 100_000_000, PortCounters.of_completed(counters))
+            for i, counted in enumerate(steps):
+                adaptation.observe(i * 100_000_000, PortCounters.of_completed(counted))
                 for row in np.flatnonzero(adaptation.adjust()):
                     queue_map(policy, adaptation.thresholds(int(row)))
 

@@ -23,9 +23,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from sluice.controller import openflow
-from sluice.controller.openflow import Frame, Framer, MessageType, StatsType
-from sluice.controller.openflow.frames import MULTIPART_HEADER_BYTES
+from sluice.controller.openflow import change, learn
+from sluice.controller.openflow.frames import (
+    MULTIPART_HEADER_BYTES,
+    Frame,
+    Framer,
+    MessageType,
+    StatsType,
+    message,
+)
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing.hosts import LOW_TAGS
 from sluice.controller.rules import FlowRule, MatchValue, SwitchRules
@@ -47,12 +53,12 @@ PACKETS_AT, BYTES_AT = 32, 40
 
 def statistics(kind: int, body: bytes, *, more: bool, xid: int = 0) -> bytes:
     """Return one part of a statistics reply."""
-    return openflow.message(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", kind, int(more)) + body, xid)
+    return message(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", kind, int(more)) + body, xid)
 
 
 def entry(rule: FlowRule) -> bytes:
     """Return a rule as an entry of flow statistics, with counters of zero."""
-    body = openflow.rule_body(rule)
+    body = change.rule_body(rule)
     head = struct.pack(
         "!HBxIIHHHHxxxxQQQ", 48 + len(body), rule.table, 1, 0, rule.priority, 0, 0, 0, rule.cookie, 0, 0
     )
@@ -104,7 +110,7 @@ def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
     """Yield the rules that two watched ports learned of flows with correct tags: as many as there
     is room for."""
     for port in ports:
-        for flow in range(openflow.MAX_LEARNED):
+        for flow in range(learn.MAX_LEARNED):
             match: dict[str, MatchValue] = {
                 "in_port": port,
                 "eth_type": 0x0800,
@@ -134,7 +140,7 @@ def group_statistics(rules: SwitchRules) -> bytes:
     """Return group descriptions: the buckets of group-mod messages with another header."""
     out = []
     for group in rules.groups:
-        sent = openflow.group_mod(0, group, 0)
+        sent = change.group_mod(0, group, 0)
         kind, number = struct.unpack_from("!xxBxI", sent, 8)
         out.append(struct.pack("!HBxI", 8 + len(sent) - 16, kind, number) + sent[16:])
     return b"".join(out)
@@ -238,16 +244,16 @@ class Switch:
     def answer(self, frame: Frame) -> bytes | memoryview:
         match frame.kind:
             case MessageType.ECHO_REQUEST:
-                return openflow.message(MessageType.ECHO_REPLY, frame.data[8:], frame.xid)
+                return message(MessageType.ECHO_REPLY, frame.data[8:], frame.xid)
             case 5:
                 features = struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0)
-                return openflow.message(MessageType.FEATURES_REPLY, features, frame.xid)
+                return message(MessageType.FEATURES_REPLY, features, frame.xid)
             case 18:
                 return self._statistics(frame)
             case 20:
                 return self._barrier(frame)
             case 24:
-                return openflow.message(MessageType.ROLE_REPLY, frame.data[8:], frame.xid)
+                return message(MessageType.ROLE_REPLY, frame.data[8:], frame.xid)
             case MessageType.EXPERIMENTER:
                 return self._bundle(frame)
         return b""
@@ -266,7 +272,7 @@ class Switch:
         parts = self._descriptions.get(kind, [b""])
         if kind == StatsType.FLOW and frame.data[16] == Table.FLOWS:
             parts = self._flows
-            self.record.entries += 2 * openflow.MAX_LEARNED
+            self.record.entries += 2 * learn.MAX_LEARNED
         return b"".join(statistics(kind, part, more=part is not parts[-1], xid=frame.xid) for part in parts)
 
     def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> memoryview:
@@ -296,14 +302,14 @@ class Switch:
             self.record.modified += len(self._staged)
             self._staged.clear()
         reply = struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
-        return openflow.message(MessageType.EXPERIMENTER, reply, frame.xid)
+        return message(MessageType.EXPERIMENTER, reply, frame.xid)
 
     def _barrier(self, frame: Frame) -> bytes:
         if self._committing and self._counters_at is not None:
             self.record.took_s.append(time.monotonic() - self._counters_at)
             self._counters_at = None
         self._committing = False
-        return openflow.message(MessageType.BARRIER_REPLY, xid=frame.xid)
+        return message(MessageType.BARRIER_REPLY, xid=frame.xid)
 
 
 # ── Its connections ──────────────────────────────────────────────────────────────────────────────────
@@ -323,7 +329,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(openflow.message(MessageType.HELLO, xid=1))
+        self._transport.write(message(MessageType.HELLO, xid=1))
 
     def data_received(self, data: bytes) -> None:
         for frame in self._framer.feed(data):

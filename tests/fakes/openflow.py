@@ -6,7 +6,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from sluice.controller.openflow import Frame, Framer, MessageType, rule_body
+from sluice.controller.openflow.change import rule_body
+from sluice.controller.openflow.frames import Frame, Framer, MessageType
 from sluice.controller.rules import FlowRule, MatchValue
 from sluice.controller.tables import Table, cookie
 

@@ -8,7 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from sluice.controller.openflow import Frame, Framer, MessageType, message
+from sluice.controller.openflow.frames import Frame, Framer, MessageType, message
 
 _BUNDLE_CONTROL = 2300
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.controller.changes import Changes
 from sluice.controller.rules import (
+    NO_RULES,
     Action,
     FlowRule,
     GroupKind,
@@ -103,11 +104,8 @@ def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
     return True
 
 
-_EMPTY = SwitchRules((), ())
-
-
 class FakeSwitch:
-    def __init__(self, rules: SwitchRules = _EMPTY) -> None:
+    def __init__(self, rules: SwitchRules = NO_RULES) -> None:
         self.flows: dict[RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
         self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
         self.packets: Counter[RuleKey] = Counter()
@@ -128,35 +126,35 @@ class FakeSwitch:
         Raises AssertionError if a real switch would refuse it, or if it changes a rule that is already right.
         """
         self._change_meters(changes)
-        for group in changes.add_groups:
+        for group in changes.add.groups:
             assert group.group not in self.groups, f"group {group.group} exists"
             self.groups[group.group] = group
-        for group in changes.modify_groups:
+        for group in changes.modify.groups:
             assert self.groups[group.group] != group
             self.groups[group.group] = group
-        for rule in changes.delete:
+        for rule in changes.delete.flows:
             del self.flows[rule.key]
             del self.packets[rule.key]
-        for rule in changes.add:
+        for rule in changes.add.flows:
             assert self.flows.get(rule.key) != rule, f"{rule} was right"
             self._install(rule)
             del self.packets[rule.key]
-        for rule in changes.modify:
+        for rule in changes.modify.flows:
             assert self.flows[rule.key].cookie == rule.cookie, "a cookie cannot be modified"
             assert self.flows[rule.key] != rule, f"{rule} was right"
             self._install(rule)
-        for number in changes.delete_groups:
-            del self.groups[number]
+        for group in changes.delete.groups:
+            del self.groups[group.group]
             self._check_groups(self.flows.values())
-        for number in changes.delete_meters:
-            del self.meters[number]
-            assert number not in {rule.meter for rule in self.flows.values()}, "its rules would go, too"
+        for meter in changes.delete.meters:
+            del self.meters[meter.meter]
+            assert meter.meter not in {rule.meter for rule in self.flows.values()}, "its rules would go, too"
 
     def _change_meters(self, changes: Changes) -> None:
-        for meter in changes.add_meters:
+        for meter in changes.add.meters:
             assert meter.meter not in self.meters, f"meter {meter.meter} exists"
             self.meters[meter.meter] = meter
-        for meter in changes.modify_meters:
+        for meter in changes.modify.meters:
             assert self.meters[meter.meter] != meter
             self.meters[meter.meter] = meter
 

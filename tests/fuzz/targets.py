@@ -14,20 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sluice.controller.openflow import (
-    AnswerReader,
-    Framer,
-    MessageType,
-    ProtocolViolation,
-    carried_counts,
-    completed_counts,
-    learned_flows,
-    learned_hosts,
-    queue_counts,
-    read_rules,
-)
-from sluice.controller.openflow.answers import read_neighbour
-from sluice.controller.openflow.frames import Frame, message
+from sluice.controller.openflow.answers import AnswerReader, read_neighbour
+from sluice.controller.openflow.counters import carried_counts, completed_counts, learned_flows, queue_counts
+from sluice.controller.openflow.frames import Frame, Framer, MessageType, ProtocolViolation, message
+from sluice.controller.openflow.learn import learned_hosts
+from sluice.controller.openflow.read import read_rules
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.policy.schema.desired import Policy

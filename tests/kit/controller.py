@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from sluice.controller.openflow import Neighbour
-from sluice.controller.openflow.answers import read_neighbour
+from sluice.controller.openflow.answers import Neighbour, read_neighbour
 from sluice.controller.openflow.frames import Framer, MessageType, message
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS

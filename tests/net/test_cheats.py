@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from experiments.checks.hostile import attacker
-from sluice.controller.policing.urgency import ALL_URGENT
+from sluice.controller.policing.hosts import ALL_URGENT
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.process import stop

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sluice.controller import state as states
-from sluice.controller.counts import CounterReply, QueueCounts
+from sluice.controller.openflow.counters import CounterReply, QueueCounts
 from sluice.controller.reporting import Reporter
 from sluice.controller.rules import SwitchRules
 from sluice.controller.state import Desired, SwitchState
@@ -114,7 +114,7 @@ class SimulatedController:
         """Simulated hosts send true tags, and queues are sampled by the wall clock, so other polls need no answer."""
         match operation:
             case states.ReadRules():
-                state.rules_read(SwitchRules((), ()))
+                state.rules_read(SwitchRules())
             case states.Change():
                 assert self._desired is not None
                 news = state.applied()

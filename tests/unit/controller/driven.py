@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.counts import CounterReply, FlowCounts, Ints
-from sluice.controller.overlay import PollOverlay
+from sluice.controller.openflow.counters import CounterReply, FlowCounts, Ints
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.policing.hosts import Verdict
 from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.rules import SwitchRules
 from sluice.controller.state import (
     MS,
     Change,
@@ -23,6 +23,7 @@ from sluice.controller.state import (
     Operation,
     PollCarried,
     PollCompleted,
+    PollOverlay,
     ReadRules,
     SwitchState,
 )
@@ -49,7 +50,7 @@ def as_changes(changes: Changes | Remap) -> Changes:
     """Return a remap rule by rule."""
     if isinstance(changes, Changes):
         return changes
-    return Changes(modify=tuple(changes.rule(i) for i in range(len(changes))))
+    return Changes(modify=SwitchRules(flows=tuple(changes.rule(i) for i in range(len(changes)))))
 
 
 def everything_is_mapped(switch: FakeSwitch, topology: Topology) -> bool:

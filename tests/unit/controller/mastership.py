@@ -15,23 +15,20 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine
 
-from sluice.controller.app import Controller
-from sluice.controller.connection import Connection
-from sluice.controller.events import Event, EventAnswer, EventDesired, EventLease, EventNetwork
+from sluice.controller.app import Controller, Order
+from sluice.controller.connection import Connection, EventAnswer
 from sluice.controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
-from sluice.controller.openflow import (
+from sluice.controller.openflow.answers import (
     Answer,
     BarrierReply,
     BundleReply,
     ErrorReply,
-    Frame,
-    MessageType,
     RoleReply,
     RoleStatus,
     StatsReply,
-    StatsType,
 )
-from sluice.controller.recorder import Term
+from sluice.controller.openflow.frames import Frame, MessageType, StatsType
+from sluice.controller.recorder import Term, Write
 from sluice.controller.session import Session
 from sluice.controller.state import Change
 from sluice.policy.schema.desired import Policy
@@ -105,7 +102,7 @@ class Candidate:
         self.app = Controller("sqlite://")
         self.app.leadership._candidacy = self._candidacy = Candidacy(name, ended=lambda _: False)
         self.app.recorder._engine = engine
-        self.inbox: deque[Event] = deque()
+        self.inbox: deque[Order] = deque()
         self.app._enqueue = self.inbox.append  # type: ignore[assignment, method-assign]
         self.reports: deque[LeaseStatus] = deque()
         self.told = (False, 0)
@@ -130,7 +127,8 @@ class Candidate:
         return self.app._led.desired.version if self.app._led.desired is not None else 0
 
     def term(self) -> Term | None:
-        return self.app.recorder._term
+        term = self.app.recorder._term
+        return None if term.ended else term
 
     def _connect(self) -> Link:
         link = Link(self.app)
@@ -154,7 +152,7 @@ class Candidate:
         self.look(RETAKE_S + 0.1)
 
     def hear(self) -> None:
-        self.app.on_lease(EventLease(self.reports.popleft()))
+        self.app.take_lease_status(self.reports.popleft())
 
     def read(self) -> None:
         term = self.term()
@@ -163,11 +161,7 @@ class Candidate:
 
     def delivered(self) -> None:
         while self.inbox:
-            match event := self.inbox.popleft():
-                case EventDesired():
-                    self.app.on_desired(event)
-                case EventNetwork():
-                    self.app.on_network(event)
+            self.inbox.popleft().carry_out()
         self.advance()
 
     def receive(self) -> None:
@@ -212,8 +206,8 @@ class Candidate:
         self._counted = count
 
     @staticmethod
-    def _is_of_switch(item: Any) -> bool:
-        return getattr(item.write, "_function", None) is put_switch
+    def _is_of_switch(item: Write) -> bool:
+        return item.function is put_switch
 
     def _written(self, count: int) -> bool:
         recorder = self.app.recorder

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sluice.controller.openflow import Frame, MessageType, StatsType
+from sluice.controller.openflow.frames import Frame, MessageType, StatsType
 from sluice.controller.tables import Table
 from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy

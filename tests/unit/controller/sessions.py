@@ -6,22 +6,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from sluice.controller.counts import QueueCounts
-from sluice.controller.openflow import (
-    Answer,
-    BarrierReply,
-    BundleReply,
-    Frame,
-    MessageType,
-    RoleReply,
-    StatsReply,
-    StatsType,
-)
+from sluice.controller.openflow.answers import Answer, BarrierReply, BundleReply, RoleReply, StatsReply
+from sluice.controller.openflow.counters import QueueCounts
+from sluice.controller.openflow.frames import Frame, MessageType, StatsType
 from sluice.controller.policing.overlay import PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
-from sluice.controller.session import Session, SwitchMetrics
+from sluice.controller.session import Session
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.schema.desired import Policy
+from sluice.store.totals import Tally
 from tests.fakes.openflow import Xids, frames
 from tests.kit.networks import single
 
@@ -76,12 +69,12 @@ class RecordingListener:
 class PlayedSession:
     """A session with its connection and its listener. Its methods answer the latest request."""
 
-    def __init__(self, policy: Policy, metrics: SwitchMetrics | None = None) -> None:
+    def __init__(self, policy: Policy, tally: Tally | None = None) -> None:
         self.connection, self.listener = Connection(), RecordingListener()
         desired = Desired(single(), 3, policy)
         self.policing = PolicingOverlay("s1", desired, lambda switch, verdict: None)
         self.state = SwitchState("s1", desired, overlay=self.policing)
-        self.session = Session(self.connection, self.state, self.listener, GENERATION, metrics)
+        self.session = Session(self.connection, self.state, self.listener, GENERATION, tally or Tally())
 
     @property
     def sent(self) -> list[list[Frame]]:

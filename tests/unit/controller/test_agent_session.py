@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluice.controller.agent_session import AWAY_NS, AgentSession, as_reported
-from sluice.controller.counts import QueueCounts
+from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.state import MS, Desired, SwitchState
 from sluice.policy.tags import attained_tag

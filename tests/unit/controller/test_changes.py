@@ -30,7 +30,7 @@ def test_diff__thresholds_modify_only_the_tags_between_them_and_keep_the_counter
     switch.send(Packet(1, topology.host_by_name["h2"].mac, dscp=12))
     before = switch.packets.copy()
     changes = diff(switch.rules, rules_of(topology, "s1", AT_1MB))
-    assert len(changes.modify) == len(changes) == 3 * 16
+    assert len(changes.modify.flows) == len(changes) == 3 * 16
     switch.apply(changes)
     assert switch.packets == before
 
@@ -69,12 +69,12 @@ def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> No
 
 def test_diff__corrects_the_meters_of_a_switch() -> None:
     right, wrong, foreign = MeterRule(1, 100, 160), MeterRule(2, 100, 160), MeterRule(9, 5, 5)
-    wanted = SwitchRules((), (), (right, MeterRule(2, 200, 160), MeterRule(3, 1, 160)))
-    change = diff(SwitchRules((), (), (right, wrong, foreign)), wanted)
-    assert (change.add_meters, change.modify_meters, change.delete_meters) == (
+    wanted = SwitchRules(meters=(right, MeterRule(2, 200, 160), MeterRule(3, 1, 160)))
+    change = diff(SwitchRules(meters=(right, wrong, foreign)), wanted)
+    assert (change.add.meters, change.modify.meters, change.delete.meters) == (
         (MeterRule(3, 1, 160),),
         (MeterRule(2, 200, 160),),
-        (9,),
+        (foreign,),
     )
     assert (len(change), change.bundled) == (3, 0)
 

@@ -20,7 +20,7 @@ from sluice.controller.network import (
     News,
     S,
 )
-from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.controller.openflow.answers import PortDescription, PortReason, PortStatus
 from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
 from sluice.policy.network.graph import Topology
 from tests.kit.controller import arrived, frame_in

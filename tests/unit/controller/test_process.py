@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.controller.openflow import MessageType, message
+from sluice.controller.openflow.frames import MessageType, message
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.controller.openflow import Frame, MessageType, message
+from sluice.controller.openflow.frames import Frame, MessageType, message
 from tests.fakes.openflow import BUNDLE_CONTROL, flow_entry
 from tests.fakes.peer import Peer, multipart_reply
 from tests.unit.controller.processes import (

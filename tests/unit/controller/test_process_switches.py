@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.controller.openflow import Frame, MessageType, message
+from sluice.controller.openflow.frames import Frame, MessageType, message
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
 from tests.kit.networks import leaf_spine

@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from sluice.controller.counts import QueueCounts
+from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.policing.hosts import Restored, UrgencyBudgeted
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import REPEAT_S, Reporter
@@ -24,12 +23,6 @@ from tests.unit.controller.leases import take_lease
 
 Write = Callable[[Callable[[Reporter], None]], None]
 DEMOTED = Demoted("s1:2", "h2", "TCP a > b", 1, 5_000, 1_000, 1.75, 1, 5.0)
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    host: str
-    place: str
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def events(engine: Engine, kind: str) -> list[Any]:
 
 
 def test_duplicate__the_same_two_switches_are_reported_once_a_minute(write: Write, engine: Engine) -> None:
-    first, second, third = (Endpoint(f"10.0.0.{i}", f"10.0.0.{i}:4{i}") for i in (1, 2, 3))
+    first, second, third = (f"10.0.0.{i}:4{i}" for i in (1, 2, 3))
 
     def make(reporter: Reporter) -> None:
         for now_s in (0.0, 1.0, REPEAT_S - 1, REPEAT_S):
@@ -68,7 +61,7 @@ def test_duplicate__the_same_two_switches_are_reported_once_a_minute(write: Writ
 
     write(make)
     found = [(d["dpid"], d["refused"]) for d in events(engine, "duplicate-datapath-id")]
-    assert sorted(found) == sorted([(7, second.place)] * 2 + [(7, third.place), (8, second.place)])
+    assert sorted(found) == sorted([(7, second)] * 2 + [(7, third), (8, second)])
 
 
 def test_idle_overrides__names_those_without_a_port(write: Write, engine: Engine) -> None:

@@ -3,22 +3,22 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.controller.openflow import (
+from sluice.controller.openflow.answers import (
     BarrierReply,
     BundleReply,
     ErrorReply,
-    MessageType,
     RoleReply,
     RoleStatus,
     StatsReply,
-    StatsType,
 )
+from sluice.controller.openflow.frames import MessageType, StatsType
 from sluice.controller.policing.hosts import _Proof
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS
 from sluice.controller.tables import Table, cookie
 from sluice.policy.policing.limits import Breach
 from sluice.policy.schema.desired import Policy
+from sluice.store.totals import Tally
 from tests.fakes.openflow import flow_entry
 from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 
@@ -212,7 +212,7 @@ def test_a_second_session_of_a_connection_uses_other_bundles(played: PlayedSessi
     played.become_master()
     played.answer_read()
     first = played.session._bundle_id
-    played.session = Session(played.connection, played.state, played.listener, GENERATION)
+    played.session = Session(played.connection, played.state, played.listener, GENERATION, Tally())
     played.state.connected(0)
     played.become_master()
     played.answer_read()

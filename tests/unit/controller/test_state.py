@@ -92,7 +92,7 @@ def test_a_switch_that_lost_its_rules_gets_them_back_with_the_thresholds_it_had(
 def test_a_refused_change_is_tried_again_after_a_while_from_what_the_switch_holds() -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
     assert driven.state.next_operation(0) == ReadRules()
-    driven.state.rules_read(SwitchRules((), ()))
+    driven.state.rules_read(SwitchRules())
     assert isinstance(driven.state.next_operation(0), Change)
     driven.state.refused(0)
     assert driven.state.next_operation(RETRY_NS - 1) is None
@@ -212,7 +212,7 @@ def test_overrides__at_a_static_scheme_change_one_ports_rules_and_go_back() -> N
     before = dict(driven.switch.flows)
     driven.state.want(Desired(single(), 2, fixed))
     driven.settle()
-    modified = as_changes(driven.changes[-1]).modify
+    modified = as_changes(driven.changes[-1]).modify.flows
     assert {rule.actions[-1] for rule in modified} == {Output(2)}
     assert driven.thresholds("s1:2") == (tags.snap_to_edge(20 * KB),)
     driven.state.want(Desired(single(), 3, plain))
@@ -275,7 +275,9 @@ def test_another_host_changes_only_forwarding_rules() -> None:
     driven.state.reroute(replace(topology, hosts=(*topology.hosts, visitor)))
     driven.settle()
     change = as_changes(driven.changes[-1])
-    assert [(rule.table, rule.match) for rule in change.add] == [(Table.FORWARD, (("eth_dst", visitor.mac),))]
+    assert [(rule.table, rule.match) for rule in change.add.flows] == [
+        (Table.FORWARD, (("eth_dst", visitor.mac),))
+    ]
     assert len(change) == 1
     assert driven.switch.send(Packet(1, visitor.mac))[0].port == 2
 

@@ -32,7 +32,7 @@ def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:
     states = [SwitchState("s1", desired, phase=i / 10) for i in range(10)]
     for state in states:
         state.connected(0)
-        state.rules_read(SwitchRules((), ()))
+        state.rules_read(SwitchRules())
         state.next_operation(0)
         state.applied()
     for now_ms in range(1, 301):

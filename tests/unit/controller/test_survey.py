@@ -8,8 +8,8 @@ from typing import cast
 
 from sluice.controller.connection import Connection
 from sluice.controller.connection_table import ConnectionTable
-from sluice.controller.network import Description
-from sluice.controller.openflow import PortDescription, PortReason, PortStatus
+from sluice.controller.network import Description, NetworkKeeper
+from sluice.controller.openflow.answers import PortDescription, PortReason, PortStatus
 from sluice.controller.reporting import Reporter
 from sluice.controller.survey import Survey
 from sluice.policy.network.description import SeenPort
@@ -42,7 +42,7 @@ def description(name: str) -> PortDescription:
 
 
 def survey(connections: ConnectionTable[Connection]) -> Survey:
-    made = Survey(connections, cast(Reporter, None), lambda: 1)
+    made = Survey(NetworkKeeper(), connections, cast(Reporter, None), lambda: 1)
     made.network.adopt(Description(None), None, 0)
     return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.controller import tls
-from sluice.controller.openflow import MessageType, message
+from sluice.controller.openflow.frames import MessageType, message
 from sluice.controller.service import SERVICE
 from sluice.policy.errors import FieldError
 from sluice.runtime.wait import wait_until

@@ -8,14 +8,9 @@ import pytest
 
 from experiments.bench.switches import Switch
 from sluice import topologies
-from sluice.controller.openflow import (
-    Answer,
-    AnswerReader,
-    Framer,
-    StatsReply,
-    carried_counts,
-    completed_counts,
-)
+from sluice.controller.openflow.answers import Answer, AnswerReader, StatsReply
+from sluice.controller.openflow.counters import carried_counts, completed_counts
+from sluice.controller.openflow.frames import Framer
 from sluice.controller.openflow.request import counters_request
 from sluice.controller.tables import Table
 from sluice.policy import tags

@@ -9,23 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.lib.packet import ethernet, lldp, packet
 
-from sluice.controller.openflow import (
+from sluice.controller.openflow.answers import (
     Answer,
     AnswerReader,
     BundleReply,
     ErrorReply,
-    Frame,
-    MessageType,
     Neighbour,
-    ProtocolViolation,
     RoleReply,
     RoleStatus,
     StatsReply,
-    StatsType,
     announcement,
     is_port_description,
-    message,
 )
+from sluice.controller.openflow.frames import Frame, MessageType, ProtocolViolation, StatsType, message
 from tests.fakes.openflow import frames
 from tests.kit.controller import arrived, frame_in
 

@@ -14,8 +14,14 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap, diff
-from sluice.controller.openflow import VERSION, MessageType, change_requests, discard_message, remap_requests
-from sluice.controller.openflow.change import instructions, os_ken_bucket
+from sluice.controller.openflow.change import (
+    change_requests,
+    discard_message,
+    instructions,
+    os_ken_bucket,
+    remap_requests,
+)
+from sluice.controller.openflow.frames import VERSION, MessageType
 from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
 from sluice.policy import tags
@@ -49,7 +55,7 @@ def test_change_requests__describe_every_message_by_its_transaction_id() -> None
     changes = diff(wanted(10_000), wanted(20_000))
     fill, _ = change_requests(Xids(), changes, 9)
     added = [(frame, found) for frame in frames(fill.data) if (found := inner(frame))]
-    assert [fill.subject_of(frame.xid) for frame, _ in added] == list(map(str, changes.modify))
+    assert [fill.subject_of(frame.xid) for frame, _ in added] == list(map(str, changes.modify.flows))
     assert fill.subject_of(fill.first_xid - 1) is fill.subject_of(fill.last_xid + 1) is None
     assert all(found.xid == frame.xid for frame, found in added)
 
@@ -68,9 +74,9 @@ def test_change_requests__are_byte_for_byte_what_os_ken_writes() -> None:
     """Rules added, modified and deleted; groups of every kind."""
     held, want = wanted(10_000), wanted(20_000)
     for changes in (
-        diff(SwitchRules((), ()), want),
+        diff(SwitchRules(), want),
         diff(held, want),
-        diff(held, SwitchRules((), ())),
+        diff(held, SwitchRules()),
         diff(SwitchRules(want.groups[:1], ()), SwitchRules(tuple(reversed(want.groups)), ())),
     ):
         fill, _ = change_requests(Xids(), changes, 7)
@@ -88,14 +94,14 @@ def _match_of(rule: FlowRule) -> Any:
 def by_os_ken(changes: Changes, bundle_id: int, first_xid: int) -> Iterator[bytes]:
     """Yield the same messages in the same order, each an object of os-ken's."""
     messages = [
-        *(group_mod(ofp.OFPGC_ADD, group) for group in changes.add_groups),
-        *(group_mod(ofp.OFPGC_MODIFY, group) for group in changes.modify_groups),
-        *(flow_mod(ofp.OFPFC_DELETE_STRICT, rule) for rule in changes.delete),
-        *(flow_mod(ofp.OFPFC_ADD, rule) for rule in changes.add),
-        *(flow_mod(ofp.OFPFC_MODIFY_STRICT, rule) for rule in changes.modify),
+        *(group_mod(ofp.OFPGC_ADD, group) for group in changes.add.groups),
+        *(group_mod(ofp.OFPGC_MODIFY, group) for group in changes.modify.groups),
+        *(flow_mod(ofp.OFPFC_DELETE_STRICT, rule) for rule in changes.delete.flows),
+        *(flow_mod(ofp.OFPFC_ADD, rule) for rule in changes.add.flows),
+        *(flow_mod(ofp.OFPFC_MODIFY_STRICT, rule) for rule in changes.modify.flows),
         *(
-            parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, [])
-            for number in changes.delete_groups
+            parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, group.group, [])
+            for group in changes.delete.groups
         ),
     ]
     flags = ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED
@@ -137,10 +143,12 @@ def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(
     tagged: bool, first_table: int, moves: list[tuple[int, int, int]]
 ) -> None:
     ports, codes, queues = np.asarray(moves, np.int64).reshape(-1, 3).T
-    one_by_one = Changes(modify=tuple(map_rule(*move, priority_tag=tagged) for move in moves))
+    one_by_one = Changes(
+        modify=SwitchRules(flows=tuple(map_rule(*move, priority_tag=tagged) for move in moves))
+    )
     written = remap_requests(Xids(), Remap(ports, codes, queues, tagged), 3, first_table)
     assert [r.data for r in written] == [r.data for r in change_requests(Xids(), one_by_one, 3, first_table)]
     first_xid = written[0].first_xid
     assert [written[0].subject_of(first_xid + i) for i in range(1, len(moves) + 1)] == [
-        str(rule) for rule in one_by_one.modify
+        str(rule) for rule in one_by_one.modify.flows
     ]

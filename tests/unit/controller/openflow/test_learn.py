@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from sluice.controller.openflow import learned_hosts, rule_body
-from sluice.controller.openflow.learn import learn_body, read_learn
+from sluice.controller.openflow.change import rule_body
+from sluice.controller.openflow.learn import learn_body, learned_hosts, read_learn
 from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
 from sluice.controller.tables import Table, cookie
 from sluice.policy.network.description import SeenHost

@@ -9,9 +9,17 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import diff
-from sluice.controller.openflow import VERSION, MessageType, change_requests, offers_meters, read_rules
-from sluice.controller.openflow.change import ADD, MODIFY, meter_delete, meter_mod, read_meters
-from sluice.controller.openflow.frames import ProtocolViolation
+from sluice.controller.openflow.change import (
+    ADD,
+    MODIFY,
+    change_requests,
+    meter_delete,
+    meter_mod,
+    offers_meters,
+    read_meters,
+)
+from sluice.controller.openflow.frames import VERSION, MessageType, ProtocolViolation
+from sluice.controller.openflow.read import read_rules
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
 from sluice.controller.rules import MeterRule, SwitchRules
 from sluice.controller.tables import METER_SPACE
@@ -98,6 +106,6 @@ def test_change_requests__a_meter_exists_before_its_rules_and_after_them() -> No
 
 
 def test_change_requests__a_meter_alone_needs_no_bundle() -> None:
-    slow, fast = (SwitchRules((), (), (MeterRule(1, rate, 160),)) for rate in (10, 20))
+    slow, fast = (SwitchRules(meters=(MeterRule(1, rate, 160),)) for rate in (10, 20))
     (only,) = change_requests(Xids(), diff(slow, fast), 1)
     assert [frame.kind for frame in frames(only.data)] == [MessageType.METER_MOD, BARRIER]

@@ -11,15 +11,13 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import diff
-from sluice.controller.openflow import (
+from sluice.controller.openflow.change import change_requests
+from sluice.controller.openflow.frames import VERSION, MessageType, StatsType
+from sluice.controller.openflow.read import read_rules
+from sluice.controller.openflow.request import (
     READING_METERS,
-    VERSION,
-    MessageType,
     Role,
-    StatsType,
-    change_requests,
     counters_request,
-    read_rules,
     role_request,
     rules_request,
 )
@@ -50,7 +48,7 @@ def test_read_rules__returns_what_was_installed() -> None:
     queue_of = mlfq_map([10_000], queues=2, untagged_queue=1)
     maps = {port.number: queue_of for port in topology.ports_of["s1"]}
     rules = switch_rules(topology, "s1", maps)
-    (fill, _) = change_requests(Xids(), diff(SwitchRules((), ()), rules), 1)
+    (fill, _) = change_requests(Xids(), diff(SwitchRules(), rules), 1)
     sent = inners(fill.data)
     flows = b"".join(entry_of_flow_mod(m) for m in sent if m.kind == MessageType.FLOW_MOD)
     groups = b"".join(entry_of_group_mod(m) for m in sent if m.kind == MessageType.GROUP_MOD)

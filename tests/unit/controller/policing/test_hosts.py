@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.controller.counts import FlowCounts, Ints
+from sluice.controller.openflow.counters import FlowCounts, Ints
 from sluice.controller.policing.hosts import (
     AGENTS_FOLLOW_NS,
     ALL_TAGS_EVERY,

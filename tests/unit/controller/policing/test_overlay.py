@@ -5,14 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sluice.controller.changes import Changes
-from sluice.controller.counts import FlowCounts
+from sluice.controller.openflow.counters import FlowCounts
 from sluice.controller.pipeline import switch_rules
-from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict, _Proof
+from sluice.controller.policing.hosts import (
+    ALL_URGENT,
+    Restored,
+    UrgencyBudgeted,
+    Verdict,
+    _Proof,
+    urgency_by_port,
+)
 from sluice.controller.policing.overlay import (
     READ_ALL_TAGS,
     READ_FLOWS,
@@ -20,7 +27,8 @@ from sluice.controller.policing.overlay import (
     NetworkPolicing,
 )
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
-from sluice.controller.policing.urgency import ALL_URGENT, urgency_by_port
+from sluice.controller.recorder import Recorder
+from sluice.controller.reporting import Reporter
 from sluice.controller.rules import LearnHost, MeterRule, Source, SwitchRules
 from sluice.controller.state import MS, Desired
 from sluice.controller.tables import METER_SPACE
@@ -266,10 +274,11 @@ def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_aga
 # ── Verdicts ───────────────────────────────────────────────────────────────────────────────────
 
 
-class RecordingReporter:
+class RecordingReporter(Reporter):
     """Keeps what policing reports."""
 
     def __init__(self) -> None:
+        super().__init__(cast(Recorder, None))
         self.verdicts: list[tuple[str, Verdict]] = []
         self.demoted: list[str] = []
 
@@ -326,7 +335,7 @@ def test_treatment_changes__a_limit_is_a_meter_that_every_packet_of_the_port_pas
     switch = FakeSwitch(pipeline())
     before = dict(switch.flows)
     change = changes_of(PortTreatments(), limited)
-    assert change.add_meters == (MeterRule(METER_SPACE + 2, 1000, 160),)
+    assert change.add.meters == (MeterRule(METER_SPACE + 2, 1000, 160),)
     switch.apply(change)
     for packet in (Packet(2, HOST, IPV4), Packet(2, HOST, IPV6, protocol=1), Packet(2, HOST, ARP)):
         assert switch.meters_of(packet) == [METER_SPACE + 2]
