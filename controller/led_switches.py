@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from sluice.controller.agent_session import AgentSession, as_reported
 from sluice.controller.connection import Connection
 from sluice.controller.leadership import LeaseStatus
 from sluice.controller.network import NetworkKeeper
@@ -19,7 +18,7 @@ from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.policing.overlay import NetworkPolicing
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.reporting import Reporter
-from sluice.controller.session import Session
+from sluice.controller.session import AgentSession, Session, as_reported
 from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.agents import PortHeartbeat

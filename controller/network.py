@@ -84,6 +84,7 @@ class NetworkKeeper:
         self._key = secrets.token_bytes(32)
         self._network: Network | None = None
         self._manages = False
+        """Whether the graph follows from the description and the sightings."""
         self._switches: dict[int, SeenSwitch] = {}
         self._described_ns: dict[int, int] = {}
         """Datapath id → when the switch described its ports, or one of them."""
@@ -101,11 +102,6 @@ class NetworkKeeper:
         self._findings: tuple[Finding, ...] = ()
         self._dirty, self._began_ns = True, 0
         self._dirty_since_ns: int | None = None
-
-    @property
-    def manages(self) -> bool:
-        """Whether the graph follows from the description and the sightings."""
-        return self._manages
 
     def adopt(self, description: Description, topology: Topology | None, now_ns: int) -> None:
         """Take the description and the topology of the store."""
@@ -169,10 +165,8 @@ class NetworkKeeper:
         before = self._links.get(at)
         self._links[at] = (source, now_ns)
         if before is None or before[0] != source:
-            self._dirty, self._announce_ns[dpid] = (
-                True,
-                now_ns,
-            )  # so that the other end learns of the link, too
+            # So that the other end learns of the link, too.
+            self._dirty, self._announce_ns[dpid] = True, now_ns
 
     def hosts_seen(self, dpid: int, hosts: Iterable[SeenHost], now_ns: int) -> None:
         """Take the hosts that a switch remembers."""

@@ -354,10 +354,7 @@ def learning_ports(topology: Topology, switch: str) -> tuple[int, ...]:
 
 
 def switch_rules(
-    topology: Topology,
-    switch: str,
-    queue_maps: Mapping[int, QueueMap | None],
-    reserved: Iterable[int] = (),
+    topology: Topology, switch: str, queue_maps: Mapping[int, QueueMap | None], reserved: Iterable[int] = ()
 ) -> SwitchRules:
     """Return all groups and rules of a switch, for {port number: queue map} of all its ports.
 

@@ -141,8 +141,9 @@ class Recorder:
         """Whether hosts of the newest policy write urgency."""
         self._left: tuple[str, ...] = ()
         """Names of the switches that forward by themselves."""
-        self._topology_due_s = self._poll_due_s = self._ports_due_s = 0.0
-        self._urgency_due_s = self._reports_due_s = 0.0
+        self._poll_due_s = 0.0
+        self._due_s: dict[str, float] = {}
+        """What else is read again and again → when it is due."""
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -173,7 +174,7 @@ class Recorder:
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once. A discovered one takes the place of no network that was made."""
         self.record(desired.put_topology, topology, replaces_made=topology.kind != Kind.DISCOVERED)
-        self._topology_due_s = self._poll_due_s = 0.0
+        self._poll_due_s = self._due_s["topology"] = 0.0
 
     def lead(self, generation: int) -> None:
         """Deliver the desired state from now on, with the thresholds learned until now.
@@ -283,23 +284,28 @@ class Recorder:
             engine, topology
         ):
             self._deliver(engine, topology, generation)
-        if self._tags_urgency and time.monotonic() >= self._urgency_due_s:
-            self._urgency_due_s = time.monotonic() + URGENCY_POLL_S
+        if self._tags_urgency and self._is_due("urgency", URGENCY_POLL_S):
             self._on_urgency(observed.urgency_reports(engine))
-        if self._left and time.monotonic() >= self._reports_due_s:
-            self._reports_due_s = time.monotonic() + REPORTS_POLL_S
+        if self._left and self._is_due("reports", REPORTS_POLL_S):
             self._on_reports(observed.port_reports(engine, self._left))
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
-        if not topology.learns or time.monotonic() < self._ports_due_s:
-            return False
-        self._ports_due_s = time.monotonic() + TOPOLOGY_POLL_S
-        return self._programmed_ports(engine, topology) != self._programmed
+        is_due = topology.learns and self._is_due("ports", TOPOLOGY_POLL_S)
+        return is_due and self._programmed_ports(engine, topology) != self._programmed
+
+    def _is_due(self, what: str, period_s: float) -> bool:
+        """Whether this is due. If it is, it is due again after the period."""
+        now_s = time.monotonic()
+        is_due = now_s >= self._due_s.get(what, 0.0)
+        if is_due:
+            self._due_s[what] = now_s + period_s
+        return is_due
 
     def _current_topology(self, engine: Engine, generation: int) -> Topology | None:
-        if self._topology is None or time.monotonic() >= self._topology_due_s:
-            self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
+        if self._topology is None:
+            self._due_s["topology"] = 0.0
+        if self._is_due("topology", TOPOLOGY_POLL_S):
             topology = desired.current_topology(engine)
             self._deliver_network(engine, topology, generation)
             agents = observed.agents_by_mac(engine)

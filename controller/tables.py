@@ -79,23 +79,10 @@ PIPELINE: tuple[TableSpec, ...] = (
         "egress port × tag → set_queue, 802.1p priority, output; only output where the policy does not act",
         "port unknown: drop",
     ),
+    TableSpec(Table.FLOWS, (), "learned from packets: edge port × 5-tuple × tag: count", "back to edge"),
+    TableSpec(Table.HOSTS, (), "learned from packets: edge port × sender", "no packet comes here"),
     TableSpec(
-        Table.FLOWS,
-        (),
-        "learned from packets: edge port × 5-tuple × tag: count",
-        "back to edge",
-    ),
-    TableSpec(
-        Table.HOSTS,
-        (),
-        "learned from packets: edge port × sender",
-        "no packet comes here",
-    ),
-    TableSpec(
-        Table.ENDS,
-        ("metadata",),
-        "egress port × tag × group of ingress ports: count",
-        "back to completed",
+        Table.ENDS, ("metadata",), "egress port × tag × group of ingress ports: count", "back to completed"
     ),
 )
 

@@ -399,11 +399,6 @@ def scored_flows(
         query = query.where(flows.c.received_at < until_s + LATE_S, flows.c.started_at < until_s)
     with reading(engine) as connection:
         rows = connection.execute(query.order_by(flows.c.received_at.desc()).limit(MOST_SCORED)).all()
-    return columns_of([tuple(row) for row in rows], dilation)
-
-
-def columns_of(rows: Sequence[tuple[Any, ...]], dilation: float = 1.0) -> ScoredFlows:
-    """Return the flows of rows with the columns started_at, received_at, fct_us and so on, as in _NAMES."""
     listed = list(zip(*rows, strict=True)) if rows else [()] * len(_NAMES)
     started, received, fct, ideal, classes, met, retransmissions, scheme = listed
     fct_us, began_s = _floats(fct), _floats(started)

@@ -18,15 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sluice.policy.schema.entries import entries
 from sluice.policy.units import US_PER_S
-from sluice.policy.wire.records import (
-    ALL,
-    FINISHED,
-    SCHEDULED,
-    TRAFFIC,
-    UNFINISHED,
-    WATCHED,
-    FlowRecord,
-)
+from sluice.policy.wire.records import ALL, FINISHED, SCHEDULED, TRAFFIC, UNFINISHED, WATCHED, FlowRecord
 from sluice.store import totals
 from sluice.store.connections import insert_rows, lock_key, reading, scalar
 from sluice.store.flow_queries import known_scheme, newest_after

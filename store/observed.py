@@ -276,10 +276,7 @@ def simulation(engine: Engine) -> SimulatorHeartbeat | None:
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
-    return _all(
-        engine,
-        select(events).where(events.c.at > since).order_by(events.c.id).limit(limit),
-    )
+    return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
 
 
 def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]]:
@@ -290,10 +287,7 @@ def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]
 
 def events_after(engine: Engine, after_id: int, limit: int = 500) -> list[Mapping[str, Any]]:
     """Return events younger than the one with that id, oldest first."""
-    return _all(
-        engine,
-        select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit),
-    )
+    return _all(engine, select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit))
 
 
 def newest_events(engine: Engine, limit: int) -> list[Mapping[str, Any]]:
@@ -313,10 +307,7 @@ def threshold_history(
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
     """Return the thresholds in force, by port."""
-    rows = _all(
-        engine,
-        select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))),
-    )
+    rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))))
     return {row["port"]: _threshold_change(row) for row in rows}
 
 

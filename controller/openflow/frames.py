@@ -99,11 +99,6 @@ class Framer:
                 start = frame_end
         del self._buffer[:start]
 
-    @property
-    def partial(self) -> bool:
-        """Whether the buffer holds part of a message."""
-        return bool(self._buffer)
-
 
 def u16(data: bytes | bytearray, at: int) -> int:
     """Return the 16-bit number in network byte order at an offset."""

@@ -90,9 +90,26 @@ READING_METERS = "reading meters"
 """The subject of requests that a switch without meters may refuse."""
 
 
+def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> bytes:
+    return serialised(
+        parser.OFPFlowStatsRequest(
+            CODEC, 0, table, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie_, cookie_mask, parser.OFPMatch()
+        )
+    )
+
+
+_READING_RULES = (
+    (serialised(parser.OFPGroupDescStatsRequest(CODEC, 0)), "reading groups"),
+    (serialised(parser.OFPMeterFeaturesStatsRequest(CODEC, 0)), READING_METERS),
+    (serialised(parser.OFPMeterConfigStatsRequest(CODEC, 0, ofp.OFPM_ALL)), READING_METERS),
+    (_flow_stats_request(ofp.OFPTT_ALL), "reading rules"),
+)
+_READING_QUEUES = serialised(parser.OFPQueueStatsRequest(CODEC, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL))
+
+
 def rules_request(xids: XidSource) -> Request:
     """Request all groups, meters and rules."""
-    return _request(xids, *_reading_rules())
+    return _request(xids, *_READING_RULES)
 
 
 _COUNTERS = {
@@ -114,25 +131,7 @@ def counters_request(
 
 def queues_request(xids: XidSource) -> Request:
     """Request the counters of all queues."""
-    return _request(xids, (_queues(), "reading queue statistics"))
-
-
-def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> bytes:
-    return serialised(
-        parser.OFPFlowStatsRequest(
-            CODEC, 0, table, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie_, cookie_mask, parser.OFPMatch()
-        )
-    )
-
-
-@cache
-def _reading_rules() -> tuple[tuple[bytes, str], ...]:
-    return (
-        (serialised(parser.OFPGroupDescStatsRequest(CODEC, 0)), "reading groups"),
-        (serialised(parser.OFPMeterFeaturesStatsRequest(CODEC, 0)), READING_METERS),
-        (serialised(parser.OFPMeterConfigStatsRequest(CODEC, 0, ofp.OFPM_ALL)), READING_METERS),
-        (_flow_stats_request(ofp.OFPTT_ALL), "reading rules"),
-    )
+    return _request(xids, (_READING_QUEUES, "reading queue statistics"))
 
 
 @cache
@@ -141,8 +140,3 @@ def _counters(table: Table, first_table: int, tags_below: int | None) -> bytes:
         return _flow_stats_request(first_table + table, cookie(table), COOKIE_TABLE_MASK)
     mask = COOKIE_TABLE_MASK | 0xFF & ~(tags_below - 1)
     return _flow_stats_request(first_table + table, cookie(table, 0, 0), mask)
-
-
-@cache
-def _queues() -> bytes:
-    return serialised(parser.OFPQueueStatsRequest(CODEC, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL))

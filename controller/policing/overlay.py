@@ -31,11 +31,7 @@ class PolicingOverlay(RuleOverlay):
     """Polls the edge ports of one switch, judges their hosts, and treats them accordingly."""
 
     def __init__(
-        self,
-        switch: str,
-        desired: Desired,
-        on_verdict: Callable[[str, Verdict], None],
-        phase: float = 0.0,
+        self, switch: str, desired: Desired, on_verdict: Callable[[str, Verdict], None], phase: float = 0.0
     ) -> None:
         """`on_verdict` takes the switch's name and a verdict. `phase`: as for the switch's state."""
         self._switch, self._on_verdict = switch, on_verdict

@@ -8,9 +8,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from sluice.policy.wire.records import FlowRecord
-from sluice.store.flows import (
-    all_flows,
-)
+from sluice.store.flows import all_flows
 from tests.unit.webui.records import record
 
 

@@ -126,11 +126,7 @@ class DrivenSwitch:
         return port_counts(by_group)
 
     def run(
-        self,
-        duration_ms: int,
-        flows_per_ms: int = 0,
-        draw: Callable[[], int] = lambda: 0,
-        step_ms: int = 10,
+        self, duration_ms: int, flows_per_ms: int = 0, draw: Callable[[], int] = lambda: 0, step_ms: int = 10
     ) -> list[tuple[int, ...]]:
         """Let time pass while flows of `draw()` bytes complete at port 1.
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sluice.controller.agent_session import AWAY_NS, AgentSession, as_reported
 from sluice.controller.openflow.counters import QueueCounts
 from sluice.controller.port_settings import ThresholdsInForce
+from sluice.controller.session import AWAY_NS, AgentSession, as_reported
 from sluice.controller.state import MS, Desired, SwitchState
 from sluice.policy.tags import attained_tag
 from sluice.policy.units import MSS_BYTES, PACKET_BYTES

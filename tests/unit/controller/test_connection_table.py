@@ -27,9 +27,7 @@ def contested(table: ConnectionTable[Switch]) -> tuple[Switch, Switch]:
     return old, new
 
 
-def test_the_established_one_is_probed_and_stays_if_it_answers(
-    table: ConnectionTable[Switch],
-) -> None:
+def test_the_established_one_is_probed_and_stays_if_it_answers(table: ConnectionTable[Switch]) -> None:
     old, new = contested(table)
     assert old.probes == 1
     assert table.settle(10.1) == []
@@ -62,9 +60,7 @@ def test_if_the_newcomer_ends_the_established_one_stays(table: ConnectionTable[S
     assert table.items() == [(1, old)]
 
 
-def test_if_the_established_one_ends_the_newcomer_is_admitted_at_once(
-    table: ConnectionTable[Switch],
-) -> None:
+def test_if_the_established_one_ends_the_newcomer_is_admitted_at_once(table: ConnectionTable[Switch]) -> None:
     old, new = contested(table)
     assert table.ended(1, old) == [Lost(old, silent=False), Admitted(new)]
     assert table.settle(100.0) == []

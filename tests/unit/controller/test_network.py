@@ -204,7 +204,6 @@ def test_a_topology_of_another_program_and_a_withdrawn_description_manage_nothin
     for lab in (Lab(topology=single()), Lab(topology=declared.last, withdrawn=True)):
         lab.connect(FRONT, BACK)
         lab.run(PATIENCE_NS)
-        assert not lab.keeper.manages
         assert not lab.keeper.wants(FRONT)
         assert not lab.news
 

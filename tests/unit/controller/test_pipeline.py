@@ -9,15 +9,7 @@ import pytest
 from sluice.controller import tables
 from sluice.controller.pipeline import switch_rules
 from sluice.controller.rules import LearnHost, Source, SwitchRules
-from sluice.controller.tables import (
-    CONTROLLER,
-    COOKIE_TABLE_MASK,
-    LOCAL,
-    NORMAL,
-    PIPELINE,
-    Table,
-    cookie,
-)
+from sluice.controller.tables import CONTROLLER, COOKIE_TABLE_MASK, LOCAL, NORMAL, PIPELINE, Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import OWN_PORT
 from sluice.policy.network.graph import TRUNKS, Port, Topology, Unknown

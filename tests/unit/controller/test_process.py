@@ -18,14 +18,7 @@ from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
 from tests.fakes.peer import Peer
-from tests.unit.controller.processes import (
-    Live,
-    Process,
-    Starter,
-    changes,
-    controller_process,
-    polls,
-)
+from tests.unit.controller.processes import Live, Process, Starter, changes, controller_process, polls
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,7 @@ import pytest
 from sluice.controller.openflow.frames import Frame, MessageType, message
 from tests.fakes.openflow import BUNDLE_CONTROL, flow_entry
 from tests.fakes.peer import Peer, multipart_reply
-from tests.unit.controller.processes import (
-    Process,
-    controller_process,
-    is_change,
-    is_flow_request,
-    serves,
-)
+from tests.unit.controller.processes import Process, controller_process, is_change, is_flow_request, serves
 
 pytestmark = pytest.mark.slow
 
@@ -45,10 +39,7 @@ GARBAGE = {
     "port description cut off": HELLO + stats(13, b"abc"),
     "unknown experimenter": HELLO + message(MessageType.EXPERIMENTER, bytes(16)),
     "bundle reply with a property of length 0": HELLO
-    + message(
-        MessageType.EXPERIMENTER,
-        struct.pack("!IIIHHHH", ONF, BUNDLE_CONTROL, 1, 5, 3, 0xFFFF, 0),
-    ),
+    + message(MessageType.EXPERIMENTER, struct.pack("!IIIHHHH", ONF, BUNDLE_CONTROL, 1, 5, 3, 0xFFFF, 0)),
 }
 
 

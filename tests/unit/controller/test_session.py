@@ -55,9 +55,7 @@ def test_the_answer_to_another_request_is_ignored(played: PlayedSession) -> None
     assert len(played.sent) == 2
 
 
-def test_an_error_while_filling_discards_the_bundle_and_is_reported_once(
-    played: PlayedSession,
-) -> None:
+def test_an_error_while_filling_discards_the_bundle_and_is_reported_once(played: PlayedSession) -> None:
     played.become_master()
     played.answer_read()
     for frame in played.sent[1][1:4]:
@@ -143,9 +141,7 @@ def test_answers_that_come_twice_or_late_are_taken_once(played: PlayedSession) -
 # ── Roles ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_else_is_requested_before_the_switch_confirms_the_role(
-    played: PlayedSession,
-) -> None:
+def test_nothing_else_is_requested_before_the_switch_confirms_the_role(played: PlayedSession) -> None:
     played.session.advance(0)
     played.session.advance(1000 * MS)
     assert len(played.sent) == 1

@@ -14,16 +14,7 @@ from hypothesis import strategies as st
 from sluice.controller.changes import Remap
 from sluice.controller.pipeline import edge_rules
 from sluice.controller.rules import Output, PushVlan, SwitchRules
-from sluice.controller.state import (
-    MS,
-    RETRY_NS,
-    Change,
-    Desired,
-    Periods,
-    PollQueues,
-    ReadRules,
-    SwitchState,
-)
+from sluice.controller.state import MS, RETRY_NS, Change, Desired, Periods, PollQueues, ReadRules, SwitchState
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host

@@ -135,8 +135,7 @@ def group_mod(command: int, group: GroupRule) -> Any:
 @pytest.mark.parametrize(("tagged", "first_table"), [(True, 0), (False, 0), (True, 10)])
 @given(
     moves=st.lists(
-        st.tuples(st.integers(1, 0xFF00), st.integers(0, tags.TAG_COUNT), st.integers(0, 7)),
-        max_size=50,
+        st.tuples(st.integers(1, 0xFF00), st.integers(0, tags.TAG_COUNT), st.integers(0, 7)), max_size=50
     )
 )
 def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(

@@ -36,9 +36,7 @@ def numbers(*ports: int) -> Ints:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**63), st.booleans()), max_size=30))
-def test_flow_columns__equal_and_unequal_entries_read_the_same(
-    rows: list[tuple[int, int, bool]],
-) -> None:
+def test_flow_columns__equal_and_unequal_entries_read_the_same(rows: list[tuple[int, int, bool]]) -> None:
     body = b"".join(flow_entry(c, n, instructions=GOTO if goto else b"") for c, n, goto in rows)
     cookies, packets, size_bytes = flow_columns(body)
     assert cookies.tolist() == [c for c, _, _ in rows]

@@ -54,7 +54,7 @@ def test_framer__finds_the_messages_however_they_arrive(bodies: list[bytes], dat
         frames += framer.feed(stream[:cut])
         stream = stream[cut:]
     assert [(f.xid, f.kind, f.data[8:]) for f in frames] == [(i, 2, body) for i, body in enumerate(bodies)]
-    assert not framer.partial
+    assert not framer._buffer
 
 
 @pytest.mark.parametrize("length", [0, 1, 7])

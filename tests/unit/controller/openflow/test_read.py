@@ -59,9 +59,7 @@ def test_read_rules__returns_what_was_installed() -> None:
 
 
 @pytest.mark.parametrize("treatment", [Treatment.WATCHED, Treatment.DEMOTED])
-def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(
-    treatment: Treatment,
-) -> None:
+def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(treatment: Treatment) -> None:
     limits_bps = {3: 1_000_000} if treatment is Treatment.DEMOTED else {}
     rules = policing_rules(PortTreatments({3: treatment}, limits_bps), EdgePorts()).flows
     assert len(rules) == (4 if treatment is Treatment.WATCHED else 7)

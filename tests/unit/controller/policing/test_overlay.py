@@ -20,12 +20,7 @@ from sluice.controller.policing.hosts import (
     _Proof,
     urgency_by_port,
 )
-from sluice.controller.policing.overlay import (
-    READ_ALL_TAGS,
-    READ_FLOWS,
-    READ_LOW_TAGS,
-    NetworkPolicing,
-)
+from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, READ_LOW_TAGS, NetworkPolicing
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
 from sluice.controller.recorder import Recorder
 from sluice.controller.reporting import Reporter
@@ -217,8 +212,7 @@ def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that
 
 
 @pytest.mark.parametrize(
-    "document",
-    [{"scheme": "pias"}, {"scheme": "aemon", "tag_burst": 0}, {"scheme": "sluice", "acts_at": []}],
+    "document", [{"scheme": "pias"}, {"scheme": "aemon", "tag_burst": 0}, {"scheme": "sluice", "acts_at": []}]
 )
 def test_urgency_is_not_checked_where_it_decides_nothing(document: dict[str, Any]) -> None:
     driven = DrivenSwitch(Desired(single(), 1, Policy.from_document(document)))
