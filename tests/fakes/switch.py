@@ -7,26 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from sluice.controller import rules
 from sluice.controller.changes import Changes
-from sluice.controller.rules import (
-    NO_RULES,
-    Action,
-    FlowRule,
-    GroupKind,
-    GroupRule,
-    LoadMetadata,
-    MatchValue,
-    MeterRule,
-    Output,
-    PushVlan,
-    Resubmit,
-    RuleKey,
-    SetPriority,
-    SetQueue,
-    SetTag,
-    SwitchRules,
-    ToGroup,
-)
+from sluice.controller.rules import NO_RULES, Action, FlowRule, GroupRule, MeterRule, SwitchRules
 from sluice.controller.tables import VLAN_PRESENT
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
@@ -90,7 +73,7 @@ def _number(value: int | str) -> int:
     return int(value.replace(":", ""), 16) if isinstance(value, str) else value
 
 
-def _value_and_mask(match: MatchValue) -> tuple[int | str, int | str]:
+def _value_and_mask(match: rules.MatchValue) -> tuple[int | str, int | str]:
     return match if isinstance(match, tuple) else (match, -1)
 
 
@@ -106,9 +89,9 @@ def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
 
 class FakeSwitch:
     def __init__(self, rules: SwitchRules = NO_RULES) -> None:
-        self.flows: dict[RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
+        self.flows: dict[rules.RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
         self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
-        self.packets: Counter[RuleKey] = Counter()
+        self.packets: Counter[rules.RuleKey] = Counter()
         """Packets that matched each rule. They are lost with the rule, as on a real switch."""
         self.meters: dict[int, MeterRule] = {meter.meter: meter for meter in rules.meters}
 
@@ -164,10 +147,10 @@ class FakeSwitch:
         assert rule.meter is None or rule.meter in self.meters, f"no meter {rule.meter}"
         self.flows[rule.key] = rule
 
-    def _check_groups(self, rules: Iterable[FlowRule]) -> None:
-        for rule in rules:
+    def _check_groups(self, flows: Iterable[FlowRule]) -> None:
+        for rule in flows:
             for action in rule.actions:
-                if isinstance(action, ToGroup):
+                if isinstance(action, rules.ToGroup):
                     assert action.group in self.groups, f"no group {action.group}"
 
     # ── Packets ─────────────────────────────────────────────────────────────────────────────────
@@ -208,29 +191,29 @@ class FakeSwitch:
 
     def _act(self, action: Action, walk: _Walk) -> None:
         match action:
-            case SetQueue(queue):
+            case rules.SetQueue(queue):
                 walk.queue = queue
-            case PushVlan():
+            case rules.PushVlan():
                 walk.pcp = 0
-            case SetPriority(pcp):
+            case rules.SetPriority(pcp):
                 assert walk.pcp is not None, "no 802.1Q header to set a priority in"
                 walk.pcp = pcp
-            case SetTag(tag):
+            case rules.SetTag(tag):
                 walk.packet = replace(walk.packet, dscp=tag)
-            case LoadMetadata(value, bits):
+            case rules.LoadMetadata(value, bits):
                 mask = (1 << bits) - 1
                 walk.metadata = walk.metadata & ~mask | value
-            case Resubmit(table):
+            case rules.Resubmit(table):
                 self._table(table, walk)
-            case Output(port) if port != walk.packet.in_port:
+            case rules.Output(port) if port != walk.packet.in_port:
                 walk.sent.append(Sent(port, walk.queue, walk.pcp))
-            case ToGroup(number):
+            case rules.ToGroup(number):
                 self._group(self.groups[number], walk)
 
     def _group(self, group: GroupRule, walk: _Walk) -> None:
         # Each bucket works on a copy, because its actions have no effect outside it.
         buckets = group.buckets
-        if group.kind is GroupKind.SELECT:
+        if group.kind is rules.GroupKind.SELECT:
             buckets = (buckets[walk.packet.flow_hash % len(buckets)],)
         for bucket in buckets:
             copy = _Walk(walk.packet, walk.metadata, sent=walk.sent)

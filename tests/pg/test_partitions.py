@@ -16,18 +16,11 @@ from sqlalchemy import Engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from sluice.store import flows as flow_store
 from sluice.store import partitions
 from sluice.store.engine import engine_of, open_store
 from sluice.store.flow_queries import find_flows
-from sluice.store.flows import (
-    Conflict,
-    add_batch,
-    add_flows,
-    all_flows,
-    count_flows,
-    last_sequence,
-    newest_flows,
-)
+from sluice.store.flows import add_flows
 from sluice.store.partitions import forget_flows
 from sluice.store.schema import detached_flows, flow_ids, flows, postgresql_only
 from sluice.store.totals import FLOWS, all_totals
@@ -52,7 +45,7 @@ def test_a_batch_that_fills_several_partitions_is_kept_whole_and_in_order(engine
     assert add_flows(engine, batch(4)) == 4
     assert add_flows(engine, batch(31, first=4)) == 31
     assert kept(engine) == list(range(35))
-    assert last_sequence(engine) == 35
+    assert flow_store.last_sequence(engine) == 35
     with engine.connect() as connection:
         places = connection.execute(
             select(func.count(func.distinct(text("flows.tableoid")))).select_from(  # tables with records
@@ -65,8 +58,8 @@ def test_a_batch_that_fills_several_partitions_is_kept_whole_and_in_order(engine
 def test_an_id_is_unique_over_all_partitions(engine: Engine) -> None:
     add_flows(engine, batch(35))
     forged = replace(flow(3), bytes=1)
-    added = add_batch(engine, [flow(2), forged, flow(35), flow(34)])
-    assert (added.new, added.conflicts) == (1, (Conflict(forged, "bytes"),))
+    added = flow_store.add_batch(engine, [flow(2), forged, flow(35), flow(34)])
+    assert (added.new, added.conflicts) == (1, (flow_store.Conflict(forged, "bytes"),))
     assert kept(engine) == list(range(36))
     with pytest.raises(DBAPIError, match="flow_ids_pkey"), engine.begin() as connection:
         connection.execute(flow_ids.insert().values(id="2", sequence=99))
@@ -75,7 +68,7 @@ def test_an_id_is_unique_over_all_partitions(engine: Engine) -> None:
 def test_a_record_with_signs_that_copy_gives_a_meaning(engine: Engine) -> None:
     odd = flow("odd", status="unfinished", fct_us=None, reason="a\\tb \\N \\. None", label="\\N")
     add_flows(engine, [odd])
-    assert all_flows(engine) == [odd]
+    assert flow_store.all_flows(engine) == [odd]
     assert add_flows(engine, [odd]) == 0
 
 
@@ -171,9 +164,9 @@ def test_kill_9_while_partitions_come_and_go__nothing_accepted_is_lost_or_double
                 )
             )
             assert connection.execute(lacking).scalar() == 0
-    while forget_flows(engine, last_sequence(engine) - 50, rows=1000):
+    while forget_flows(engine, flow_store.last_sequence(engine) - 50, rows=1000):
         pass
-    assert number_of_ids(engine) == count_flows(engine)
+    assert number_of_ids(engine) == flow_store.count_flows(engine)
 
 
 # ── The table of an earlier version ────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +194,7 @@ def test_migration__keeps_the_records_in_their_order_and_their_ids_unique(
         opened = list(pool.map(open_store, [database] * 4))
     assert kept(engine) == list(range(25))
     assert add_flows(opened[0], batch(5, first=23)) == 3
-    assert last_sequence(engine) == 30 - 2 + 2, "two numbers were for known records"
+    assert flow_store.last_sequence(engine) == 30 - 2 + 2, "two numbers were for known records"
     assert kept(engine) == list(range(28))
     add_flows(engine, batch(10, first=28))
     assert forget_flows(engine, 25, rows=1000) == 25
@@ -266,8 +259,8 @@ def test_the_newest_records_are_found_by_an_index_in_every_partition(
         connection.execute(text("ANALYZE flows"))
     with queries_of(engine) as queries:
         assert len(find_flows(engine, {}, limit=50).rows) == 50
-        assert len(newest_flows(engine, 0.0, "scheduled", 50)) == 50
-        last_sequence(engine)
+        assert len(flow_store.newest_flows(engine, 0.0, "scheduled", 50)) == 50
+        flow_store.last_sequence(engine)
     assert len(queries) >= 5
     with engine.connect() as connection:
         for statement, parameters in queries:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sluice.controller import state
 from sluice.controller.changes import Changes, Remap
 from sluice.controller.openflow.counters import CounterReply, FlowCounts, Ints
 from sluice.controller.pipeline import switch_rules
@@ -16,17 +17,7 @@ from sluice.controller.policing.hosts import Verdict
 from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, PolicingOverlay
 from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.rules import SwitchRules
-from sluice.controller.state import (
-    MS,
-    Change,
-    Desired,
-    Operation,
-    PollCarried,
-    PollCompleted,
-    PollOverlay,
-    ReadRules,
-    SwitchState,
-)
+from sluice.controller.state import Change, Desired, Operation, SwitchState
 from sluice.controller.tables import Table
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
@@ -93,7 +84,7 @@ class DrivenSwitch:
 
     def _carry_out(self, operation: Operation) -> None:
         match operation:
-            case ReadRules():
+            case state.ReadRules():
                 self.state.rules_read(self.switch.rules, has_meters=self.has_meters)
             case Change(changes):
                 self.switch.apply(as_changes(changes))
@@ -101,13 +92,13 @@ class DrivenSwitch:
                 self.news += self.state.applied()
                 mapped = everything_is_mapped(self.switch, self.desired.topology)
                 self.mapped_at_all_times &= mapped
-            case PollCarried():
+            case state.PollCarried():
                 self.state.observe_carried(self.carried_counts())
-            case PollCompleted():
+            case state.PollCompleted():
                 self.state.observe_completed(self.now_ns, self.completed_counts())
-            case PollOverlay() if operation == READ_FLOWS:
+            case state.PollOverlay() if operation == READ_FLOWS:
                 self.policing.hosts.observe_flows(self.now_ns, self.learned)
-            case PollOverlay():
+            case state.PollOverlay():
                 counts = port_counts(self.ingress.copy())
                 self.policing.observe_ingress(self.now_ns, counts, all_tags=operation == READ_ALL_TAGS)
 
@@ -134,7 +125,7 @@ class DrivenSwitch:
         """
         history = []
         for _ in range(0, duration_ms, step_ms):
-            self.now_ns += step_ms * MS
+            self.now_ns += step_ms * state.MS
             for _ in range(flows_per_ms * step_ms):
                 self.completed[1][tags.attained_tag(draw()) - tags.ATTAINED_FIRST] += 1
             self.settle()

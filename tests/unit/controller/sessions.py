@@ -44,17 +44,22 @@ class RecordingListener:
 
     def __init__(self) -> None:
         self.news: list[ThresholdsInForce] = []
+        self.counts: list[Mapping[int, QueueCounts]] = []
         self.refusals: list[tuple[str, str]] = []
         self.leads, self.deposed = True, False
+
+    @property
+    def thresholds(self) -> dict[str, tuple[int, ...]]:
+        """The latest ones, by port."""
+        return {news.port: news.thresholds_bytes for news in self.news}
 
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
         self.news += news
 
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
-        pass
+        self.counts.append(counts)
 
-    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
-        pass
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
 
     def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
         self.refusals.append((error, subject))

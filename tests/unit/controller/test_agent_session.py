@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
-from sluice.controller.openflow.counters import QueueCounts
-from sluice.controller.port_settings import ThresholdsInForce
 from sluice.controller.session import AWAY_NS, AgentSession, as_reported
 from sluice.controller.state import MS, Desired, SwitchState
 from sluice.policy.tags import attained_tag
@@ -17,40 +14,17 @@ from sluice.policy.wire.agents import TagCounters
 from tests.kit.heartbeats import port_heartbeat, queue_counters
 from tests.kit.networks import single
 from tests.unit.controller.driven import KB, policy
+from tests.unit.controller.sessions import RecordingListener
 
 S = 1000 * MS
 PACKETS = 7
-
-
-class Listener:
-    """Keeps the results."""
-
-    def __init__(self) -> None:
-        self.thresholds: dict[str, tuple[int, ...]] = {}
-        self.counts: list[Mapping[int, QueueCounts]] = []
-        self.acts = True
-
-    def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
-        self.thresholds |= {one.port: one.thresholds_bytes for one in news}
-
-    def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
-        self.counts.append(counts)
-
-    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
-
-    def change_refused(self, state: SwitchState, error: str, subject: str) -> None: ...
-
-    def mastership_lost(self, state: SwitchState) -> None: ...
-
-    def may_act(self, now_ns: int) -> bool:
-        return self.acts
 
 
 class Lab:
     """A session, and an agent that reports each second."""
 
     def __init__(self) -> None:
-        self.listener, self.now_ns = Listener(), S
+        self.listener, self.now_ns = RecordingListener(), S
         desired = as_reported(Desired(single(), 1, policy(thresholds=["1000KB"], queues=2)))
         state = SwitchState("s1", desired)
         self.session = AgentSession(state, self.listener, self.now_ns)
@@ -110,6 +84,6 @@ def test_an_agent_that_is_silent_is_away() -> None:
 
 def test_a_controller_that_does_not_lead_does_nothing() -> None:
     lab = Lab()
-    lab.listener.acts = False
+    lab.listener.leads = False
     lab.run(2, flows=100)
     assert lab.listener.thresholds == {}

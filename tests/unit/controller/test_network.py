@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from sluice.controller.network import (
-    ANNOUNCE_NS,
-    DUPLICATE_NS,
-    LINK_LIFETIME_NS,
-    PATIENCE_NS,
-    SETTLE_NS,
-    Description,
-    Kind,
-    NetworkKeeper,
-    News,
-    S,
-)
+from sluice.controller import network
+from sluice.controller.network import Description, Kind, NetworkKeeper, News, S
 from sluice.controller.openflow.answers import PortDescription, PortReason, PortStatus
 from sluice.policy.network.description import OWN_PORT, Network, PortAt, SeenHost, SeenPort, read_network
 from sluice.policy.network.graph import Topology
@@ -96,7 +86,7 @@ def declared() -> Lab:
 def test_discovery__finds_links_before_it_forwards() -> None:
     lab = Lab()
     lab.connect(FRONT, BACK)
-    lab.run(2 * SETTLE_NS)
+    lab.run(2 * network.SETTLE_NS)
     graphs = [news.topology for news in lab.news if news.topology is not None]
     assert len(graphs) == 1, "no graph was made before the links were known"
     assert lab.last.kind == Kind.DISCOVERED
@@ -111,17 +101,17 @@ def test_discovery__finds_links_before_it_forwards() -> None:
 def test_discovery__a_switch_that_comes_later_joins_with_its_link() -> None:
     lab = Lab()
     lab.connect(FRONT)
-    lab.run(2 * ANNOUNCE_NS)
+    lab.run(2 * network.ANNOUNCE_NS)
     assert [p.edge for p in lab.last.ports] == [True, True]
     lab.connect(BACK)
-    lab.run(2 * SETTLE_NS)
+    lab.run(2 * network.SETTLE_NS)
     assert sum(not p.edge for p in lab.last.ports) == 2
 
 
 def test_discovery__a_host_is_where_it_appeared_last() -> None:
     lab = Lab()
     lab.connect(FRONT, BACK)
-    lab.run(2 * SETTLE_NS)
+    lab.run(2 * network.SETTLE_NS)
     for dpid, name in ((FRONT, "br-f1:1"), (BACK, "br-b2:1")):
         lab.keeper.hosts_seen(dpid, [SeenHost(MAC, (dpid, 1), "10.9.0.11")], lab.now_ns)
         lab.run(S)
@@ -134,11 +124,11 @@ def test_discovery__a_host_is_where_it_appeared_last() -> None:
 def test_discovery__a_link_without_frames_ends() -> None:
     lab = Lab()
     lab.connect(FRONT, BACK)
-    lab.run(2 * SETTLE_NS)
+    lab.run(2 * network.SETTLE_NS)
     lab.cables.clear()
-    lab.run(LINK_LIFETIME_NS // 2)
+    lab.run(network.LINK_LIFETIME_NS // 2)
     assert lab.keeper.sightings().links
-    lab.run(LINK_LIFETIME_NS)
+    lab.run(network.LINK_LIFETIME_NS)
     assert not lab.keeper.sightings().links
 
 
@@ -146,7 +136,7 @@ def test_a_description_needs_no_frames(declared: Lab) -> None:
     """It waits only as long as frames would need that show a loop."""
     declared.cables.clear()
     declared.connect(FRONT, BACK)
-    declared.run(SETTLE_NS)
+    declared.run(network.SETTLE_NS)
     assert declared.last.kind == Kind.DECLARED
     assert [p.id for p in declared.last.ports if not p.edge] == ["front:2", "back:2"]
     assert not declared.problems()
@@ -159,7 +149,7 @@ def test_a_cable_in_the_wrong_port_is_a_problem_until_it_is_mended(declared: Lab
     assert {"miswired", "loop"} <= set(declared.problems())
     assert "back:1" not in declared.last.port_by_id
     declared.cables = dict(CABLE)
-    declared.run(LINK_LIFETIME_NS + ANNOUNCE_NS)
+    declared.run(network.LINK_LIFETIME_NS + network.ANNOUNCE_NS)
     assert {finding.kind for news in declared.news for finding in news.solved} >= {"miswired", "loop"}
     assert "back:1" in declared.last.port_by_id
 
@@ -169,7 +159,7 @@ def test_a_new_leader_waits_for_the_switches_of_the_stored_graph(declared: Lab) 
     declared.run(S)
     successor = Lab(declared.network, declared.last)
     successor.connect(FRONT)
-    successor.run(PATIENCE_NS // 2)
+    successor.run(network.PATIENCE_NS // 2)
     assert not successor.news, "a switch that is about to connect again must not lose its rules"
     successor.connect(BACK)
     successor.run(2 * S)
@@ -182,7 +172,7 @@ def test_a_new_leader_keeps_learned_hosts_until_their_switches_say_whom_they_rem
     declared.run(2 * S)
     successor = Lab(declared.network, declared.last)
     successor.connect(FRONT, BACK)
-    successor.run(2 * PATIENCE_NS)
+    successor.run(2 * network.PATIENCE_NS)
     assert all(news.topology is None for news in successor.news), "a host must not lose its rules"
     successor.keeper.hosts_seen(FRONT, [], successor.now_ns)
     successor.run(S)
@@ -194,7 +184,7 @@ def test_a_new_leader_reports_a_switch_that_stays_away(declared: Lab) -> None:
     declared.run(S)
     successor = Lab(declared.network, declared.last)
     successor.connect(FRONT)
-    successor.run(PATIENCE_NS + S)
+    successor.run(network.PATIENCE_NS + S)
     assert "switch-missing" in successor.problems()
 
 
@@ -203,7 +193,7 @@ def test_a_topology_of_another_program_and_a_withdrawn_description_manage_nothin
     declared.run(S)
     for lab in (Lab(topology=single()), Lab(topology=declared.last, withdrawn=True)):
         lab.connect(FRONT, BACK)
-        lab.run(PATIENCE_NS)
+        lab.run(network.PATIENCE_NS)
         assert not lab.keeper.wants(FRONT)
         assert not lab.news
 
@@ -225,29 +215,29 @@ def test_a_frame_of_another_controller_shows_no_link() -> None:
 
 def test_a_second_switch_with_one_id_is_a_problem_while_it_tries(declared: Lab) -> None:
     declared.connect(FRONT, BACK)
-    declared.run(2 * SETTLE_NS)
+    declared.run(2 * network.SETTLE_NS)
     declared.keeper.duplicate(FRONT, "192.0.2.9", declared.now_ns)
     declared.run(S)
     assert declared.problems() == ["duplicate-datapath-id"]
     assert declared.keeper.sightings().duplicates == {FRONT: "192.0.2.9"}
-    declared.run(DUPLICATE_NS)
+    declared.run(network.DUPLICATE_NS)
     assert [finding.kind for finding in declared.news[-1].solved] == ["duplicate-datapath-id"]
 
 
 def test_a_port_that_flaps_does_not_hold_other_news_back(declared: Lab) -> None:
     declared.connect(FRONT, BACK)
-    declared.run(2 * SETTLE_NS)
+    declared.run(2 * network.SETTLE_NS)
     before = len(declared.news)
     for turn in range(10):
         status = PortStatus(PortReason.MODIFY, SeenPort(1, "eth1", 10**9, turn % 2 == 1))
         declared.keeper.port_changed(FRONT, status, declared.now_ns)
-        declared.run(SETTLE_NS // 2)
+        declared.run(network.SETTLE_NS // 2)
     assert len(declared.news) > before
 
 
 def test_a_link_that_goes_down_is_left_at_once(declared: Lab) -> None:
     declared.connect(FRONT, BACK)
-    declared.run(2 * SETTLE_NS)
+    declared.run(2 * network.SETTLE_NS)
     declared.keeper.port_changed(FRONT, PortStatus(PortReason.MODIFY, ports(up=False)[1]), declared.now_ns)
     declared.run(S // 10)
     assert "link-down" in declared.problems()

@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluice.controller import tables
-from sluice.controller.pipeline import switch_rules
-from sluice.controller.rules import LearnHost, Source, SwitchRules
+from sluice.controller.changes import diff, remap
+from sluice.controller.pipeline import map_rule, switch_rules
+from sluice.controller.rules import (
+    FlowRule,
+    Foreign,
+    GroupKind,
+    GroupRule,
+    LearnHost,
+    MeterRule,
+    Source,
+    SwitchRules,
+)
 from sluice.controller.tables import CONTROLLER, COOKIE_TABLE_MASK, LOCAL, NORMAL, PIPELINE, Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import OWN_PORT
@@ -18,11 +31,11 @@ from sluice.policy.schemes.queues import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.kit.networks import leaf_spine, single
 
-MAP_AT_10KB = mlfq_map([10_000], queues=2, untagged_queue=1)
-MAP_AT_1MB = mlfq_map([1_000_000], queues=2, untagged_queue=1)
+AT_10KB = mlfq_map([10_000], queues=2, untagged_queue=1)
+AT_1MB = mlfq_map([1_000_000], queues=2, untagged_queue=1)
 
 
-def rules_of(topology: Topology, switch: str, queue_map: QueueMap = MAP_AT_10KB) -> SwitchRules:
+def rules_of(topology: Topology, switch: str, queue_map: QueueMap = AT_10KB) -> SwitchRules:
     return switch_rules(topology, switch, {port.number: queue_map for port in topology.ports_of[switch]})
 
 
@@ -33,7 +46,7 @@ def mac(topology: Topology, name: str) -> str:
 def test_every_tag_uses_the_queue_of_its_port() -> None:
     """Each port has its own map. The unassigned values 62 and 63 count as untagged."""
     topology = single()
-    maps = {1: MAP_AT_10KB, 2: MAP_AT_1MB, 3: (0,) * tags.TAG_COUNT}
+    maps = {1: AT_10KB, 2: AT_1MB, 3: (0,) * tags.TAG_COUNT}
     switch = FakeSwitch(switch_rules(topology, "s1", maps))
     for family, dscp in product((IPV4, IPV6), range(64)):
         for port, host in ((1, "h1"), (2, "h2"), (3, "h3")):
@@ -115,7 +128,7 @@ def test_a_fin_is_counted_by_port_tag_and_group_and_forwarded_all_the_same() -> 
     switch = FakeSwitch(rules_of(topology, "s1"))
     for in_port, family in product((1, 3), (IPV4, IPV6)):
         packet = Packet(in_port, mac(topology, "h2"), family, dscp=9, fin=True)
-        assert switch.send(packet) == [Sent(2, MAP_AT_10KB[9], MAP_AT_10KB[9])]
+        assert switch.send(packet) == [Sent(2, AT_10KB[9], AT_10KB[9])]
     assert counted_ends(switch) == {cookie(Table.ENDS, 2, 9, in_port): 2 for in_port in (1, 3)}
 
 
@@ -151,22 +164,22 @@ def test_a_fin_without_a_size_is_not_counted() -> None:
 def test_what_no_counter_can_name_is_background() -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    queue = MAP_AT_10KB[tags.BACKGROUND]
-    assert queue != MAP_AT_10KB[1]
+    queue = AT_10KB[tags.BACKGROUND]
+    assert queue != AT_10KB[1]
     unnamed = [(47, 0), (132, 0), (1, 0), (58, 0), (17, 3), (6, 3), (253, 3)]
     for family, dscp, (protocol, fragment) in product((IPV4, IPV6), (1, 9, 41, 56, 57, 61), unnamed):
         packet = Packet(1, mac(topology, "h2"), family, dscp, protocol=protocol, fragment=fragment)
         assert switch.send(packet) == [Sent(2, queue, queue)]
     for protocol, fragment in ((6, 0), (17, 0), (17, 1)):
         packet = Packet(1, mac(topology, "h2"), dscp=1, protocol=protocol, fragment=fragment)
-        assert switch.send(packet) == [Sent(2, MAP_AT_10KB[1], MAP_AT_10KB[1])]
+        assert switch.send(packet) == [Sent(2, AT_10KB[1], AT_10KB[1])]
 
 
 def test_untagged_packets_and_reserved_dscps_keep_their_queue_without_ports() -> None:
     topology = single()
-    maps = {port.number: (1, *MAP_AT_10KB[1:48], 0, *MAP_AT_10KB[49:]) for port in topology.ports_of["s1"]}
+    maps = {port.number: (1, *AT_10KB[1:48], 0, *AT_10KB[49:]) for port in topology.ports_of["s1"]}
     switch = FakeSwitch(switch_rules(topology, "s1", maps, reserved=(48,)))
-    for dscp, queue in ((0, 1), (48, 0), (47, MAP_AT_10KB[tags.BACKGROUND])):
+    for dscp, queue in ((0, 1), (48, 0), (47, AT_10KB[tags.BACKGROUND])):
         packet = Packet(1, mac(topology, "h2"), dscp=dscp, protocol=89)
         assert switch.send(packet) == [Sent(2, queue, queue)]
 
@@ -223,7 +236,7 @@ STRANGER = "02:00:00:00:00:99"
 def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag() -> None:
     switch = FakeSwitch(rules_of(existing(), "s1"))
     for dscp in (0, 1, 61):
-        queue = MAP_AT_10KB[dscp]
+        queue = AT_10KB[dscp]
         assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
 
 
@@ -232,7 +245,7 @@ def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() 
     assert loop.has_loop
     arrived = flooded(loop, STRANGER)
     assert sorted(host for host, _ in arrived) == ["h2", "h3", "h4", "h5", "h6"]
-    assert {sent.queue for _, sent in arrived} == {MAP_AT_10KB[3]}
+    assert {sent.queue for _, sent in arrived} == {AT_10KB[3]}
 
 
 def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
@@ -243,7 +256,7 @@ def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
 def test_tags_from_an_uplink_mean_nothing() -> None:
     topology = existing()
     switch = FakeSwitch(rules_of(topology, "s1"))
-    untagged = MAP_AT_10KB[tags.UNTAGGED]
+    untagged = AT_10KB[tags.UNTAGGED]
     for dscp in (0, 1, 56):
         assert switch.send(Packet(9, mac(topology, "h1"), dscp=dscp)) == [Sent(1, untagged, untagged)]
 
@@ -265,12 +278,12 @@ def test_the_kernel_datapath_needs_no_priority_tag_and_treats_frames_of_vlans_as
     switch = FakeSwitch(rules_of(replace(topology, switches=plain), "s1"))
     for vlan in (0, 10):
         packet = Packet(2, mac(topology, "h1"), dscp=61, vlan=vlan)
-        assert switch.send(packet) == [Sent(1, MAP_AT_10KB[61], None)]
+        assert switch.send(packet) == [Sent(1, AT_10KB[61], None)]
 
 
 def test_where_the_policy_does_not_act_no_queue_is_chosen() -> None:
     topology = existing()
-    switch = FakeSwitch(switch_rules(topology, "s1", {1: None, 2: MAP_AT_10KB}))
+    switch = FakeSwitch(switch_rules(topology, "s1", {1: None, 2: AT_10KB}))
     assert switch.send(Packet(2, mac(topology, "h1"), dscp=61)) == [Sent(1, 0, None)]
     assert switch.send(Packet(1, mac(topology, "h2"), dscp=61)) == [Sent(2, 1, 1)]
 
@@ -296,3 +309,71 @@ def test_the_switch_s_own_port_has_its_openflow_number_in_rules() -> None:
     switch = FakeSwitch(rules_of(network, "s1"))
     assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [LOCAL]
     assert [sent.port for sent in switch.send(Packet(LOCAL, mac(network, "h1")))] == [1]
+
+
+def test_diff__thresholds_modify_only_the_tags_between_them_and_keep_the_counters() -> None:
+    topology = single()
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    switch.send(Packet(1, topology.host_by_name["h2"].mac, dscp=12))
+    before = switch.packets.copy()
+    changes = diff(switch.rules, rules_of(topology, "s1", AT_1MB))
+    assert len(changes.modify.flows) == len(changes) == 3 * 16
+    switch.apply(changes)
+    assert switch.packets == before
+
+
+_STRANGERS = [
+    FlowRule(0, 65535, (("in_port", 1),), (Foreign("NORMAL"),)),
+    FlowRule(Table.MAP, 10, (("metadata", (7 << 16 | 2, 0xFFFFFF)),), (Foreign("?"),), cookie=3),
+    FlowRule(9, 1, ()),
+]
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.data())
+def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> None:
+    """Rules are missing, changed or foreign, and groups are missing or wrong."""
+    topology = leaf_spine()
+    wanted = rules_of(topology, "s1", AT_1MB)
+    old = rules_of(topology, "s1", data.draw(st.sampled_from([AT_10KB, AT_1MB])))
+    drop = data.draw(st.sets(st.integers(0, len(old.flows) - 1), max_size=30))
+    # A rule that leads into a group needs the group.
+    groups = data.draw(st.sampled_from([old.groups, rules_of(leaf_spine(spines=3), "s1").groups]))
+    held = FakeSwitch(
+        SwitchRules(
+            (*groups, GroupRule(77, GroupKind.ALL, ())),
+            tuple(rule for i, rule in enumerate(old.flows) if i not in drop),
+        )
+    )
+    for stranger in data.draw(st.lists(st.sampled_from(_STRANGERS), unique=True)):
+        held.flows[stranger.key] = stranger
+    held.apply(diff(held.rules, wanted))
+    assert held.flows == FakeSwitch(wanted).flows
+    assert held.groups == FakeSwitch(wanted).groups
+    assert len(diff(held.rules, wanted)) == 0
+
+
+def test_diff__corrects_the_meters_of_a_switch() -> None:
+    right, wrong, foreign = MeterRule(1, 100, 160), MeterRule(2, 100, 160), MeterRule(9, 5, 5)
+    wanted = SwitchRules(meters=(right, MeterRule(2, 200, 160), MeterRule(3, 1, 160)))
+    change = diff(SwitchRules(meters=(right, wrong, foreign)), wanted)
+    assert (change.add.meters, change.modify.meters, change.delete.meters) == (
+        (MeterRule(3, 1, 160),),
+        (MeterRule(2, 200, 160),),
+        (foreign,),
+    )
+    assert (len(change), change.bundled) == (3, 0)
+
+
+def test_remap__names_exactly_the_rules_that_differ() -> None:
+    before = [mlfq_map([edge], queues=2, untagged_queue=1) for edge in (10_000, 20_000, 10_000)]
+    after = [mlfq_map([edge], queues=2, untagged_queue=1) for edge in (10_000, 10_000, 20_000)]
+    change = remap([4, 5, 9], before, after)
+    assert {change.rule(i) for i in range(len(change))} == {
+        map_rule(port, tag, queues[tag])
+        for port, held, queues in zip([4, 5, 9], before, after, strict=True)
+        for tag in range(tags.TAG_COUNT)
+        if held[tag] != queues[tag]
+    }
+    assert len(remap([], [], [])) == 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from functools import partial
@@ -14,9 +15,13 @@ from pathlib import Path
 import pytest
 
 from sluice.controller.openflow.frames import MessageType, message
+from sluice.controller.service import check_store
+from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from sluice.store import observed
+from sluice.store.engine import open_store
+from sluice.store.schema import SCHEMA_VERSION, schema_versions
 from tests.fakes.peer import Peer
 from tests.unit.controller.processes import Live, Process, Starter, changes, controller_process, polls
 
@@ -162,3 +167,20 @@ def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
             assert sock.recv(8)[:2] == b"\x04\x00"
     finally:
         assert stop(process) == 0
+
+
+def test_check_store__a_store_of_a_later_version_is_named_before_anything_starts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    engine = open_store(url)
+    with engine.begin() as connection:
+        connection.execute(schema_versions.insert().values(version=SCHEMA_VERSION + 1, sluice="9.1.0"))
+    engine.dispose()
+    with pytest.raises(EnvironmentLacking, match=r"of Sluice 9\.1\.0"):
+        check_store(url)
+    check_store(f"sqlite:///{tmp_path}/not-yet/store.db")  # a store that is away may come back
+
+
+def test_the_module_that_uses_the_most_of_os_ken_can_be_imported_first() -> None:
+    program = [sys.executable, "-c", "import sluice.controller.connection"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

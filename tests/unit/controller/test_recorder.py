@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +15,23 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from sluice.controller.leadership import NAME
 from sluice.controller.network import Kind
+from sluice.controller.openflow.counters import QueueCounts
+from sluice.controller.policing.hosts import Restored, UrgencyBudgeted
 from sluice.controller.recorder import Recorder
-from sluice.controller.state import Desired
+from sluice.controller.reporting import REPEAT_S, Reporter
+from sluice.controller.state import Desired, SwitchState
 from sluice.policy.network.graph import Topology
+from sluice.policy.policing.limits import Demoted
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.runtime.wait import wait_until
-from sluice.store import desired, observed
+from sluice.store import desired, lease, observed
 from sluice.store.engine import open_store
+from sluice.store.observed import all_sanctions
 from sluice.store.schema import leases
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import single
-from tests.unit.controller.leases import take_lease
+from tests.unit.controller.driven import policy
 
 
 @pytest.fixture
@@ -64,6 +70,10 @@ def leading(recorder: Recorder, engine: Engine) -> Iterator[Recorder]:
 
 def add_event(engine: Engine, kind: str) -> None:
     observed.add_event(engine, kind)
+
+
+def kinds(engine: Engine) -> list[str]:
+    return [event["kind"] for event in observed.recent_events(engine, 0)]
 
 
 def put(engine: Engine, **document: Any) -> int:
@@ -128,9 +138,9 @@ def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(
     recorder.lead(take_lease(engine))
     wait_until(lambda: len(delivered) == 2, "the newest desired state is delivered")
     recorder.record(add_event, "own")
-    wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
+    wait_until(lambda: kinds(engine), "rows are written again")
     assert delivered[-1].version == newest
-    assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
+    assert kinds(engine) == ["own"]
 
 
 def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
@@ -200,7 +210,7 @@ def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(
 
     recorder.record(poison)
     recorder.record(add_event, "after")
-    wait_until(lambda: observed.recent_events(engine, 0), "the next row is written")
+    wait_until(lambda: kinds(engine), "the next row is written")
     assert "never take" in caplog.text
 
 
@@ -215,7 +225,7 @@ def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> 
     engine = open_store(f"sqlite:///{folder}/store.db")
     with engine.begin() as connection:
         connection.execute(leases.insert().values(name=NAME, holder="a", generation=5, beat=0, beat_at=0.0))
-    wait_until(lambda: observed.recent_events(engine, 0), "the row is written")
+    wait_until(lambda: kinds(engine), "the row is written")
     recorder.stop(5)
     engine.dispose()
 
@@ -241,7 +251,7 @@ def test_what_is_discovered_replaces_what_was_discovered_and_nothing_that_a_test
     desired.put_topology(engine, single())
     recorder.put_topology(first)
     recorder.record(add_event, "written-after-it")
-    wait_until(lambda: observed.recent_events(engine, 0), "all before it is written")
+    wait_until(lambda: kinds(engine), "all before it is written")
     assert desired.current_topology(engine) == single()
 
 
@@ -287,8 +297,8 @@ def test_rows_that_waited_while_another_controller_took_the_lease_are_never_writ
     recorder.follow()
     recorder.lead(take_lease(engine))
     recorder.record(add_event, "own")
-    wait_until(lambda: observed.recent_events(engine, 0), "the next term's rows are written")
-    assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
+    wait_until(lambda: kinds(engine), "the next term's rows are written")
+    assert kinds(engine) == ["own"]
 
 
 def test_rows_wait_while_a_controller_takes_its_own_lease_again(
@@ -298,7 +308,7 @@ def test_rows_wait_while_a_controller_takes_its_own_lease_again(
     recorder.record(add_event, "early")
     wait_until(lambda: f"has the generation {again}" in caplog.text, "the row waits")
     recorder.lead(again)
-    wait_until(lambda: observed.recent_events(engine, 0), "it is written")
+    wait_until(lambda: kinds(engine), "it is written")
 
 
 def test_what_is_delivered_names_the_generation_under_which_it_was_read(
@@ -311,3 +321,83 @@ def test_what_is_delivered_names_the_generation_under_which_it_was_read(
     recorder.lead(again)
     wait_until(lambda: delivered[-1].generation == again, "it is read again")
     assert [d.generation for d in delivered] == [again - 1, again]
+
+
+Write = Callable[[Callable[[Reporter], None]], None]
+DEMOTED = Demoted("s1:2", "h2", "TCP a > b", 1, 5_000, 1_000, 1.75, 1, 5.0)
+
+
+@pytest.fixture
+def write(url: str, engine: Engine) -> Write:
+    """Make reports, and wait until the store has their rows."""
+
+    def reports(make: Callable[[Reporter], None]) -> None:
+        recorder = Recorder(url, lambda _: None)
+        recorder.lead(take_lease(engine))
+        make(Reporter(recorder))
+        recorder.start()
+        recorder.stop(10)
+
+    return reports
+
+
+def events(engine: Engine, kind: str) -> list[Any]:
+    return [event["document"] for event in observed.recent_events(engine, 0) if event["kind"] == kind]
+
+
+def test_duplicate__the_same_two_switches_are_reported_once_a_minute(write: Write, engine: Engine) -> None:
+    first, second, third = (f"10.0.0.{i}:4{i}" for i in (1, 2, 3))
+
+    def make(reporter: Reporter) -> None:
+        for now_s in (0.0, 1.0, REPEAT_S - 1, REPEAT_S):
+            reporter.duplicate(7, first, second, now_s)
+        reporter.duplicate(7, first, third, 2.0)
+        reporter.duplicate(8, first, second, 2.0)
+
+    write(make)
+    found = [(d["dpid"], d["refused"]) for d in events(engine, "duplicate-datapath-id")]
+    assert sorted(found) == sorted([(7, second)] * 2 + [(7, third), (8, second)])
+
+
+def test_idle_overrides__names_those_without_a_port(write: Write, engine: Engine) -> None:
+    overrides = [{"ports": ["s1:*"], "freeze": True}, {"ports": ["s9:1"], "freeze": True}]
+    desired = Desired(single(), 4, policy(overrides=overrides))
+    write(lambda reporter: reporter.idle_overrides(desired))
+    assert events(engine, "idle-override") == [{"version": 4, "ports": ["s9:1"]}]
+
+
+def test_verdict__a_demoted_host_has_a_row_until_it_is_restored(write: Write, engine: Engine) -> None:
+    write(lambda reporter: reporter.verdict("s1", DEMOTED))
+    (sanction,) = all_sanctions(engine)
+    assert (sanction.port, sanction.host, sanction.offences) == ("s1:2", "h2", 1)
+    assert events(engine, "host-demoted") == [vars(DEMOTED)]
+    restored = Restored("s1:2", "h2", "behaved for 5 s")
+    write(lambda reporter: reporter.verdict("s1", restored))
+    assert all_sanctions(engine) == []
+    assert events(engine, "host-restored") == [vars(restored)]
+
+
+def test_queues__leaves_out_ports_that_the_topology_does_not_have(write: Write, engine: Engine) -> None:
+    state = SwitchState("s1", Desired(single(), 1, policy()))
+    counts = {1: QueueCounts((10, 20), (1, 2)), 99: QueueCounts((5,), (1,))}
+    write(lambda reporter: reporter.queues(state, counts))
+    assert [sample.port for sample in observed.newest_port_samples(engine)] == ["s1:1"]
+
+
+def test_verdict__a_spent_budget_of_urgency_is_an_event_and_no_sanction(write: Write, engine: Engine) -> None:
+    spent, regained = (UrgencyBudgeted("s1:2", "h2", is_spent=is_spent) for is_spent in (True, False))
+    write(lambda reporter: reporter.verdict("s1", spent))
+    write(lambda reporter: reporter.verdict("s1", regained))
+    port = {"port": "s1:2", "host": "h2"}
+    assert (events(engine, "urgency-spent"), events(engine, "urgency-regained")) == ([port], [port])
+    assert all_sanctions(engine) == []
+
+
+# The lease of a controller that is not there.
+
+
+def take_lease(engine: Engine, holder: str = "this one") -> int:
+    """Take the lease, whoever holds it. Returns its generation."""
+    mine = lease.take(engine, NAME, holder, lease.look(engine, NAME))
+    assert mine is not None
+    return mine.generation

@@ -10,37 +10,11 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from sluice.policy.schema.desired import Policy
-from sluice.store import access, desired
-from sluice.store.access import (
-    Certificate,
-    TokenRefused,
-    all_tokens,
-    create_token,
-    find_certificate,
-    find_enrolment,
-    find_token,
-    newest_certificates,
-    put_certificate,
-    put_enrolment,
-    revoke,
-    revoke_token,
-    use_enrolment,
-)
+from sluice.store import access, desired, observed
+from sluice.store.access import Certificate, create_token, find_certificate, find_token, put_enrolment
 from sluice.store.desired import Author, policy_changes, put_policy
 from sluice.store.engine import open_store
-from sluice.store.observed import (
-    Sanction,
-    all_agents,
-    all_sanctions,
-    all_switches,
-    demotions,
-    forget_processes,
-    lift_all_but,
-    lift_sanctions,
-    put_agent,
-    put_sanction,
-    put_switch,
-)
+from sluice.store.observed import Sanction, all_sanctions, put_sanction
 from sluice.store.schema import enrolments
 from tests.kit.heartbeats import host_heartbeat
 
@@ -53,15 +27,15 @@ def test_a_token_is_found_until_it_ends(engine: Engine, monkeypatch: pytest.Monk
     assert (found.name, found.role, found.expires_at) == ("alice", "read", ends)
     monkeypatch.setattr(access.time, "time", lambda: ends + 1)  # type: ignore[attr-defined]
     assert find_token(engine, made) is None
-    assert [one.state(ends + 1) for one in all_tokens(engine)] == ["ended"]
+    assert [one.state(ends + 1) for one in access.all_tokens(engine)] == ["ended"]
 
 
 def test_a_revoked_token_ends_at_once_and_its_name_is_free(engine: Engine) -> None:
     first = create_token(engine, "alice", "change", time.time() + 60)
-    with pytest.raises(TokenRefused, match="'alice' is in force"):
+    with pytest.raises(access.TokenRefused, match="'alice' is in force"):
         create_token(engine, "alice", "read", time.time() + 60)
-    assert revoke_token(engine, "alice")
-    assert not revoke_token(engine, "alice")
+    assert access.revoke_token(engine, "alice")
+    assert not access.revoke_token(engine, "alice")
     second = create_token(engine, "alice", "read", time.time() + 60)
     assert find_token(engine, first) is None
     assert find_token(engine, second) is not None
@@ -87,7 +61,7 @@ def test_the_number_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(access, "MOST_TOKENS", 2)
     for name in ("a", "b"):
         create_token(engine, name, "read", time.time() + 60)
-    with pytest.raises(TokenRefused, match="revoke one"):
+    with pytest.raises(access.TokenRefused, match="revoke one"):
         create_token(engine, "c", "read", time.time() + 60)
 
 
@@ -127,14 +101,14 @@ def certificate(serial: str, name: str = "web1", ends_in_s: float = 100.0) -> Ce
 
 def enrol(engine: Engine, serial: str, secret: str = SECRET) -> bool:
     put_enrolment(engine, secret, "web1", "host", time.time() + 60)
-    return use_enrolment(engine, secret, certificate(serial))
+    return access.use_enrolment(engine, secret, certificate(serial))
 
 
 def test_use_enrolment__works_once_and_the_secret_is_not_stored(engine: Engine) -> None:
     assert enrol(engine, "a1")
-    assert not use_enrolment(engine, SECRET, certificate("a2"))
+    assert not access.use_enrolment(engine, SECRET, certificate("a2"))
     assert find_certificate(engine, "a2") is None
-    found = find_enrolment(engine, SECRET)
+    found = access.find_enrolment(engine, SECRET)
     assert found is not None
     assert found.used_at is not None
     with engine.connect() as connection:
@@ -143,7 +117,7 @@ def test_use_enrolment__works_once_and_the_secret_is_not_stored(engine: Engine) 
 
 def test_use_enrolment__expired(engine: Engine) -> None:
     put_enrolment(engine, SECRET, "web1", "host", time.time() - 1)
-    assert not use_enrolment(engine, SECRET, certificate("a1"))
+    assert not access.use_enrolment(engine, SECRET, certificate("a1"))
 
 
 def test_use_enrolment__a_name_has_one_holder(engine: Engine) -> None:
@@ -157,24 +131,24 @@ def test_use_enrolment__a_name_has_one_holder(engine: Engine) -> None:
 
 
 def test_put_certificate__keeps_the_present_one_and_forgets_ended_ones(engine: Engine) -> None:
-    put_certificate(engine, certificate("old", ends_in_s=-5))
-    put_certificate(engine, certificate("other", name="web2", ends_in_s=-5))
-    put_certificate(engine, certificate("b1"))
-    put_certificate(engine, certificate("b2"))
+    access.put_certificate(engine, certificate("old", ends_in_s=-5))
+    access.put_certificate(engine, certificate("other", name="web2", ends_in_s=-5))
+    access.put_certificate(engine, certificate("b1"))
+    access.put_certificate(engine, certificate("b2"))
     assert find_certificate(engine, "old") is None
     assert find_certificate(engine, "other") is not None
     assert find_certificate(engine, "b1") is not None
-    assert [one.serial for one in newest_certificates(engine)] == ["b2", "other"]
+    assert [one.serial for one in access.newest_certificates(engine)] == ["b2", "other"]
 
 
 def test_revoke__ends_certificates_and_unused_tokens_of_the_name(engine: Engine) -> None:
     enrol(engine, "a1")
-    put_certificate(engine, certificate("a2"))
-    put_certificate(engine, certificate("c1", name="web2"))
+    access.put_certificate(engine, certificate("a2"))
+    access.put_certificate(engine, certificate("c1", name="web2"))
     put_enrolment(engine, "unused", "web1", "host", time.time() + 60)
-    assert revoke(engine, "web1") == 3
-    assert revoke(engine, "web1") == 0
-    assert find_enrolment(engine, "unused") is None
+    assert access.revoke(engine, "web1") == 3
+    assert access.revoke(engine, "web1") == 0
+    assert access.find_enrolment(engine, "unused") is None
     untouched = find_certificate(engine, "c1")
     assert untouched is not None
     assert untouched.revoked_at is None
@@ -192,29 +166,29 @@ def test_put__one_row_a_port(engine: Engine) -> None:
 
 
 def test_demotions__differ_when_a_host_is_demoted_again_or_restored(engine: Engine) -> None:
-    assert demotions(engine) == frozenset()
+    assert observed.demotions(engine) == frozenset()
     put_sanction(engine, FIRST)
-    assert demotions(engine) == {("s1:2", 100.0)}
+    assert observed.demotions(engine) == {("s1:2", 100.0)}
     put_sanction(engine, replace(FIRST, offences=2, since=102.0))
-    assert demotions(engine) == {("s1:2", 102.0)}
-    lift_sanctions(engine, ["s1:2"])
-    assert demotions(engine) == frozenset()
+    assert observed.demotions(engine) == {("s1:2", 102.0)}
+    observed.lift_sanctions(engine, ["s1:2"])
+    assert observed.demotions(engine) == frozenset()
 
 
 def test_lift_all_but__ports_that_are_demoted_stay(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     put_sanction(engine, SECOND)
-    lift_all_but(engine, ["s2:1"])
+    observed.lift_all_but(engine, ["s2:1"])
     assert all_sanctions(engine) == [SECOND]
-    lift_all_but(engine, [])
+    observed.lift_all_but(engine, [])
     assert all_sanctions(engine) == []
 
 
 def test_an_earlier_runs_are_forgotten_with_its_processes(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     for connected in (True, False):
-        put_switch(engine, 2**63 - 1, "s1", connected=connected, policy_version=1)
-    assert [(row["dpid"], row["connected"]) for row in all_switches(engine)] == [(2**63 - 1, False)]
-    put_agent(engine, "h1", host_heartbeat())
-    forget_processes(engine)
-    assert not [*all_sanctions(engine), *all_switches(engine), *all_agents(engine)]
+        observed.put_switch(engine, 2**63 - 1, "s1", connected=connected, policy_version=1)
+    assert [(row["dpid"], row["connected"]) for row in observed.all_switches(engine)] == [(2**63 - 1, False)]
+    observed.put_agent(engine, "h1", host_heartbeat())
+    observed.forget_processes(engine)
+    assert not [*all_sanctions(engine), *observed.all_switches(engine), *observed.all_agents(engine)]

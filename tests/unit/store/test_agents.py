@@ -14,37 +14,14 @@ from sqlalchemy import Engine, update
 from sluice.policy.policing.urgency import UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, SimulatorHeartbeat
-from sluice.store import ages, heartbeats
+from sluice.store import ages, heartbeats, observed
 from sluice.store.access import Certificate, put_certificate
 from sluice.store.ages import age_s
 from sluice.store.desired import put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
-from sluice.store.observed import (
-    CONTEST_S,
-    PortSample,
-    ThresholdChange,
-    add_event,
-    add_port_samples,
-    add_thresholds,
-    agents_by_mac,
-    all_agents,
-    controller_seen_s,
-    events_after,
-    find_agent,
-    host_heartbeats,
-    largest_tag_burst,
-    latest_thresholds,
-    newest_events,
-    newest_port_samples,
-    port_history,
-    put_agent,
-    put_agents,
-    recent_events,
-    threshold_history,
-    urgency_reports,
-)
+from sluice.store.observed import all_agents, put_agent, put_agents
 from sluice.store.retention import FOR_EVER, Retention, forget_some
 from sluice.store.schema import agents
 from sluice.store.totals import Tally
@@ -65,7 +42,7 @@ def test_put_heartbeats__a_known_agent_always_has_room(
     assert put_heartbeats(engine, {"h3": beat, "h2": beat}).names == {"h2"}
     assert put_heartbeats(engine, {"h3": beat, "h1": again}).names == {"h1"}
     assert [row.name for row in all_agents(engine)] == ["h1", "h2"]
-    assert find_agent(engine, "h1") == again
+    assert observed.find_agent(engine, "h1") == again
 
 
 def test_put_heartbeats__each_agent_has_its_own_kind_status_and_time(engine: Engine) -> None:
@@ -137,7 +114,7 @@ def test_silent_agents__that_nobody_expects_are_forgotten_with_an_event(engine: 
     assert names(engine) == {*EXPECTED, *INVENTED}
     forget_some(engine, Retention(), age_s + 700)
     assert names(engine) == set(EXPECTED)
-    events = [row["document"] for row in newest_events(engine, 10) if row["kind"] == "agent-expired"]
+    events = [row["document"] for row in observed.newest_events(engine, 10) if row["kind"] == "agent-expired"]
     assert {event["agent"]: event["agent_kind"] for event in events} == {
         name: beat.KIND for name, beat in INVENTED.items()
     }
@@ -150,17 +127,17 @@ def test_all_agents__a_row_of_another_version_is_left_out(engine: Engine) -> Non
     with engine.begin() as connection:
         connection.execute(update(agents).where(agents.c.name == "h1").values(status={"flows": 3}))
     assert [(row.name, row.kind) for row in all_agents(engine)] == [("ports", "port")]
-    assert host_heartbeats(engine) == {}
+    assert observed.host_heartbeats(engine) == {}
 
 
 def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None:
-    assert largest_tag_burst(engine) is None
+    assert observed.largest_tag_burst(engine) is None
     put_agent(engine, "ports", port_heartbeat())
     put_agent(engine, "h1", host_heartbeat())
-    assert largest_tag_burst(engine) is None
+    assert observed.largest_tag_burst(engine) is None
     put_agent(engine, "h2", host_heartbeat(tag_burst_bytes=65_536))
     put_agent(engine, "h3", host_heartbeat(tag_burst_bytes=8_960))
-    assert largest_tag_burst(engine) == 65_536
+    assert observed.largest_tag_burst(engine) == 65_536
 
 
 def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) -> None:
@@ -170,7 +147,7 @@ def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) ->
     with engine.begin() as connection:
         connection.execute(update(agents).where(agents.c.name == "silent").values(seen_s=agents.c.seen_s - 4))
     put_agent(engine, "h1", host_heartbeat(pid=6, urgent_bytes=2**40))
-    assert urgency_reports(engine) == {
+    assert observed.urgency_reports(engine) == {
         "old": UrgencyReport(None, 4, is_fresh=True),
         "silent": UrgencyReport(10, 5, is_fresh=False),
         "h1": UrgencyReport(2**40, 6, is_fresh=True),
@@ -180,10 +157,10 @@ def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) ->
 def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:
     put_agent(engine, "h1", host_heartbeat())
     put_agent(engine, "old", host_heartbeat(mac="52:54:00:00:00:11"))
-    _seen_earlier(engine, "old", by_s=CONTEST_S + 1)
+    _seen_earlier(engine, "old", by_s=observed.CONTEST_S + 1)
     put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
     put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
-    assert agents_by_mac(engine) == {"52:54:00:00:00:11": "web1", "52:54:00:00:00:12": "web2"}
+    assert observed.agents_by_mac(engine) == {"52:54:00:00:00:11": "web1", "52:54:00:00:00:12": "web2"}
 
 
 def test_agents_by_mac__an_address_of_two_living_agents_names_neither(engine: Engine) -> None:
@@ -192,10 +169,10 @@ def test_agents_by_mac__an_address_of_two_living_agents_names_neither(engine: En
         for name in ("web1", "liar"):
             put_agent(engine, name, host_heartbeat(mac="52:54:00:00:00:11"))
             put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
-        assert agents_by_mac(engine) == {"52:54:00:00:00:12": "web2"}
-    _seen_earlier(engine, "liar", by_s=CONTEST_S + 1)
+        assert observed.agents_by_mac(engine) == {"52:54:00:00:00:12": "web2"}
+    _seen_earlier(engine, "liar", by_s=observed.CONTEST_S + 1)
     put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
-    assert agents_by_mac(engine)["52:54:00:00:00:11"] == "web1"
+    assert observed.agents_by_mac(engine)["52:54:00:00:00:11"] == "web1"
 
 
 def _seen_earlier(engine: Engine, name: str, by_s: float) -> None:
@@ -206,37 +183,35 @@ def _seen_earlier(engine: Engine, name: str, by_s: float) -> None:
 
 def test_events__by_id_in_order(engine: Engine) -> None:
     for number in range(5):
-        add_event(engine, "tick", number=number)
-    assert [row["document"]["number"] for row in newest_events(engine, 2)] == [3, 4]
-    assert [row["document"]["number"] for row in events_after(engine, newest_events(engine, 3)[0]["id"])] == [
-        3,
-        4,
-    ]
-    assert len(recent_events(engine, 0)) == 5
-    assert recent_events(engine, time.time() + 60) == []
+        observed.add_event(engine, "tick", number=number)
+    assert [row["document"]["number"] for row in observed.newest_events(engine, 2)] == [3, 4]
+    third = observed.newest_events(engine, 3)[0]["id"]
+    assert [row["document"]["number"] for row in observed.events_after(engine, third)] == [3, 4]
+    assert len(observed.recent_events(engine, 0)) == 5
+    assert observed.recent_events(engine, time.time() + 60) == []
 
 
-def change(at: float, port: str, *edges: int) -> ThresholdChange:
-    return ThresholdChange(at, port, 1, edges, 7)
+def change(at: float, port: str, *edges: int) -> observed.ThresholdChange:
+    return observed.ThresholdChange(at, port, 1, edges, 7)
 
 
 def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many(engine: Engine) -> None:
     changes = [change(float(at), f"s1:{1 + at % 2}", 1000 + at) for at in range(1, 9)]
-    add_thresholds(engine, changes)
-    assert threshold_history(engine, 0) == changes
-    assert threshold_history(engine, 2, limit=3) == changes[-3:]
-    assert threshold_history(engine, 0, ["s1:1"]) == changes[1::2]
-    assert latest_thresholds(engine) == {"s1:1": changes[7], "s1:2": changes[6]}
+    observed.add_thresholds(engine, changes)
+    assert observed.threshold_history(engine, 0) == changes
+    assert observed.threshold_history(engine, 2, limit=3) == changes[-3:]
+    assert observed.threshold_history(engine, 0, ["s1:1"]) == changes[1::2]
+    assert observed.latest_thresholds(engine) == {"s1:1": changes[7], "s1:2": changes[6]}
 
 
 def test_port_samples__history_and_the_newest_of_each_port(engine: Engine) -> None:
-    assert controller_seen_s(engine) is None
-    samples = [PortSample(float(at), f"s1:{1 + at % 2}", (at, 0), (1, 0)) for at in range(1, 7)]
-    add_port_samples(engine, samples)
-    assert port_history(engine, 1) == samples[1:]
-    assert port_history(engine, 0, ["s1:2"], limit=2) == [samples[2], samples[4]]
-    assert newest_port_samples(engine) == [samples[5], samples[4]]
-    assert controller_seen_s(engine) == pytest.approx(age_s(engine), abs=60)
+    assert observed.controller_seen_s(engine) is None
+    samples = [observed.PortSample(float(at), f"s1:{1 + at % 2}", (at, 0), (1, 0)) for at in range(1, 7)]
+    observed.add_port_samples(engine, samples)
+    assert observed.port_history(engine, 1) == samples[1:]
+    assert observed.port_history(engine, 0, ["s1:2"], limit=2) == [samples[2], samples[4]]
+    assert observed.newest_port_samples(engine) == [samples[5], samples[4]]
+    assert observed.controller_seen_s(engine) == pytest.approx(age_s(engine), abs=60)
 
 
 # The store's own clock, on machines whose wall clock steps, which reboot, and of which there are several.

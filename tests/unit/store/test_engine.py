@@ -20,19 +20,8 @@ from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.policy.wire.records import SCHEDULED, FlowRecord
-from sluice.store import lease, observed
-from sluice.store.desired import (
-    Progress,
-    current_policy,
-    current_topology,
-    current_version,
-    mark_applied,
-    policy_history,
-    policy_version,
-    progress,
-    put_policy,
-    put_topology,
-)
+from sluice.store import desired, lease, observed
+from sluice.store.desired import put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
@@ -85,31 +74,31 @@ def test_open_store__a_bad_url_names_what_to_write(url: str) -> None:
 
 
 def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) -> None:
-    assert current_version(engine) == 0
-    assert current_policy(engine) is None
+    assert desired.current_version(engine) == 0
+    assert desired.current_policy(engine) is None
     assert [put_policy(engine, TCP, "a"), put_policy(engine, PIAS, "b")] == [1, 2]
-    assert current_version(engine) == 2
-    assert known(current_policy(engine)).policy == PIAS
-    assert [v.author for v in policy_history(engine)] == ["b", "a"]
+    assert desired.current_version(engine) == 2
+    assert known(desired.current_policy(engine)).policy == PIAS
+    assert [v.author for v in desired.policy_history(engine)] == ["b", "a"]
 
 
 def test_put_topology__the_last_one_counts(engine: Engine) -> None:
-    assert current_topology(engine) is None
+    assert desired.current_topology(engine) is None
     put_topology(engine, leaf_spine())
     put_topology(engine, leaf_spine())
-    assert current_topology(engine) == leaf_spine()
+    assert desired.current_topology(engine) == leaf_spine()
 
 
 def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
-    assert progress(engine) == Progress(0, None)
+    assert desired.progress(engine) == desired.Progress(0, None)
     old = put_policy(engine, TCP, "a")
-    mark_applied(engine, old)
-    applied = known(policy_version(engine, old)).applied_at
+    desired.mark_applied(engine, old)
+    applied = known(desired.policy_version(engine, old)).applied_at
     assert applied is not None
-    mark_applied(engine, old)
-    assert progress(engine) == Progress(old, applied), "the first time stays"
+    desired.mark_applied(engine, old)
+    assert desired.progress(engine) == desired.Progress(old, applied), "the first time stays"
     new = put_policy(engine, PIAS, "b")
-    assert progress(engine) == Progress(new, None)
+    assert desired.progress(engine) == desired.Progress(new, None)
 
 
 @pytest.fixture
@@ -138,20 +127,6 @@ def test_a_holder_that_is_one_no_more_renews_nothing(leases: Engine) -> None:
     assert lease.renew(leases, before) is None
     lease.release(leases, before)
     assert lease.look(leases, "work") == taken
-
-
-def test_a_lease_that_was_renewed_meanwhile_cannot_be_taken(leases: Engine) -> None:
-    seen = known(lease.take(leases, "work", "a", None))
-    renewed = lease.renew(leases, seen)
-    assert lease.take(leases, "work", "b", seen) is None
-    assert lease.look(leases, "work") == renewed
-
-
-def test_a_released_lease_is_nobodys_and_keeps_its_generation(leases: Engine) -> None:
-    mine = known(lease.take(leases, "work", "a", None))
-    lease.release(leases, mine)
-    found = known(lease.look(leases, "work"))
-    assert (found.holder, found.generation) == (lease.NOBODY, mine.generation)
 
 
 def test_of_many_who_reach_for_it_at_once_one_gets_it(store_url: str, leases: Engine) -> None:

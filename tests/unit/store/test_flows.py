@@ -14,36 +14,12 @@ from sqlalchemy import Engine, delete
 from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.policy.wire.records import BACKGROUND, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
-from sluice.store import flow_queries
+from sluice.store import flow_queries, totals
+from sluice.store import flows as flow_store
 from sluice.store.flow_queries import OTHER_SCHEME, FlowPage, find_flows, flow_columns, flow_columns_after
-from sluice.store.flows import (
-    Added,
-    Conflict,
-    add_batch,
-    add_flows,
-    all_flows,
-    count_flows,
-    last_sequence,
-    numbered_pages,
-    recent_flows,
-)
+from sluice.store.flows import Added, Conflict, add_batch, add_flows, all_flows
 from sluice.store.schema import flows
-from sluice.store.totals import (
-    DEADLINE_FLOWS,
-    FLOW_SECONDS,
-    FLOW_SLOWDOWN,
-    FLOWS,
-    RECORDS_KNOWN,
-    RETRANSMISSIONS,
-    RULES_CHANGED,
-    SWITCH_CONNECTS,
-    Metric,
-    Tally,
-    add_totals,
-    all_totals,
-    bound_text,
-    flush,
-)
+from sluice.store.totals import Tally, flush
 from tests.unit.webui.records import record
 
 
@@ -55,21 +31,21 @@ def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) 
     assert add_flows(engine, [flow("a"), flow("b")]) == 2
     assert add_flows(engine, [flow("b"), flow("c"), flow("c")]) == 1
     assert add_flows(engine, []) == 0
-    assert count_flows(engine) == 3
+    assert flow_store.count_flows(engine) == 3
     assert [f.id for f in all_flows(engine)] == ["a", "b", "c"]
-    assert [f.id for f in recent_flows(engine, limit=2)] == ["c", "b"]
+    assert [f.id for f in flow_store.recent_flows(engine, limit=2)] == ["c", "b"]
 
 
 def test_numbered_pages__together_are_all_flows_after_a_record(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}") for i in range(10)])
     add_flows(engine, [flow("w", source="watched", src_port=1, ideal_us=None)])
-    after = last_sequence(engine)
-    assert list(numbered_pages(engine, after=after)) == []
+    after = flow_store.last_sequence(engine)
+    assert list(flow_store.numbered_pages(engine, after=after)) == []
     add_flows(engine, [flow(f"g{i}") for i in range(5)])
-    pages = [page for _, page in numbered_pages(engine, after=after, page=2)]
+    pages = [page for _, page in flow_store.numbered_pages(engine, after=after, page=2)]
     assert [len(page) for page in pages] == [2, 2, 1]
     assert [record for page in pages for record in page] == all_flows(engine, after=after)
-    assert count_flows(engine, after=after) == 5
+    assert flow_store.count_flows(engine, after=after) == 5
 
 
 def test_add_flows__many_at_once(engine: Engine) -> None:
@@ -123,7 +99,7 @@ def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> Non
     assert sorted(flow_columns(engine, 0.0, limit=3).fct_us) == [1007, 1008, 1009]
     columns, last = flow_columns_after(engine, 2, 0.0, limit=4)
     assert sorted(columns.fct_us) == [1006, 1007, 1008, 1009]
-    assert last == last_sequence(engine)
+    assert last == flow_store.last_sequence(engine)
     assert flow_columns_after(engine, last, 0.0)[1] == last
 
 
@@ -139,7 +115,7 @@ def test_flow_columns__every_kind_of_record(engine: Engine) -> None:
     before = time.time()
     add_flows(engine, [flow(f"f{i}", started_at=before, **kind) for i, kind in enumerate(kinds)])
     columns, last = flow_columns_after(engine, 0, 0.0)
-    assert last == last_sequence(engine) - 1  # figures count no background flows
+    assert last == flow_store.last_sequence(engine) - 1  # figures count no background flows
     watched, unfinished, medium, first = range(4)
     assert np.allclose(columns.fct_us, [2000, np.nan, 2000, 2000], equal_nan=True)
     assert np.allclose(columns.slowdown, [np.nan, np.nan, 2000 / 900, 2000 / 900], equal_nan=True)
@@ -214,23 +190,30 @@ def test_find_flows__goes_on_where_records_have_been_deleted_meanwhile(engine: E
     assert find_flows(engine, {}, cursor) == FlowPage([], None, None)
 
 
-def values(engine: Engine, metric: Metric) -> dict[tuple[str, ...], float]:
+def counted(engine: Engine, metric: totals.Metric) -> dict[tuple[str, ...], float]:
+    """Return the number of values in all buckets."""
+    return {total.labels: sum(total.buckets.values()) for total in totals.all_totals(engine)[metric.name]}
+
+
+def values(engine: Engine, metric: totals.Metric) -> dict[tuple[str, ...], float]:
     """Return the values that are not zero."""
-    return {total.labels: total.value for total in all_totals(engine).get(metric.name, []) if total.value}
+    return {
+        total.labels: total.value for total in totals.all_totals(engine).get(metric.name, []) if total.value
+    }
 
 
 def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine: Engine) -> None:
     tally = Tally()
-    edge = FLOW_SECONDS.buckets[3]
+    edge = totals.FLOW_SECONDS.buckets[3]
     seconds = [edge, edge * 1.001, 0.0, 1e9]
-    tally.observe(FLOW_SECONDS, seconds, source="scheduled", scheme="pias", size_class="small")
+    tally.observe(totals.FLOW_SECONDS, seconds, source="scheduled", scheme="pias", size_class="small")
     flush(engine, tally)
-    (total,) = all_totals(engine)[FLOW_SECONDS.name]
+    (total,) = totals.all_totals(engine)[totals.FLOW_SECONDS.name]
     assert total.labels == ("scheduled", "pias", "small")
     assert total.buckets == {
-        bound_text(FLOW_SECONDS.buckets[0]): 1,
-        bound_text(edge): 1,
-        bound_text(FLOW_SECONDS.buckets[4]): 1,
+        totals.bound_text(totals.FLOW_SECONDS.buckets[0]): 1,
+        totals.bound_text(edge): 1,
+        totals.bound_text(totals.FLOW_SECONDS.buckets[4]): 1,
         "+Inf": 1,
     }
     assert total.sum == pytest.approx(sum(seconds))
@@ -239,40 +222,40 @@ def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine: Engi
 def test_a_series_begins_with_zero(engine: Engine) -> None:
     """If a series began with its first event, Prometheus would not count that event as growth."""
     add_flows(engine, [flow("a")])
-    assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
-        (("scheduled", "pias"), 0)
-    ]
+    assert [
+        (total.labels, total.value) for total in totals.all_totals(engine)[totals.RETRANSMISSIONS.name]
+    ] == [(("scheduled", "pias"), 0)]
 
 
 def test_flush__a_store_that_fails_loses_no_count(engine: Engine) -> None:
     tally = Tally()
-    tally.count(RULES_CHANGED, 5)
+    tally.count(totals.RULES_CHANGED, 5)
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE totals RENAME TO gone")
     with pytest.raises(SQLAlchemyError):
         flush(engine, tally)
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE gone RENAME TO totals")
-    tally.count(RULES_CHANGED, 2)
+    tally.count(totals.RULES_CHANGED, 2)
     flush(engine, tally)
-    assert values(engine, RULES_CHANGED) == {(): 7}
+    assert values(engine, totals.RULES_CHANGED) == {(): 7}
 
 
 def test_totals__many_writers_at_once_add_up(engine: Engine) -> None:
     def write(number: int) -> None:
         for _ in range(10):
             tally = Tally()
-            for metric in (RULES_CHANGED, RECORDS_KNOWN):
+            for metric in (totals.RULES_CHANGED, totals.RECORDS_KNOWN):
                 tally.count(metric)
             for switch in ("s1", "s2", f"s{number}"):
-                tally.count(SWITCH_CONNECTS, switch=switch)
+                tally.count(totals.SWITCH_CONNECTS, switch=switch)
             with engine.begin() as connection:
-                add_totals(connection, tally.take())
+                totals.add_totals(connection, tally.take())
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(write, range(6)))
-    assert values(engine, RULES_CHANGED) == values(engine, RECORDS_KNOWN) == {(): 60}
-    assert values(engine, SWITCH_CONNECTS)["s1",] == 70
+    assert values(engine, totals.RULES_CHANGED) == values(engine, totals.RECORDS_KNOWN) == {(): 60}
+    assert values(engine, totals.SWITCH_CONNECTS)["s1",] == 70
 
 
 def test_add_flows__counts_a_record_once_however_often_it_comes(engine: Engine) -> None:
@@ -280,14 +263,16 @@ def test_add_flows__counts_a_record_once_however_often_it_comes(engine: Engine) 
     add_flows(engine, batch)
     fourth = flow("d")
     add_flows(engine, [*batch, fourth, fourth])
-    assert values(engine, FLOWS) == {
+    assert values(engine, totals.FLOWS) == {
         ("scheduled", "pias", "finished"): 2,
         ("scheduled", "pias", "unfinished"): 1,
         ("scheduled", "tcp", "finished"): 1,
     }
-    assert values(engine, RECORDS_KNOWN) == {(): 4}
-    small = {total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SECONDS.name]}
-    assert small == {("scheduled", "pias", "small"): 2, ("scheduled", "tcp", "small"): 1}
+    assert values(engine, totals.RECORDS_KNOWN) == {(): 4}
+    assert counted(engine, totals.FLOW_SECONDS) == {
+        ("scheduled", "pias", "small"): 2,
+        ("scheduled", "tcp", "small"): 1,
+    }
 
 
 def test_add_flows__deadlines_and_sources(engine: Engine) -> None:
@@ -301,27 +286,29 @@ def test_add_flows__deadlines_and_sources(engine: Engine) -> None:
             flow("e", source="background", ideal_us=None),
         ],
     )
-    assert values(engine, DEADLINE_FLOWS) == {
+    assert values(engine, totals.DEADLINE_FLOWS) == {
         ("scheduled", "pias", "false"): 1,
         ("scheduled", "pias", "true"): 1,
         ("watched", "pias", "false"): 1,
     }
-    assert values(engine, FLOWS)["watched", "pias", "finished"] == 1
-    counted = {total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SECONDS.name]}
-    assert counted == {("scheduled", "pias", "small"): 2, ("watched", "pias", "small"): 1}
-    slowdowns = {
-        total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SLOWDOWN.name]
+    assert values(engine, totals.FLOWS)["watched", "pias", "finished"] == 1
+    assert counted(engine, totals.FLOW_SECONDS) == {
+        ("scheduled", "pias", "small"): 2,
+        ("watched", "pias", "small"): 1,
     }
-    assert slowdowns == {("scheduled", "pias", "small"): 2, ("watched", "pias", "small"): 0}
+    assert counted(engine, totals.FLOW_SLOWDOWN) == {
+        ("scheduled", "pias", "small"): 2,
+        ("watched", "pias", "small"): 0,
+    }
 
 
 def test_all_totals__counts_without_a_source_are_of_scheduled_flows(engine: Engine) -> None:
     with engine.begin() as connection:
-        add_totals(connection, {(DEADLINE_FLOWS.name, '["pias","false"]', ""): 3})
+        totals.add_totals(connection, {(totals.DEADLINE_FLOWS.name, '["pias","false"]', ""): 3})
     add_flows(engine, [flow("a", deadline_us=1000.0, met=False)])
-    assert values(engine, DEADLINE_FLOWS) == {("scheduled", "pias", "false"): 4}
+    assert values(engine, totals.DEADLINE_FLOWS) == {("scheduled", "pias", "false"): 4}
 
 
 def test_add_flows__schemes_that_nobody_knows_are_one(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}", scheme=f"invented-{i}") for i in range(50)])
-    assert values(engine, FLOWS) == {("scheduled", OTHER_SCHEME, "finished"): 50}
+    assert values(engine, totals.FLOWS) == {("scheduled", OTHER_SCHEME, "finished"): 50}

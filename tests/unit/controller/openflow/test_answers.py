@@ -8,21 +8,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.lib.packet import ethernet, lldp, packet
+from os_ken.ofproto import ofproto_v1_3 as ofp
 
+from sluice.controller.openflow import frames as framing
 from sluice.controller.openflow.answers import (
     Answer,
     AnswerReader,
     BundleReply,
     ErrorReply,
     Neighbour,
+    PortDescription,
+    PortReason,
+    PortStatus,
     RoleReply,
     RoleStatus,
     StatsReply,
     announcement,
     is_port_description,
+    read_description,
 )
-from sluice.controller.openflow.frames import Frame, MessageType, ProtocolViolation, StatsType, message
-from tests.fakes.openflow import frames
+from sluice.controller.openflow.frames import (
+    Frame,
+    Framer,
+    MessageType,
+    ProtocolViolation,
+    StatsType,
+    message,
+)
+from sluice.controller.rules import MatchValue
+from sluice.controller.tables import LOCAL
+from sluice.policy.network.description import OWN_PORT, SeenPort
+from tests.fakes.openflow import flow_entry, frames, learned_entry
 from tests.kit.controller import arrived, frame_in
 
 ONF = 0x4F4E4600
@@ -149,3 +165,219 @@ def test_read_neighbour__frames_of_others_are_ignored() -> None:
     assert arrived(sent[:-4]) is None
     assert arrived(b"\xff" + sent[1:]) is None
     assert arrived(bytes(60)) is None
+
+
+def echo(body: bytes = b"", xid: int = 7, version: int = 4, length: int | None = None) -> bytes:
+    """Return an echo request; `length` replaces the true one."""
+    size = 8 + len(body) if length is None else length
+    return struct.pack("!BBHI", version, 2, size, xid) + body
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
+def test_framer__finds_the_messages_however_they_arrive(bodies: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(echo(body, i) for i, body in enumerate(bodies))
+    framer, frames = Framer(), list[Frame]()
+    while stream:
+        cut = data.draw(st.integers(1, len(stream)))
+        frames += framer.feed(stream[:cut])
+        stream = stream[cut:]
+    assert [(f.xid, f.kind, f.data[8:]) for f in frames] == [(i, 2, body) for i, body in enumerate(bodies)]
+    assert not framer._buffer
+
+
+@pytest.mark.parametrize("length", [0, 1, 7])
+def test_framer__a_length_below_the_header_is_a_violation(length: int) -> None:
+    with pytest.raises(ProtocolViolation, match=f"{length} bytes; the minimum is 8"):
+        list(Framer().feed(echo(length=length)))
+
+
+def test_framer__a_version_that_does_not_exist_is_a_violation() -> None:
+    with pytest.raises(ProtocolViolation, match="begins with 0x47"):
+        list(Framer().feed(b"GET / HTTP/1.1"))
+
+
+@given(st.binary(max_size=400))
+def test_framer__ends_on_any_bytes_with_frames_or_a_violation(data: bytes) -> None:
+    try:
+        assert len(list(Framer().feed(data))) <= len(data) / 8
+    except ProtocolViolation:
+        return
+
+
+def flood(body: bytes) -> None:
+    replies = framing.Replies()
+    for _ in range(300_000):
+        replies.add(1, framing.Part(1, True, body))
+
+
+@pytest.mark.parametrize("body", [bytes(60_000), b""])
+def test_replies__parts_that_do_not_end_are_a_violation(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation, match="do not end"):
+        flood(body)
+
+
+def test_replies__too_many_unfinished_ones_are_a_violation() -> None:
+    replies = framing.Replies()
+    for xid in range(8):
+        replies.add(xid, framing.Part(1, True, b""))
+    with pytest.raises(ProtocolViolation, match="9 unfinished"):
+        replies.add(8, framing.Part(1, True, b""))
+
+
+def test_multipart__a_short_header_is_a_violation() -> None:
+    (frame,) = Framer().feed(message(MessageType.MULTIPART_REPLY, b"\x00\x01"))
+    with pytest.raises(ProtocolViolation, match="10 bytes; its header has 16"):
+        framing.multipart(frame)
+
+
+# ── Entries of statistics replies ─────────────────────────────────────────────────────────────
+
+ACTION = struct.pack("!HHI", 21, 8, 1)
+FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
+
+
+def apply_actions(actions: bytes, length: int | None = None) -> bytes:
+    return struct.pack("!HHxxxx", 4, 8 + len(actions) if length is None else length) + actions
+
+
+def checked_entries(body: bytes) -> list[framing.FlowEntry]:
+    entries = list(framing.flow_entries(body))
+    for entry in entries:
+        framing.check_tail(entry.tail)
+    return entries
+
+
+def matches_of(body: bytes) -> list[bytes]:
+    return [entry.match for entry in framing.flow_entries(body)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        flow_entry(length=0),
+        flow_entry(length=55),
+        flow_entry(length=57),
+        flow_entry()[:-1],
+        flow_entry(match=b"\x00\x01\x00\x00" + bytes(4)),
+        flow_entry(match=b"\x00\x01\xff\xff" + bytes(4)),
+        flow_entry(match=b"\x00\x01\x00\x08\x80\x00\x00\xf0"),
+        flow_entry(match=b"\x00\x01\x00\x06\x80\x00\x00\x00"),
+        flow_entry(instructions=struct.pack("!HHxxxx", 1, 0)),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 0, 1))),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 21, 4, 1))),
+        flow_entry(instructions=apply_actions(ACTION, length=24)),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI8x", 21, 16, 1))),
+        flow_entry(instructions=apply_actions(struct.pack("!HHI", 0, 8, 1))),
+        flow_entry(instructions=struct.pack("!HHxxxx", 5, 16) + struct.pack("!HHI", 21, 0, 1)),
+        *(flow_entry(instructions=struct.pack("!HH28x", kind, 32)) for kind in (1, 2, 6)),
+    ],
+)
+def test_flow_entries__lengths_that_would_loop_or_overrun_are_violations(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        checked_entries(body)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 50])
+def test_match_fields__a_match_that_is_cut_off_is_a_violation(cut: int) -> None:
+    entry = bytearray(learned_entry(2, 1, 3, 300, FLOW))
+    struct.pack_into("!H", entry, 50, struct.unpack_from("!H", entry, 50)[0] - cut)
+    with pytest.raises(ProtocolViolation):
+        [framing.match_fields(found.match) for found in framing.flow_entries(bytes(entry))]
+
+
+def test_match_fields__leaves_out_masked_and_foreign_fields() -> None:
+    dscp = struct.pack("!HBBB", 0x8000, 8 << 1, 1, 5)
+    masked = struct.pack("!HBBBB", 0x8000, 9 << 1 | 1, 2, 1, 1)
+    foreign = struct.pack("!HBBB", 0xFFFF, 10 << 1, 1, 6)
+    assert framing.match_fields(dscp + masked + foreign) == {8: b"\x05"}
+
+
+def group(bucket: bytes = b"", length: int | None = None) -> bytes:
+    size = 8 + len(bucket) if length is None else length
+    return struct.pack("!HBxI", size, 0, 1) + bucket
+
+
+def bucket(actions: bytes = b"", length: int | None = None) -> bytes:
+    size = 16 + len(actions) if length is None else length
+    return struct.pack("!HHIIxxxx", size, 0, 0, 0) + actions
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        group(length=0),
+        group(length=16),
+        group(bucket(length=0)),
+        group(bucket(length=8)),
+        group(bucket(struct.pack("!HHI", 21, 0, 1))),
+    ],
+)
+def test_group_entry_offsets__lengths_that_would_loop_or_overrun_are_violations(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation):
+        list(framing.group_entry_offsets(body))
+
+
+@given(st.binary(max_size=400))
+def test_the_checks_end_on_any_bytes_with_entries_or_a_violation(body: bytes) -> None:
+    for check in (checked_entries, framing.group_entry_offsets, matches_of):
+        try:
+            assert len(list(check(body))) <= len(body)
+        except ProtocolViolation:
+            continue
+
+
+@pytest.mark.parametrize(("number", "size"), [(8, 1), (11, 4), (13, 2), (26, 16)])
+def test_match_fields__a_field_of_another_size_is_a_violation(number: int, size: int) -> None:
+    right = struct.pack("!HBB", 0x8000, number << 1, size) + bytes(size)
+    assert framing.match_fields(right) == {number: bytes(size)}
+    for wrong in (0, size + 1):
+        field = struct.pack("!HBB", 0x8000, number << 1, wrong) + bytes(wrong)
+        with pytest.raises(ProtocolViolation, match=f"field {number} has {wrong} bytes instead of {size}"):
+            framing.match_fields(field)
+
+
+def port(number: int, name: str, *, config: int = 0, state: int = 0, kbps: int = 0) -> bytes:
+    """Return a port's description in os-ken's layout."""
+    speeds = (0, 0, 0, 0, kbps, kbps)
+    return struct.pack(ofp.OFP_PORT_PACK_STR, number, bytes(6), name.encode(), config, state, *speeds)
+
+
+DOWN = {"config": 1}
+
+
+def test_description__the_bridge_and_its_ports_in_order() -> None:
+    body = port(LOCAL, "br-front", **DOWN) + port(2, "eth2", kbps=10**7) + port(1, "eth1", kbps=10**6)
+    found = read(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", StatsType.PORT_DESC, 0) + body)
+    ports = (SeenPort(1, "eth1", 10**9, True), SeenPort(2, "eth2", 10**10, True))
+    assert found == PortDescription("br-front", ports)
+
+
+def test_description__the_switch_s_own_port_is_a_port_while_it_is_up() -> None:
+    found = read_description(port(LOCAL, "br-front") + port(1, "eth1"))
+    assert [(p.number, p.name) for p in found.ports] == [(1, "eth1"), (OWN_PORT, "br-front")]
+
+
+def test_description__the_speed_of_a_tap_interface_means_nothing() -> None:
+    assert read_description(port(1, "vnet0", kbps=10_000)).ports[0].rate_bps == 0
+
+
+def test_description__a_port_is_down_by_its_link_or_by_its_configuration() -> None:
+    body = port(1, "link", state=1) + port(2, "admin", config=1) + port(3, "up", config=4, state=4)
+    assert [p.up for p in read_description(body).ports] == [False, False, True]
+
+
+def test_status__of_one_port() -> None:
+    body = struct.pack("!B7x", PortReason.DELETE) + port(3, "eth3")
+    assert read(MessageType.PORT_STATUS, body) == PortStatus(PortReason.DELETE, SeenPort(3, "eth3", 0, True))
+
+
+def test_status__of_the_switch_s_own_port() -> None:
+    up = read(MessageType.PORT_STATUS, struct.pack("!B7x", 2) + port(LOCAL, "br-front"))
+    assert up == PortStatus(PortReason.MODIFY, SeenPort(OWN_PORT, "br-front", 0, True))
+    down = read(MessageType.PORT_STATUS, struct.pack("!B7x", 2) + port(LOCAL, "br-front", **DOWN))
+    assert isinstance(down, PortStatus)
+    assert down.reason is PortReason.DELETE
+
+
+def test_status__of_a_reserved_port_is_ignored() -> None:
+    assert read(MessageType.PORT_STATUS, struct.pack("!B7x", 2) + port(LOCAL - 1, "x")) is None

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import struct
@@ -14,19 +15,37 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller.changes import Changes, Remap, diff
-from sluice.controller.openflow.change import (
-    change_requests,
-    discard_message,
-    instructions,
-    os_ken_bucket,
-    remap_requests,
+from sluice.controller.openflow import change
+from sluice.controller.openflow.change import change_requests
+from sluice.controller.openflow.frames import VERSION, MessageType, ProtocolViolation, StatsType
+from sluice.controller.openflow.read import read_rules
+from sluice.controller.openflow.request import (
+    READING_METERS,
+    Role,
+    counters_request,
+    role_request,
+    rules_request,
 )
-from sluice.controller.openflow.frames import VERSION, MessageType
 from sluice.controller.pipeline import map_rule, switch_rules
-from sluice.controller.rules import FlowRule, GroupRule, SwitchRules
+from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
+from sluice.controller.rules import FlowRule, Foreign, GroupRule, MatchValue, MeterRule, Output, SwitchRules
+from sluice.controller.tables import COOKIE_TABLE_MASK, METER_SPACE, Table, cookie
 from sluice.policy import tags
+from sluice.policy.policing.limits import Treatment
 from sluice.policy.schemes.queues import mlfq_map
-from tests.fakes.openflow import BUNDLE_ADD, BUNDLE_CONTROL, Xids, frames, inner
+from tests.fakes.openflow import (
+    BUNDLE_ADD,
+    BUNDLE_CONTROL,
+    Xids,
+    entry_of,
+    entry_of_flow_mod,
+    entry_of_group_mod,
+    flow_entry,
+    frames,
+    inner,
+    inners,
+    learned_entry,
+)
 from tests.kit.networks import leaf_spine
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
@@ -66,7 +85,7 @@ def test_change_requests__without_changes_are_one_barrier() -> None:
 
 
 def test_discard_message__names_the_bundle() -> None:
-    (frame,) = frames(discard_message(Xids(), 9))
+    (frame,) = frames(change.discard_message(Xids(), 9))
     assert struct.unpack_from("!IH", frame.data, 16) == (9, ofp.ONF_BCT_DISCARD_REQUEST)
 
 
@@ -106,10 +125,14 @@ def by_os_ken(changes: Changes, bundle_id: int, first_xid: int) -> Iterator[byte
     ]
     flags = ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED
     for xid, message in enumerate(messages, first_xid):
-        add = parser.ONFBundleAddMsg(CODEC, bundle_id, flags, message, [])
-        add.set_xid(xid)
-        add.serialize()
-        yield bytes(add.buf)
+        yield written(parser.ONFBundleAddMsg(CODEC, bundle_id, flags, message, []), xid)
+
+
+def written(message: Any, xid: int) -> bytes:
+    """Return the bytes of an os-ken message."""
+    message.set_xid(xid)
+    message.serialize()
+    return bytes(message.buf)
 
 
 def flow_mod(command: int, rule: FlowRule) -> Any:
@@ -123,12 +146,12 @@ def flow_mod(command: int, rule: FlowRule) -> Any:
         out_port=ofp.OFPP_ANY,
         out_group=ofp.OFPG_ANY,
         match=_match_of(rule),
-        instructions=[] if deletes else instructions(rule),
+        instructions=[] if deletes else change.instructions(rule),
     )
 
 
 def group_mod(command: int, group: GroupRule) -> Any:
-    buckets = [os_ken_bucket(bucket, group.kind) for bucket in group.buckets]
+    buckets = [change.os_ken_bucket(bucket, group.kind) for bucket in group.buckets]
     return parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets)
 
 
@@ -145,9 +168,174 @@ def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(
     one_by_one = Changes(
         modify=SwitchRules(flows=tuple(map_rule(*move, priority_tag=tagged) for move in moves))
     )
-    written = remap_requests(Xids(), Remap(ports, codes, queues, tagged), 3, first_table)
+    written = change.remap_requests(Xids(), Remap(ports, codes, queues, tagged), 3, first_table)
     assert [r.data for r in written] == [r.data for r in change_requests(Xids(), one_by_one, 3, first_table)]
     first_xid = written[0].first_xid
     assert [written[0].subject_of(first_xid + i) for i in range(1, len(moves) + 1)] == [
         str(rule) for rule in one_by_one.modify.flows
     ]
+
+
+METER = MeterRule(METER_SPACE + 2, 1000, 160)
+FLAGS = ofp.OFPMF_KBPS | ofp.OFPMF_BURST | ofp.OFPMF_STATS
+
+
+def config(meter: MeterRule, kind: int = ofp.OFPMBT_DROP) -> bytes:
+    """Return the entry of a meter in a switch's reply."""
+    band = struct.pack("!HHII4x", kind, 16, meter.rate_kbps, meter.burst_kbits)
+    return struct.pack("!HHI", 24, FLAGS, meter.meter) + band
+
+
+def test_meter_messages__are_what_os_ken_writes() -> None:
+    band = parser.OFPMeterBandDrop(METER.rate_kbps, METER.burst_kbits)
+    for command in (change.ADD, change.MODIFY):
+        expected = parser.OFPMeterMod(CODEC, command, FLAGS, METER.meter, [band])
+        assert change.meter_mod(command, METER, 7) == written(expected, 7)
+    deletion = parser.OFPMeterMod(CODEC, ofp.OFPMC_DELETE, 0, METER.meter, [])
+    assert change.meter_delete(METER.meter, 7) == written(deletion, 7)
+
+
+def test_read_meters__returns_what_was_written_and_knows_other_kinds_as_foreign() -> None:
+    remark = config(METER, ofp.OFPMBT_DSCP_REMARK)
+    assert change.read_meters(config(METER)) == (METER,)
+    assert change.read_meters(remark) == (MeterRule(METER.meter, 0, 0),)
+    assert read_rules(b"", b"", 0, config(METER)).meters == (METER,)
+
+
+def test_read_meters__beside_the_tables_of_others_only_those_of_sluice() -> None:
+    body = config(MeterRule(1, 5, 5)) + config(METER)
+    assert len(change.read_meters(body)) == 2
+    assert change.read_meters(body, first_table=10) == (METER,)
+
+
+@pytest.mark.parametrize("body", [b"\0", struct.pack("!HHI", 7, 0, 1), struct.pack("!HHI", 24, 0, 1)])
+def test_read_meters__refuses_a_wrong_length(body: bytes) -> None:
+    with pytest.raises(ProtocolViolation, match="a meter"):
+        change.read_meters(body)
+
+
+@pytest.mark.parametrize(
+    ("most", "bands", "offers"), [(8, 1 << 1, True), (0, 1 << 1, False), (8, 1 << 2, False)]
+)
+def test_offers_meters__only_those_that_drop(most: int, bands: int, offers: bool) -> None:
+    assert change.offers_meters(struct.pack("!IIIBBxx", most, bands, 0, 1, 0)) is offers
+
+
+def test_offers_meters__not_without_an_answer() -> None:
+    assert not change.offers_meters(b"")
+    with pytest.raises(ProtocolViolation, match="15 bytes"):
+        change.offers_meters(bytes(15))
+
+
+def rules_of(treated: PortTreatments) -> SwitchRules:
+    return policing_rules(treated, EdgePorts())
+
+
+def test_change_requests__a_meter_exists_before_its_rules_and_after_them() -> None:
+    free, limited = (
+        rules_of(PortTreatments()),
+        rules_of(PortTreatments({2: Treatment.DEMOTED}, {2: 1_000_000})),
+    )
+    begins, fill, commit = change_requests(Xids(), diff(free, limited), 1)
+    assert [frame.kind for frame in frames(begins.data)] == [MessageType.METER_MOD, BARRIER]
+    assert len(inners(fill.data)) == 7
+    assert begins.last_xid < fill.first_xid < fill.last_xid < commit.first_xid
+    fill, _, ends = change_requests(Xids(), diff(limited, free), 1)
+    assert len(inners(fill.data)) == 7
+    assert [frame.kind for frame in frames(ends.data)] == [MessageType.METER_MOD, BARRIER]
+    assert begins.subject_of(begins.first_xid) == "changing meters"
+
+
+def test_change_requests__a_meter_alone_needs_no_bundle() -> None:
+    slow, fast = (SwitchRules(meters=(MeterRule(1, rate, 160),)) for rate in (10, 20))
+    (only,) = change_requests(Xids(), diff(slow, fast), 1)
+    assert [frame.kind for frame in frames(only.data)] == [MessageType.METER_MOD, BARRIER]
+
+
+# Requests for what a switch holds, and the answers.
+
+
+FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
+
+
+def test_read_rules__returns_what_was_installed() -> None:
+    """So a controller that reads its own rules finds no difference."""
+    rules = wanted(10_000)
+    (fill, _) = change_requests(Xids(), diff(SwitchRules(), rules), 1)
+    sent = inners(fill.data)
+    flows = b"".join(entry_of_flow_mod(m) for m in sent if m.kind == MessageType.FLOW_MOD)
+    groups = b"".join(entry_of_group_mod(m) for m in sent if m.kind == MessageType.GROUP_MOD)
+    read = read_rules(flows, groups)
+    assert set(read.flows) == set(rules.flows)
+    assert set(read.groups) == set(rules.groups)
+    assert len(diff(read, rules)) == 0
+
+
+@pytest.mark.parametrize("treatment", [Treatment.WATCHED, Treatment.DEMOTED])
+def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(treatment: Treatment) -> None:
+    limits_bps = {3: 1_000_000} if treatment is Treatment.DEMOTED else {}
+    rules = policing_rules(PortTreatments({3: treatment}, limits_bps), EdgePorts()).flows
+    assert len(rules) == (4 if treatment is Treatment.WATCHED else 7)
+    assert {rule.meter for rule in rules} == {METER_SPACE + 3 if limits_bps else None}
+    for rule in rules:
+        assert read_rules(entry_of(rule), b"").flows == (rule,)
+
+
+def test_read_rules__a_rule_that_would_expire_is_foreign() -> None:
+    entry = bytearray(flow_entry(cookie(Table.COMPLETED)))
+    struct.pack_into("!H", entry, 14, 60)
+    (rule,) = read_rules(bytes(entry), b"").flows
+    assert rule.cookie != cookie(Table.COMPLETED)
+
+
+def test_read_rules__an_action_that_sluice_never_uses_is_foreign() -> None:
+    to_controller = struct.pack("!HHIHxxxxxx", 0, 16, 0xFFFFFFFD, 128)
+    clear = struct.pack("!HHxxxx", 5, 8)
+    apply = struct.pack("!HHxxxx", 4, 24) + to_controller
+    body = flow_entry(instructions=apply) + flow_entry(instructions=clear)
+    first, second = read_rules(body, b"").flows
+    assert first.actions == (Output(0xFFFFFFFD),)
+    assert isinstance(second.actions[0], Foreign)
+
+
+def test_read_rules__a_group_of_another_type_is_foreign() -> None:
+    indirect = struct.pack("!HBxI", 8, 2, 1)
+    (group,) = read_rules(b"", indirect).groups
+    assert isinstance(group.buckets[0].actions[0], Foreign)
+
+
+def test_read_rules__leaves_out_what_the_switch_has_learned() -> None:
+    assert read_rules(learned_entry(2, 1, 3, 300, FLOW), b"").flows == ()
+    foreign = bytearray(learned_entry(2, 1, 3, 300, FLOW))
+    foreign[24] ^= 1  # another cookie
+    assert len(read_rules(bytes(foreign), b"").flows) == 1
+
+
+def test_role_request__is_what_os_ken_writes() -> None:
+    request = role_request(Xids(), Role.SLAVE, 2**40 + 3)
+    message = parser.OFPRoleRequest(CODEC, ofp.OFPCR_ROLE_SLAVE, 2**40 + 3)
+    assert request.data == written(message, request.first_xid)
+
+
+def test_rules_request__has_one_transaction_id_for_each_message() -> None:
+    xids = Xids()
+    for turn in range(2):
+        request = rules_request(xids)
+        sent = frames(request.data)
+        assert [frame.xid for frame in sent] == [4 * turn + at for at in (1, 2, 3, 4)]
+        assert [frame.kind for frame in sent] == [MessageType.MULTIPART_REQUEST] * 4
+        kinds = (StatsType.GROUP_DESC, StatsType.METER_FEATURES, StatsType.METER_CONFIG, StatsType.FLOW)
+        assert [frame.data[8:10] for frame in sent] == [struct.pack("!H", kind) for kind in kinds]
+        subjects = ["reading groups", READING_METERS, READING_METERS, "reading rules"]
+        assert [request.subject_of(frame.xid) for frame in sent] == subjects
+        assert request.subject_of(sent[0].xid - 1) is request.subject_of(sent[-1].xid + 1) is None
+
+
+@pytest.mark.parametrize("tags_below", [16, None])
+def test_counters_request__selects_tags_by_the_cookie_mask(tags_below: int | None) -> None:
+    (frame,) = frames(counters_request(Xids(), Table.INGRESS, tags_below=tags_below).data)
+    wanted, mask = struct.unpack_from("!QQ", frame.data, 32)
+    assert mask & COOKIE_TABLE_MASK == COOKIE_TABLE_MASK
+    selected = [tag for tag in range(62) if cookie(Table.INGRESS, 3, tag, 1) & mask == wanted & mask]
+    assert selected == list(range(tags_below or 62))
+    assert cookie(Table.MAP, 3, 1) & mask != wanted & mask

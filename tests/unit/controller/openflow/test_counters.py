@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from __future__ import annotations
 
 import struct
@@ -9,18 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.controller.openflow.counters import (
-    Ints,
-    carried_counts,
-    completed_counts,
-    flow_columns,
-    learned_flows,
-    queue_counts,
-)
+from sluice.controller.openflow import counters
+from sluice.controller.openflow.change import rule_body
+from sluice.controller.openflow.counters import flow_columns, learned_flows
 from sluice.controller.openflow.frames import ProtocolViolation
-from sluice.controller.rules import MatchValue
+from sluice.controller.openflow.learn import learn_body, learned_hosts, read_learn
+from sluice.controller.rules import FlowRule, LearnHost, MatchValue, Source
 from sluice.controller.tables import NOT_IP, Table, cookie
 from sluice.policy import tags
+from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import INGRESS_GROUPS
 from tests.fakes.openflow import flow_entry, learned_entry
 
@@ -28,7 +26,7 @@ GOTO = struct.pack("!HHBxxx", 1, 8, 3)
 FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
 
 
-def numbers(*ports: int) -> Ints:
+def numbers(*ports: int) -> counters.Ints:
     return np.asarray(ports, np.int64)
 
 
@@ -77,7 +75,7 @@ def test_completed_counts__by_group_without_tags_that_have_no_size() -> None:
         (cookie(Table.ENDS), 1000),
     ]
     body = b"".join(flow_entry(number, packets) for number, packets in rows)
-    counts = completed_counts(body, numbers(1, 2))
+    counts = counters.completed_counts(body, numbers(1, 2))
     expected = np.zeros((2, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
     expected[0, 0, 8], expected[0, 1, 8], expected[1, -1, 39] = 3, 4, 5
     assert np.array_equal(counts.values, expected)
@@ -87,7 +85,7 @@ def test_completed_counts__by_group_without_tags_that_have_no_size() -> None:
 
 def test_completed_counts__ports_that_are_missing_and_ports_that_were_not_requested() -> None:
     body = b"".join(flow_entry(cookie(Table.ENDS, port, 9), port) for port in (2, 4, 6, 8))
-    counts = completed_counts(body, numbers(1, 4, 6, 7))
+    counts = counters.completed_counts(body, numbers(1, 4, 6, 7))
     assert counts.values[:, 0, 8].tolist() == [0, 4, 6, 0]
     assert counts.values.sum() == 10
     assert counts.reported.tolist() == [False, True, True, False]
@@ -97,7 +95,7 @@ def test_completed_counts__ports_that_are_missing_and_ports_that_were_not_reques
 def test_carried_counts__by_port_and_tag_without_packets_that_have_none() -> None:
     rows = [(1, 9, 3), (1, tags.UNTAGGED, 4), (2, tags.BACKGROUND, 5), (2, NOT_IP, 100)]
     body = b"".join(flow_entry(cookie(Table.MAP, port, code), n) for port, code, n in rows)
-    counts = carried_counts(body + flow_entry(cookie(Table.MAP), 1000), numbers(1, 2))
+    counts = counters.carried_counts(body + flow_entry(cookie(Table.MAP), 1000), numbers(1, 2))
     expected = np.zeros((2, tags.TAG_COUNT), np.int64)
     expected[0, [9, tags.UNTAGGED]], expected[1, tags.BACKGROUND] = (3, 4), 5
     assert counts.values[:, 0].tolist() == expected.tolist()
@@ -141,7 +139,7 @@ def test_learned_flows__unsupported_counters_are_no_error() -> None:
 def test_queue_counts__by_port_with_the_queues_in_order() -> None:
     rows = [(2, 1, 150, 1), (1, 0, 10, 1), (2, 0, 300, 2)]
     body = b"".join(struct.pack("!IIQQQII", p, q, b, n, 0, 0, 0) for p, q, b, n in rows)
-    counts = queue_counts(body)
+    counts = counters.queue_counts(body)
     assert (counts[2].size_bytes, counts[2].packets) == ((300, 150), (2, 1))
     assert counts[1].size_bytes == (10,)
 
@@ -149,4 +147,59 @@ def test_queue_counts__by_port_with_the_queues_in_order() -> None:
 def test_queue_counts__half_of_an_entry_is_a_violation() -> None:
     row = struct.pack("!IIQQQII", 2, 1, 1500, 1, 0, 5, 0)
     with pytest.raises(ProtocolViolation, match="36 bytes; an entry has 40"):
-        queue_counts(row[:-4])
+        counters.queue_counts(row[:-4])
+
+
+MAC = "52:54:00:00:00:11"
+
+
+def entry(port: int, **fields: MatchValue) -> bytes:
+    match = tuple(sorted({"in_port": port, **fields}.items()))
+    return flow_entry(cookie(Table.HOSTS, port), match=rule_body(FlowRule(Table.HOSTS, 1, match)))
+
+
+def test_learned_hosts__one_for_each_sender_with_its_addresses() -> None:
+    body = b"".join(
+        [
+            entry(1, eth_src=MAC),
+            entry(1, eth_src=MAC, eth_type=0x806, arp_spa="10.9.0.11"),
+            entry(1, eth_src=MAC, eth_type=0x86DD, ipv6_src="fe80::1"),
+            entry(1, eth_src=MAC, eth_type=0x86DD, ipv6_src="2001:db8::11"),
+            entry(2, eth_src="52:54:00:00:00:12"),
+        ]
+    )
+    assert learned_hosts(0xA1, body) == [
+        SeenHost(MAC, (0xA1, 1), "10.9.0.11", "2001:db8::11"),
+        SeenHost("52:54:00:00:00:12", (0xA1, 2)),
+    ]
+
+
+def test_learned_hosts__a_probe_for_an_address_is_no_address() -> None:
+    body = entry(1, eth_src=MAC, eth_type=0x806, arp_spa="0.0.0.0") + entry(
+        1, eth_src=MAC, eth_type=0x86DD, ipv6_src="::"
+    )
+    assert learned_hosts(1, body) == [SeenHost(MAC, (1, 1))]
+
+
+def test_learned_hosts__a_multicast_sender_is_no_host() -> None:
+    assert learned_hosts(1, entry(1, eth_src="01:00:5e:00:00:01")) == []
+
+
+@pytest.mark.parametrize("first_table", [0, 10])
+@pytest.mark.parametrize("source", Source)
+def test_learn_body__reads_back(source: Source, first_table: int) -> None:
+    learns = LearnHost(9, source, first_table)
+    assert read_learn(learn_body(learns)) == learns
+
+
+ETH_SRC, ARP_SPA = 0x00000406, 0x00002004
+"""Headers of Open vSwitch's fields NXM_OF_ETH_SRC and NXM_OF_ARP_SPA."""
+
+
+@pytest.mark.parametrize(
+    ("source", "field", "bits"), [*((s, ETH_SRC, 48) for s in Source), (Source.ARP, ARP_SPA, 32)]
+)
+def test_learn_body__a_host_is_learned_from_the_fields_of_its_own_frames(
+    source: Source, field: int, bits: int
+) -> None:
+    assert struct.pack("!HIHIH", bits, field, 0, field, 0) in learn_body(LearnHost(9, source))

@@ -12,18 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.controller.openflow.counters import FlowCounts, Ints
-from sluice.controller.policing.hosts import (
-    AGENTS_FOLLOW_NS,
-    ALL_TAGS_EVERY,
-    INGRESS_POLL_NS,
-    LEARNED_POLL_NS,
-    LOW_TAGS,
-    MAX_WATCHED,
-    TURN_NS,
-    HostPolicing,
-    Restored,
-    Verdict,
-)
+from sluice.controller.policing import hosts
+from sluice.controller.policing.hosts import INGRESS_POLL_NS, HostPolicing
 from sluice.dataplane import laws_cffi
 from sluice.policy import tags
 from sluice.policy.network.graph import Port
@@ -50,7 +40,7 @@ class Switch:
         self.flows: dict[tuple[int, str], tuple[int, Ints]] = {}
         """(port, flow) → (start time, packets and bytes by tag)."""
         self.now_ns, self.next_poll_ns = 0, 0
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[hosts.Verdict] = []
 
     def send(self, number: int, name: str, tag: int, packets: int, frame_bytes: int = FRAME_BYTES) -> None:
         self.ingress[PORTS[number - 1].number // 2, :, tag] += (packets, packets * frame_bytes)
@@ -64,15 +54,15 @@ class Switch:
         """Let time pass, with a poll at each due time."""
         while self.next_poll_ns <= now_ns:
             self.now_ns = self.next_poll_ns
-            self.next_poll_ns += LEARNED_POLL_NS
+            self.next_poll_ns += hosts.LEARNED_POLL_NS
             self.poll()
         self.now_ns = now_ns
 
     def look(self) -> None:
-        all_tags = self.now_ns // INGRESS_POLL_NS % ALL_TAGS_EVERY == 0
+        all_tags = self.now_ns // INGRESS_POLL_NS % hosts.ALL_TAGS_EVERY == 0
         counts = self.ingress.copy()
         if not all_tags:
-            counts[:, :, LOW_TAGS:] = 0
+            counts[:, :, hosts.LOW_TAGS :] = 0
         self.policing.observe_ingress(self.now_ns, counts, all_tags=all_tags)
 
     def poll(self) -> None:
@@ -132,7 +122,7 @@ def test_an_offence_of_the_store_stays_and_its_term_begins_again() -> None:
     switch.until(2 * FIRST_TERM_NS - INGRESS_POLL_NS)
     assert not switch.verdicts
     switch.until(2 * FIRST_TERM_NS + INGRESS_POLL_NS)
-    assert [type(verdict) for verdict in switch.verdicts] == [Restored]
+    assert [type(verdict) for verdict in switch.verdicts] == [hosts.Restored]
 
 
 @pytest.mark.parametrize("document", [{"scheme": "tcp"}, {"scheme": "pias", "tag_burst": 0}])
@@ -140,7 +130,7 @@ def test_a_policy_that_polices_no_host_restores_at_once(document: dict[str, Any]
     switch = Switch()
     send_false_tags(switch)
     switch.policing.adopt(Policy.from_document(document))
-    assert isinstance(switch.policing.take_verdicts()[0], Restored)
+    assert isinstance(switch.policing.take_verdicts()[0], hosts.Restored)
     assert switch.policing.treatments == {}
     assert not switch.policing.polices
 
@@ -167,11 +157,11 @@ def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
     """Flows that began every 2 ms were honest under the policy before."""
     switch = Switch(Policy.from_document({"scheme": "pias", "idle_gap_ms": 1}))
     switch.policing.adopt(PIAS)
-    while switch.now_ns < AGENTS_FOLLOW_NS:
+    while switch.now_ns < hosts.AGENTS_FOLLOW_NS:
         switch.send(3, "TCP a > b", 1, 2)
         switch.until(switch.now_ns + 2 * MS)
     assert not switch.verdicts
-    while switch.now_ns < AGENTS_FOLLOW_NS + 3 * S:
+    while switch.now_ns < hosts.AGENTS_FOLLOW_NS + 3 * S:
         switch.send(3, "TCP a > b", 1, 2)
         switch.until(switch.now_ns + 2 * MS)
     assert len(switch.verdicts) == 1
@@ -209,10 +199,10 @@ def test_of_many_suspicious_ports_the_worst_is_watched_first_and_each_in_its_tur
             counts[6, :, 1] += (60_000, 60_000 * FRAME_BYTES)
         policing.observe_ingress(poll * INGRESS_POLL_NS, counts)
         watched.append(set(policing.treatments))
-    assert all(len(now) <= MAX_WATCHED for now in watched)
+    assert all(len(now) <= hosts.MAX_WATCHED for now in watched)
     assert set().union(*watched[:50]) == set(range(1, 9))
     since = next(i for i, now in enumerate(watched[100:]) if 7 in now)
-    assert since * INGRESS_POLL_NS <= TURN_NS + INGRESS_POLL_NS
+    assert since * INGRESS_POLL_NS <= hosts.TURN_NS + INGRESS_POLL_NS
 
 
 # ── Honest hosts ───────────────────────────────────────────────────────────────────────────────
