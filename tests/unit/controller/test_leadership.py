@@ -78,9 +78,11 @@ def test_a_lease_that_was_given_back_is_taken_at_once(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     first.step(engine, 0.0)
     second.step(engine, 0.1)
+    before = first.generation
     first.release(engine)
     second.step(engine, 0.3)
     assert second.leads
+    assert second.generation == before + 1
 
 
 def test_a_disputed_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not_too_often(

@@ -129,6 +129,13 @@ def test_a_holder_that_is_one_no_more_renews_nothing(leases: Engine) -> None:
     assert lease.look(leases, "work") == taken
 
 
+def test_a_lease_that_was_renewed_meanwhile_cannot_be_taken(leases: Engine) -> None:
+    seen = known(lease.take(leases, "work", "a", None))
+    renewed = lease.renew(leases, seen)
+    assert lease.take(leases, "work", "b", seen) is None
+    assert lease.look(leases, "work") == renewed
+
+
 def test_of_many_who_reach_for_it_at_once_one_gets_it(store_url: str, leases: Engine) -> None:
     seen = known(lease.take(leases, "work", "before", None))
     got, together = [], threading.Barrier(8)
