@@ -23,6 +23,7 @@ from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Topology
 from sluice.policy.schema.desired import Policy, queue_map
 from tests.fakes.switch import FakeSwitch
+from tests.kit.networks import single
 
 KB = 1_000
 
@@ -76,6 +77,11 @@ class DrivenSwitch:
         self.news: list[ThresholdsInForce] = []
         self.mapped_at_all_times = True
         self.has_meters = True
+
+    def want(self, version: int, wanted: Policy) -> None:
+        """Adopt another policy, and do everything that is due now."""
+        self.state.want(Desired(single(), version, wanted))
+        self.settle()
 
     def settle(self) -> None:
         """Do everything that is due now."""
@@ -135,3 +141,10 @@ class DrivenSwitch:
     def thresholds(self, port: str) -> tuple[int, ...]:
         """Return the latest thresholds in force at a port, in bytes."""
         return next(news.thresholds_bytes for news in reversed(self.news) if news.port == port)
+
+
+def settled(wanted: Policy) -> DrivenSwitch:
+    """Return a switch of a star that implements version 1 of a policy."""
+    driven = DrivenSwitch(Desired(single(), 1, wanted))
+    driven.settle()
+    return driven

@@ -22,7 +22,7 @@ from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS, Host
 from sluice.policy.schema.desired import Policy
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.kit.networks import single
-from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
+from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts, settled
 
 # ── Coming to rest ──────────────────────────────────────────────────────────────────────────────
 
@@ -96,10 +96,8 @@ def test_a_refused_change_is_tried_again_after_a_while_from_what_the_switch_hold
 
 
 def test_want__changes_only_the_rules_whose_queue_changes() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias", queues=2, thresholds=["10KB"])))
-    driven.settle()
-    driven.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["20KB"])))
-    driven.settle()
+    driven = settled(policy("pias", queues=2, thresholds=["10KB"]))
+    driven.want(2, policy("pias", queues=2, thresholds=["20KB"]))
     (changes,) = driven.changes[1:]
     assert isinstance(changes, Remap)
     assert len(changes) == 3 * 2  # the buckets up to 13.3 KB and 17.8 KB
@@ -107,8 +105,7 @@ def test_want__changes_only_the_rules_whose_queue_changes() -> None:
 
 
 def test_want__a_policy_that_changes_no_rule_is_acknowledged_too() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("tcp")))
-    driven.settle()
+    driven = settled(policy("tcp"))
     driven.state.want(Desired(single(), 2, policy("dctcp")))
     assert driven.state.version == 1
     driven.settle()
@@ -121,8 +118,7 @@ def test_want__keeps_learned_thresholds_if_only_the_interval_changes() -> None:
     adaptive = policy(thresholds=["1000KB"], queues=2)
     driven = DrivenSwitch(Desired(single(), 1, adaptive))
     driven.run(2_000, 1, lambda: 10 * KB)
-    driven.state.want(Desired(single(), 2, replace(adaptive, interval_ms=200, window_ms=1000)))
-    driven.settle()
+    driven.want(2, replace(adaptive, interval_ms=200, window_ms=1000))
     assert driven.thresholds("s1:1") == (10 * KB,)
     assert len(driven.changes[-1]) == 0
 
@@ -130,15 +126,13 @@ def test_want__keeps_learned_thresholds_if_only_the_interval_changes() -> None:
 def test_want__starts_again_if_the_policy_has_other_thresholds() -> None:
     driven = DrivenSwitch(Desired(single(), 1, policy(thresholds=["1000KB"], queues=2)))
     driven.run(2_000, 1, lambda: 10 * KB)
-    driven.state.want(Desired(single(), 2, policy(thresholds=["1KB"], queues=2)))
-    driven.settle()
+    driven.want(2, policy(thresholds=["1KB"], queues=2))
     assert driven.thresholds("s1:1") == (KB,)
 
 
 def test_want__a_running_change_ends_before_the_next() -> None:
     """The acknowledged version is the one that was sent, not the newer desired one."""
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
-    driven.settle()
+    driven = settled(policy("pias"))
     driven.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["10KB"])))
     operation = driven.state.next_operation(0)
     assert isinstance(operation, Change)
@@ -199,23 +193,19 @@ def test_overrides__at_a_static_scheme_change_one_ports_rules_and_go_back() -> N
     fixed = policy(
         "pias", queues=2, thresholds=["10KB"], overrides=[{"ports": ["s1:2"], "thresholds": ["20KB"]}]
     )
-    driven = DrivenSwitch(Desired(single(), 1, plain))
-    driven.settle()
+    driven = settled(plain)
     before = dict(driven.switch.flows)
-    driven.state.want(Desired(single(), 2, fixed))
-    driven.settle()
+    driven.want(2, fixed)
     modified = as_changes(driven.changes[-1]).modify.flows
     assert {rule.actions[-1] for rule in modified} == {Output(2)}
     assert driven.thresholds("s1:2") == (tags.snap_to_edge(20 * KB),)
-    driven.state.want(Desired(single(), 3, plain))
-    driven.settle()
+    driven.want(3, plain)
     assert driven.switch.flows == before
 
 
 def test_a_port_that_some_replies_leave_out_has_seen_no_burst() -> None:
     """When its counters are reported again, only their growth since the last report counts."""
-    driven = DrivenSwitch(Desired(single(), 1, adaptive(min_flows=50)))
-    driven.settle()
+    driven = settled(adaptive(min_flows=50))
     counted = np.zeros((3, INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
     missing = port_counts(np.zeros_like(counted), reported=[False, True, True])
     counted[:, TRUNKS, 8] = 1_000_000
@@ -238,8 +228,7 @@ def test_after_any_sequence_of_changes_the_table_equals_a_fresh_install(data: st
     """At any time there is one rule for each tag, and at rest it is the right one."""
     queues = data.draw(st.sampled_from([2, 3, 8]))
     adaptive = policy(queues=queues, min_flows=1)
-    driven = DrivenSwitch(Desired(single(), 1, adaptive))
-    driven.settle()
+    driven = settled(adaptive)
     for version in range(2, data.draw(st.integers(3, 8))):
         if data.draw(st.booleans()):
             wanted = data.draw(st.sampled_from([adaptive, policy("tcp"), policy("pias"), policy()]))
@@ -286,8 +275,7 @@ def test_a_policy_that_only_watches_computes_thresholds_and_chooses_no_queue() -
 
 
 def test_a_canary_acts_at_its_ports_only_and_back() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias", acts_at=[])))
-    driven.settle()
+    driven = settled(policy("pias", acts_at=[]))
     before = dict(driven.switch.flows)
     for version, ports in ((2, ["s1:2"]), (3, [])):
         driven.desired = Desired(single(), version, policy("pias", acts_at=ports))

@@ -23,7 +23,7 @@ from sluice.controller.state import (
 from sluice.policy import tags
 from tests.kit.controller import counted
 from tests.kit.networks import single
-from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts
+from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts, settled
 
 
 def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:
@@ -72,22 +72,19 @@ def polls(driven: DrivenSwitch, duration_ms: int, kind: type[Operation]) -> int:
 def test_counters_are_polled_at_the_interval_bounded_by_50_ms_and_a_quarter_of_the_window(
     interval_ms: int, window_ms: int, a_second: int
 ) -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=interval_ms, window_ms=window_ms)))
-    driven.settle()
+    driven = settled(policy(interval_ms=interval_ms, window_ms=window_ms))
     assert polls(driven, 2_000, PollCompleted) == pytest.approx(2 * a_second, abs=1)
 
 
 def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
     for wanted in (policy("tcp"), policy()):
-        driven = DrivenSwitch(Desired(single(), 1, wanted))
-        driven.settle()
+        driven = settled(wanted)
         assert polls(driven, 4_000, PollQueues) == pytest.approx(4 * 10**9 / QUEUE_POLL_NS, abs=1)
 
 
 def test_bytes_are_polled_before_completed_flows_if_thresholds_depend_on_them() -> None:
     for wanted, times in ((policy("sluice"), 10), (policy(), 10), (policy(robust_ends=False), 0)):
-        driven = DrivenSwitch(Desired(single(), 1, wanted))
-        driven.settle()
+        driven = settled(wanted)
         seen = []
         for _ in range(1_000):
             driven.now_ns += MS
@@ -142,8 +139,7 @@ def test_convergence__stays_when_the_traffic_stops() -> None:
 
 
 def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"])))
-    driven.settle()
+    driven = settled(policy(queues=2, thresholds=["1000KB"]))
     driven.completed[1] += 10_000
     driven.state.connected(driven.now_ns)
     assert set(driven.run(1_000)) == {(1_000_000,)}
@@ -153,8 +149,7 @@ def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> 
 def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins: bool) -> None:
     """Persistent connections send no FIN, but the bytes by tag lead to the same thresholds."""
     wanted = policy("sluice", queues=2, thresholds=["100KB"], mark_by="port", interval_ms=100, window_ms=500)
-    driven = DrivenSwitch(Desired(single(), 1, wanted))
-    driven.settle()
+    driven = settled(wanted)
     share = counted([10 * KB] * 8 + [1_000 * KB] * 2, fins=fins)
     for _ in range(20):
         driven.now_ns += 100 * MS

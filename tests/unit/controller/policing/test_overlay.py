@@ -35,7 +35,7 @@ from sluice.policy.schemes.queues import mlfq_map
 from sluice.store.totals import Tally
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet
 from tests.kit.networks import leaf_spine, single
-from tests.unit.controller.driven import DrivenSwitch, policy
+from tests.unit.controller.driven import DrivenSwitch, policy, settled
 
 
 def send_false_tags(driven: DrivenSwitch, port: int, ms: int = 1500) -> None:
@@ -57,8 +57,7 @@ MAC = single().host_by_name["h1"].mac
 
 
 def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_remains() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
-    driven.settle()
+    driven = settled(policy("pias"))
     before = dict(driven.switch.flows)
     send_false_tags(driven, 2)
     (verdict,) = driven.take_verdicts()
@@ -76,8 +75,7 @@ def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_rema
 
 
 def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias", demoted_share=0.1)))
-    driven.settle()
+    driven = settled(policy("pias", demoted_share=0.1))
     send_false_tags(driven, 2)
     (verdict,) = driven.take_verdicts()
     assert isinstance(verdict, Demoted)
@@ -85,12 +83,10 @@ def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None
     (meter,) = driven.switch.meters.values()
     assert meter.rate_kbps == rate_bps // 10_000
     assert verdict.rate_bps == rate_bps // 10
-    driven.state.want(Desired(single(), 2, policy("pias", demoted_share=0.2)))
-    driven.settle()
+    driven.want(2, policy("pias", demoted_share=0.2))
     (meter,) = driven.switch.meters.values()
     assert meter.rate_kbps == rate_bps // 5_000
-    driven.state.want(Desired(single(), 3, policy("pias", demoted_share=1)))
-    driven.settle()
+    driven.want(3, policy("pias", demoted_share=1))
     assert driven.switch.meters == {}
     assert driven.policing.demoted_ports == ["s1:2"]
 
@@ -129,19 +125,16 @@ def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_schem
     again = DrivenSwitch(replace(desired, offences={"s1:2": 1}), driven.switch)
     again.settle()
     assert [len(changes) for changes in again.changes] == [0]
-    again.state.want(Desired(single(), 2, policy("fish")))
-    again.settle()
+    again.want(2, policy("fish"))
     assert (again.state.version, queue_of(again, 2, 1)) == (2, 7)
     assert not again.take_verdicts()
-    again.state.want(Desired(single(), 3, policy("tcp")))
-    again.settle()
+    again.want(3, policy("tcp"))
     assert again.policing.demoted_ports == []
     assert [type(verdict) for verdict in again.take_verdicts()] == [Restored]
 
 
 def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
-    driven.settle()
+    driven = settled(policy("pias"))
     seen = []
     for now_ms in range(0, 10_000, 10):
         while (operation := driven.state.next_operation(now_ms * MS)) is not None:
@@ -184,8 +177,7 @@ STEP_BYTES = 1514 * STEP_PACKETS
 def test_urgency_that_no_agent_explains_is_no_better_than_background(
     scheme: str, tagged_part: float | None, demoted: bool
 ) -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(scheme)))
-    driven.settle()
+    driven = settled(policy(scheme))
     send_urgent(driven, 2, 12 if tagged_part != 0.5 else 24, tagged_part)
     verdicts = driven.take_verdicts()
     assert [type(verdict) for verdict in verdicts] == [Demoted] * demoted
@@ -202,8 +194,7 @@ def test_urgency_that_no_agent_explains_is_no_better_than_background(
 def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that(
     tagged_part: float | None,
 ) -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
-    driven.settle()
+    driven = settled(policy("aemon"))
     send_urgent(driven, 2, 24, tagged_part)
     assert [type(verdict) for verdict in driven.take_verdicts()] == [Demoted]
     driven.learned = []
@@ -215,15 +206,13 @@ def test_a_host_stays_demoted_while_it_forges_urgency_and_is_restored_after_that
     "document", [{"scheme": "pias"}, {"scheme": "aemon", "tag_burst": 0}, {"scheme": "sluice", "acts_at": []}]
 )
 def test_urgency_is_not_checked_where_it_decides_nothing(document: dict[str, Any]) -> None:
-    driven = DrivenSwitch(Desired(single(), 1, Policy.from_document(document)))
-    driven.settle()
+    driven = settled(Policy.from_document(document))
     send_urgent(driven, 2, 6, None)
     assert driven.take_verdicts() == []
 
 
 def test_before_the_first_reports_no_urgency_is_judged() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy("aemon")))
-    driven.settle()
+    driven = settled(policy("aemon"))
     for _ in range(100):
         driven.ingress[1, :, 56] += (STEP_PACKETS, STEP_BYTES)
         driven.run(100)
@@ -243,8 +232,7 @@ def test_urgency_by_port__the_agents_behind_each_port() -> None:
 
 def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_again() -> None:
     """The host is root on its machine, and its agent reports whatever arrives."""
-    driven = DrivenSwitch(Desired(single(), 1, policy("aemon", urgent_share=0.2, reserved_dscp=[46])))
-    driven.settle()
+    driven = settled(policy("aemon", urgent_share=0.2, reserved_dscp=[46]))
     before = dict(driven.switch.flows)
     send_urgent(driven, 2, 20, 1.0)
     port, untagged = "s1:2", policy("aemon").untagged_queue
