@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import ParamSpec, TypeVar
 
 from os_ken.base.app_manager import OSKenApp
@@ -108,17 +107,17 @@ class Controller(DaemonLoop):
     def __init__(self, store_url: str) -> None:
         super().__init__()
         self._stopped = threading.Event()
+        network = NetworkKeeper()
         self.leadership = Leadership(store_url, self._in_loop(self.take_lease_status))
         self.recorder = Recorder(
             store_url,
             self._in_loop(self._adopt),
             self._in_loop(self._adopt_network),
-            self._in_loop(lambda agents: self._survey.network.agents_named(agents)),
-            self._in_loop(lambda reports: self._led.policing.explain_urgency(reports)),
-            self._in_loop(lambda beats: self._led.take_reports(beats)),
+            self._in_loop(network.agents_named),
+            lambda reports: self._enqueue(Order(lambda: self._led.policing.explain_urgency(reports))),
+            lambda beats: self._enqueue(Order(lambda: self._led.take_reports(beats))),
         )
         self._reporter = Reporter(self.recorder)
-        network = NetworkKeeper()
         self._led = LedSwitches(self._reporter, self._stopped, network, self.leadership.dispute)
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._survey = Survey(network, self._connections, self._reporter, self._led.generation)
@@ -148,14 +147,18 @@ class Controller(DaemonLoop):
 
     def _in_loop(self, function: Callable[P, None]) -> Callable[P, None]:
         """Return what other threads call instead of the function: the loop calls it later."""
-        return lambda *args, **kwargs: self._enqueue(Order(partial(function, *args, **kwargs)))
+
+        def later(*args: P.args, **kwargs: P.kwargs) -> None:
+            self._enqueue(Order(lambda: function(*args, **kwargs)))
+
+        return later
 
     def _clock(self) -> None:
         """Enqueue ticks; at most one waits in the queue, however busy the loop is."""
         while not self._stopped.wait(TICK_S):
             if not self._tick_waiting.is_set():
                 self._tick_waiting.set()
-                self._enqueue(Order(partial(self._tick, time.monotonic_ns())))
+                self._in_loop(self._tick)(time.monotonic_ns())
 
     @handles(Order)
     def on_order(self, order: Order) -> None:

@@ -49,11 +49,14 @@ def _differences(held: Iterable[Kind], wanted: Iterable[Kind]) -> tuple[tuple[Ki
     """Return which of these to add, to modify and to delete."""
     before, after = {rule.key: rule for rule in held}, {rule.key: rule for rule in wanted}
     add = [rule for key, rule in after.items() if key not in before]
-    modify = []
-    for rule in (rule for key, rule in after.items() if key in before and before[key] != rule):
+    modify: list[Kind] = []
+    for key, rule in after.items():
+        old = before.get(key, rule)
         # OpenFlow cannot modify a cookie. Adding a rule with the same key replaces the old rule and its cookie.
-        replaces = isinstance(rule, FlowRule) and rule.cookie != before[rule.key].cookie
-        (add if replaces else modify).append(rule)
+        if isinstance(old, FlowRule) and isinstance(rule, FlowRule) and old.cookie != rule.cookie:
+            add.append(rule)
+        elif old != rule:
+            modify.append(rule)
     return tuple(add), tuple(modify), tuple(rule for key, rule in before.items() if key not in after)
 
 

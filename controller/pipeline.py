@@ -17,6 +17,7 @@ Pure: `openflow/` translates the rules into messages.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from sluice.controller import rules, tables
 from sluice.controller.rules import Bucket, FlowRule, GroupRule, Masked, Match, MatchValue, SwitchRules
@@ -135,6 +136,7 @@ def edge_port_rules(port: int, group: int) -> Iterator[FlowRule]:
 # These rules and the groups follow from the paths of the network alone, so they change apart from all other rules.
 
 FLOOD_GROUP, UNKNOWN_GROUP, FIRST_SELECT_GROUP = (tables.GROUP_SPACE + i for i in (1, 2, 3))
+_Ports: TypeAlias = tuple[int, ...]
 _MULTICAST = ("01:00:00:00:00:00", "01:00:00:00:00:00")
 _UNKNOWN_ACTIONS: dict[str, tuple[rules.Action, ...]] = {
     Unknown.FLOOD: (rules.ToGroup(UNKNOWN_GROUP),),
@@ -142,45 +144,41 @@ _UNKNOWN_ACTIONS: dict[str, tuple[rules.Action, ...]] = {
 }
 
 
-def _equal_cost_ports(topology: Topology, switch: str) -> dict[str, tuple[int, ...]]:
-    """Return the egress port numbers towards each host, by MAC address."""
-    return {
-        host.mac: tuple(port.number for port in topology.next_ports(switch, host.name))
-        for host in topology.hosts
-    }
+def forwarding_rules(topology: Topology, switch: str) -> SwitchRules:
+    """Return the groups and rules that follow from the paths of the network."""
+    next_ports = {host.mac: topology.next_ports(switch, host.name) for host in topology.hosts}
+    paths = {mac: tuple(port.number for port in ports) for mac, ports in next_ports.items()}
+    several = sorted({ports for ports in paths.values() if len(ports) > 1})
+    groups = {ports: FIRST_SELECT_GROUP + i for i, ports in enumerate(several)}
+    flows = _forward_rules(topology, switch, paths, groups)
+    return SwitchRules(tuple(_group_rules(topology, switch, groups)), tuple(flows))
 
 
-def _select_group_ids(paths: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-    several = sorted({ports for ports in paths if len(ports) > 1})
-    return {ports: FIRST_SELECT_GROUP + i for i, ports in enumerate(several)}
-
-
-def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
-    """Yield the rules that choose the egress port by destination.
+def _forward_rules(
+    topology: Topology, switch: str, paths: Mapping[str, _Ports], groups: Mapping[_Ports, int]
+) -> Iterator[FlowRule]:
+    """Yield the rules that choose the egress port by destination. `paths`: MAC address → equal-cost ports.
 
     A host that cannot be reached has a rule that drops its packets and counts them. The miss rule is for addresses that
     the topology lacks.
     """
-    paths = _equal_cost_ports(topology, switch)
-    groups = _select_group_ids(paths.values())
-    table = Table.FORWARD
-    yield FlowRule(table, 0, (), _UNKNOWN_ACTIONS.get(topology.unknown, ()), cookie=cookie(table))
-    yield FlowRule(
-        table, 10, match_on(eth_dst=_MULTICAST), (rules.ToGroup(FLOOD_GROUP),), cookie=cookie(table)
-    )
+    table, number = Table.FORWARD, cookie(Table.FORWARD)
+    flood, unknown = (rules.ToGroup(FLOOD_GROUP),), (rules.ToGroup(UNKNOWN_GROUP),)
+    yield FlowRule(table, 0, (), _UNKNOWN_ACTIONS.get(topology.unknown, ()), cookie=number)
+    yield FlowRule(table, 10, match_on(eth_dst=_MULTICAST), flood, cookie=number)
     if keeps_vlans(topology, switch):
         in_vlan = match_on(eth_dst=_MULTICAST, metadata=(tables.port_and_code(0, VLAN), CODE_MASK))
-        yield FlowRule(table, 11, in_vlan, (rules.ToGroup(UNKNOWN_GROUP),), cookie=cookie(table))
+        yield FlowRule(table, 11, in_vlan, unknown, cookie=number)
     for mac, ports in paths.items():
         match = match_on(eth_dst=mac)
         if len(ports) == 1:
-            towards = (ports[0], PORT_MASK)
+            towards, number_of_port = (ports[0], PORT_MASK), cookie(table, ports[0])
             yield FlowRule(
-                table, 20, match, write_metadata=towards, goto=Table.COMPLETED, cookie=cookie(table, ports[0])
+                table, 20, match, write_metadata=towards, goto=Table.COMPLETED, cookie=number_of_port
             )
         else:
             actions = (rules.ToGroup(groups[ports]),) if ports else ()
-            yield FlowRule(table, 20, match, actions, cookie=cookie(table))
+            yield FlowRule(table, 20, match, actions, cookie=number)
 
 
 def keeps_vlans(topology: Topology, switch: str) -> bool:
@@ -188,8 +186,8 @@ def keeps_vlans(topology: Topology, switch: str) -> bool:
     return topology.learns and topology.switch_by_name[switch].priority_tags
 
 
-def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
-    """Return the flood groups and one select group for each set of equal-cost ports.
+def _group_rules(topology: Topology, switch: str, groups: Mapping[_Ports, int]) -> Iterator[GroupRule]:
+    """Yield the flood groups and one select group for each set of equal-cost ports.
 
     Broadcasts use queue 0. Packets to unknown addresses keep the queue of their tag, and frames of VLANs their VLAN.
 
@@ -198,39 +196,20 @@ def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
     output to the ingress port, so a flooded packet never returns to the port that it came from.
     """
     tree = topology.spanning_tree_ports()[switch]
-    flood = tuple(
-        Bucket(
-            (
-                rules.LoadMetadata(tables.port_and_code(port, NOT_IP), tables.METADATA_BITS),
-                rules.Resubmit(Table.MAP),
-            )
-        )
-        for port in tree
-    )
-    unknown = tuple(Bucket(_forward_to(port)) for port in tree)
-    floods_unknown = topology.unknown == Unknown.FLOOD or keeps_vlans(topology, switch)
-    groups = _select_group_ids(_equal_cost_ports(topology, switch).values())
-    return (
-        GroupRule(FLOOD_GROUP, rules.GroupKind.ALL, flood),
-        *((GroupRule(UNKNOWN_GROUP, rules.GroupKind.ALL, unknown),) if floods_unknown else ()),
-        *(
-            GroupRule(
-                group,
-                rules.GroupKind.SELECT,
-                tuple(Bucket(_forward_to(port), watch_port=port) for port in ports),
-            )
-            for ports, group in groups.items()
-        ),
-    )
+    in_queue_0 = {
+        port: rules.LoadMetadata(tables.port_and_code(port, NOT_IP), tables.METADATA_BITS) for port in tree
+    }
+    flood = tuple(Bucket((in_queue_0[port], rules.Resubmit(Table.MAP))) for port in tree)
+    yield GroupRule(FLOOD_GROUP, rules.GroupKind.ALL, flood)
+    if topology.unknown == Unknown.FLOOD or keeps_vlans(topology, switch):
+        yield GroupRule(UNKNOWN_GROUP, rules.GroupKind.ALL, tuple(Bucket(_forward_to(port)) for port in tree))
+    for ports, group in groups.items():
+        buckets = tuple(Bucket(_forward_to(port), watch_port=port) for port in ports)
+        yield GroupRule(group, rules.GroupKind.SELECT, buckets)
 
 
 def _forward_to(port: int) -> tuple[rules.Action, ...]:
     return (rules.LoadMetadata(port, PORT_BITS), rules.Resubmit(Table.COMPLETED))
-
-
-def forwarding_rules(topology: Topology, switch: str) -> SwitchRules:
-    """Return the groups and rules that follow from the paths of the network."""
-    return SwitchRules(group_rules(topology, switch), tuple(forward_rules(topology, switch)))
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────

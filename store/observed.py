@@ -275,10 +275,6 @@ def simulation(engine: Engine) -> SimulatorHeartbeat | None:
     return next((beat for beat in beats if isinstance(beat, SimulatorHeartbeat)), None)
 
 
-def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
-    return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
-
-
 def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]]:
     """Return the events of one kind after a time, oldest first."""
     query = select(events).where(events.c.at > since, events.c.kind == kind).order_by(events.c.id)

@@ -83,8 +83,8 @@ class Urgency:
     def __init__(self, rates_bps: npt.NDArray[np.float64]) -> None:
         self._accounts = [UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
         self._budgets = [UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
-        self._explained: list[Explained] | None = None
-        """None until the first reports: nothing is judged before."""
+        self.explained: list[Explained] | None = None
+        """What agents explain, by row. None until the first reports: nothing is judged before."""
         self._while_demoted = np.zeros(len(self._accounts))
         """Urgent payload that arrived while a port was demoted."""
         self._seen: dict[tuple[int, str], int] = {}
@@ -116,10 +116,6 @@ class Urgency:
                 self._seen[key] = payload
                 self._while_demoted[row_of[flow.port]] += max(0, payload - before.get(key, payload))
 
-    def explain(self, by_row: list[Explained]) -> None:
-        """Take what agents explain."""
-        self._explained = by_row
-
     def observe(
         self, now_ns: int, counts: Ints, reserved: Collection[int], share: float
     ) -> Iterator[tuple[int, Breach, float]]:
@@ -132,10 +128,10 @@ class Urgency:
         arrived = (payload[:, _URGENT].sum(axis=1) + self._while_demoted).tolist()
         for row, budget in enumerate(self._budgets):
             budget.observe(now_ns, arrived[row], share)
-        if self._explained is None:
+        if self.explained is None:
             return
         for row, account in enumerate(self._accounts):
-            unexplained = account.observe(now_ns, arrived[row], self._explained[row])
+            unexplained = account.observe(now_ns, arrived[row], self.explained[row])
             if unexplained is not None:
                 tag = tags.URGENCY_FIRST + int(payload[row, _URGENT].argmax())
                 exceeded = Breach(tag, unexplained.sent_bytes, unexplained.limit_bytes)
@@ -322,7 +318,7 @@ class HostPolicing:
 
     def explain_urgency(self, by_port: Mapping[int, Explained]) -> None:
         """Take what agents explain, by port number."""
-        self._urgency.explain([by_port.get(number, NOTHING) for number in self.port_numbers.tolist()])
+        self._urgency.explained = [by_port.get(number, NOTHING) for number in self.port_numbers.tolist()]
 
     def _check_urgency(self, now_ns: int, counts: Ints) -> None:
         """Demote the hosts whose urgency no deadline explains."""

@@ -99,16 +99,11 @@ class PolicingOverlay(RuleOverlay):
             flows, entries = counters.learned_flows(statistics)
             self.hosts.observe_flows(now_ns, flows)
         else:
-            counts = counters.carried_counts(statistics, self.port_numbers)
+            counts = counters.carried_counts(statistics, self.hosts.port_numbers)
             self.observe_ingress(now_ns, counts, all_tags=poll == READ_ALL_TAGS)
             entries = counts.entries
         self.report()
         return entries
-
-    @property
-    def port_numbers(self) -> counters.Ints:
-        """Numbers of the ports with hosts: the rows of `observe_ingress`."""
-        return self.hosts.port_numbers
 
     def observe_ingress(self, now_ns: int, counts: counters.CounterReply, *, all_tags: bool) -> None:
         """Take packets and bytes by edge port and tag. A reply without some port is ignored."""

@@ -99,7 +99,7 @@ class Network(Controlled):
 
     def events(self, kind: str) -> list[Any]:
         """Return the documents of all events of a kind."""
-        return [e["document"] for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
+        return [e["document"] for e in observed.events_of(self.engine, kind, 0)]
 
     def wait_named(self, host: str) -> None:
         """Wait until the API names the host."""

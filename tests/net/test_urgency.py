@@ -15,7 +15,7 @@ from sluice.policy.workload.scenario import scheduled_flows
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from sluice.runtime.wait import wait_until
-from sluice.store.observed import all_sanctions, host_heartbeats, recent_events
+from sluice.store.observed import all_sanctions, events_of, host_heartbeats
 
 HONEST, FORGER, SINK = "h2", "h3", "h1"
 URGENT_BYTES = 1_000_000
@@ -52,9 +52,7 @@ def test_the_host_that_forges_urgency_is_named_and_the_one_with_a_deadline_is_no
         wait_until(lambda: all_sanctions(stack.engine), "a host is named")
         (row,) = all_sanctions(stack.engine)
         assert urgent_bytes(FORGER) == 0
-        demotions = [
-            e["document"]["host"] for e in recent_events(stack.engine, began) if e["kind"] == "host-demoted"
-        ]
+        demotions = [e["document"]["host"] for e in events_of(stack.engine, "host-demoted", began)]
     assert (row.host, row.tag) == (FORGER, tags.URGENCY_LAST)
     assert row.sent_bytes > row.limit_bytes
     assert demotions == [FORGER]

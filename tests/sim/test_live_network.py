@@ -105,7 +105,7 @@ class Driven:
             self.network.step(self.instant)
 
     def events(self, kind: str) -> list[Any]:
-        return [row["document"] for row in observed.recent_events(self.engine, 0) if row["kind"] == kind]
+        return [row["document"] for row in observed.events_of(self.engine, kind, 0)]
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class DrivenSwitch:
         ports = desired.topology.ports
         self.completed = {p.number: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for p in ports}
         self.carried = {p.number: np.zeros((2, tags.TAG_COUNT), np.int64) for p in ports}
-        self.ingress = np.zeros((len(self.policing.port_numbers), 2, tags.TAG_COUNT), np.int64)
+        self.ingress = np.zeros((len(self.policing.hosts.port_numbers), 2, tags.TAG_COUNT), np.int64)
         self.learned: list[FlowCounts] = []
         self.changes: list[Changes | Remap] = []
         self.news: list[ThresholdsInForce] = []

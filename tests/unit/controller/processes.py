@@ -64,13 +64,12 @@ class Process:
         return desired.put_policy(self.engine, Policy.from_document(document), "test")
 
     def events(self) -> list[str]:
-        return [event["kind"] for event in observed.recent_events(self.engine, 0)]
+        return [event["kind"] for event in observed.events_after(self.engine, 0)]
 
     def event(self, kind: str) -> Mapping[str, Any]:
         """Return the document of the only event of a kind."""
-        events = observed.recent_events(self.engine, 0)
-        (document,) = [event["document"] for event in events if event["kind"] == kind]
-        found: Mapping[str, Any] = document
+        (event,) = observed.events_of(self.engine, kind, 0)
+        found: Mapping[str, Any] = event["document"]
         return found
 
     def applied(self) -> bool:

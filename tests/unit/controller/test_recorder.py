@@ -73,7 +73,7 @@ def add_event(engine: Engine, kind: str) -> None:
 
 
 def kinds(engine: Engine) -> list[str]:
-    return [event["kind"] for event in observed.recent_events(engine, 0)]
+    return [event["kind"] for event in observed.events_after(engine, 0)]
 
 
 def put(engine: Engine, **document: Any) -> int:
@@ -342,7 +342,7 @@ def write(url: str, engine: Engine) -> Write:
 
 
 def events(engine: Engine, kind: str) -> list[Any]:
-    return [event["document"] for event in observed.recent_events(engine, 0) if event["kind"] == kind]
+    return [event["document"] for event in observed.events_of(engine, kind, 0)]
 
 
 def test_duplicate__the_same_two_switches_are_reported_once_a_minute(write: Write, engine: Engine) -> None:

@@ -187,8 +187,8 @@ def test_events__by_id_in_order(engine: Engine) -> None:
     assert [row["document"]["number"] for row in observed.newest_events(engine, 2)] == [3, 4]
     third = observed.newest_events(engine, 3)[0]["id"]
     assert [row["document"]["number"] for row in observed.events_after(engine, third)] == [3, 4]
-    assert len(observed.recent_events(engine, 0)) == 5
-    assert observed.recent_events(engine, time.time() + 60) == []
+    assert len(observed.events_of(engine, "tick", 0)) == 5
+    assert observed.events_of(engine, "tick", time.time() + 60) == []
 
 
 def change(at: float, port: str, *edges: int) -> observed.ThresholdChange:

@@ -21,7 +21,7 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.version import VERSION
 from sluice.policy.wire.records import SCHEDULED, FlowRecord
 from sluice.store import desired, lease, observed
-from sluice.store.desired import put_policy, put_topology
+from sluice.store.desired import put_policy
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.observed import Sanction, all_sanctions, put_sanction
@@ -29,7 +29,6 @@ from sluice.store.schema import RETIRED_TABLES, SCHEMA_VERSION, metadata, schema
 from tests.kit.known import known
 from tests.kit.small_disk import Device
 from tests.unit.webui.records import record
-from tests.web.synthetic import leaf_spine
 
 OPENERS = 6
 
@@ -80,13 +79,6 @@ def test_put_policy__versions_count_up_and_none_is_used_twice(engine: Engine) ->
     assert desired.current_version(engine) == 2
     assert known(desired.current_policy(engine)).policy == PIAS
     assert [v.author for v in desired.policy_history(engine)] == ["b", "a"]
-
-
-def test_put_topology__the_last_one_counts(engine: Engine) -> None:
-    assert desired.current_topology(engine) is None
-    put_topology(engine, leaf_spine())
-    put_topology(engine, leaf_spine())
-    assert desired.current_topology(engine) == leaf_spine()
 
 
 def test_progress__the_newest_version_and_when_it_was_applied(engine: Engine) -> None:
@@ -178,7 +170,7 @@ def test_fenced__a_transaction_of_a_former_holder_writes_nothing(leases: Engine,
     with pytest.raises(lease.Deposed, match=rf"generation {mine.generation + 1}.*{mine.generation}"):
         observed.add_event(former, "late")
     observed.add_event(store, "not fenced")
-    assert [event["kind"] for event in observed.recent_events(store, 0)] == ["early", "not fenced"]
+    assert [event["kind"] for event in observed.events_after(store, 0)] == ["early", "not fenced"]
     store.dispose()
 
 
@@ -265,7 +257,7 @@ def test_a_store_without_limits_of_demoted_hosts_takes_them(tmp_path: Path) -> N
     engine.dispose()
 
 
-def test_the_rows_of_controllers_that_shared_switches_go_and_the_lease_stays_to_be_taken(
+def test_tables_of_earlier_versions_go_and_the_lease_of_controllers_that_shared_switches_can_be_taken(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "store.db"
@@ -275,12 +267,14 @@ def test_the_rows_of_controllers_that_shared_switches_go_and_the_lease_stays_to_
         connection.execute(
             "CREATE TABLE parts (part BIGINT PRIMARY KEY, holder VARCHAR NOT NULL, generation BIGINT NOT NULL)"
         )
+        connection.execute("CREATE TABLE alerts (rule VARCHAR NOT NULL, PRIMARY KEY (rule))")
+        connection.execute("INSERT INTO alerts VALUES ('agent-down')")
         connection.execute("INSERT INTO leases VALUES ('controller', 'shared', 9, 4, 0.0)")
     engine = open_store(f"sqlite:///{path}")
     taken = lease.take(engine, "controller", "me", lease.look(engine, "controller"))
     assert taken is not None
     assert taken.generation == 10
-    assert not {"members", "parts"} & set(inspect(engine).get_table_names())
+    assert not set(RETIRED_TABLES) & set(inspect(engine).get_table_names())
     engine.dispose()
 
 
@@ -290,16 +284,6 @@ def test_several_processes_may_open_it_at_once(old: Path) -> None:
     assert [len(all_flows(engine)) for engine in engines] == [1] * 8
     for engine in engines:
         engine.dispose()
-
-
-def test_tables_of_earlier_versions_go(old: Path) -> None:
-    with sqlite3.connect(old) as connection:
-        connection.execute("CREATE TABLE alerts (rule VARCHAR NOT NULL, PRIMARY KEY (rule))")
-        connection.execute("INSERT INTO alerts VALUES ('agent-down')")
-    open_store(f"sqlite:///{old}").dispose()
-    with sqlite3.connect(old) as connection:
-        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    assert not names & set(RETIRED_TABLES)
 
 
 # ── What a power failure takes from a store and from a spool, with and without fsync ───────────
