@@ -80,12 +80,17 @@ def put(engine: Engine, **document: Any) -> int:
     return desired.put_policy(engine, Policy.from_document({"scheme": "pias", **document}), "test")
 
 
-def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(
-    recorder: Recorder, delivered: list[Desired], engine: Engine
-) -> None:
+def put_first(engine: Engine, delivered: list[Desired]) -> None:
+    """Store a network and a policy, and wait until they are delivered."""
     desired.put_topology(engine, single())
     put(engine)
     wait_until(lambda: delivered, "the policy arrives")
+
+
+def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(
+    recorder: Recorder, delivered: list[Desired], engine: Engine
+) -> None:
+    put_first(engine, delivered)
     put(engine, queues=2, thresholds=["1KB"])
     newest = put(engine, queues=2, thresholds=["10KB"])
     wait_until(lambda: delivered[-1].version == newest, "the change arrives")
@@ -129,9 +134,7 @@ def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_th
 def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(
     recorder: Recorder, delivered: list[Desired], engine: Engine
 ) -> None:
-    desired.put_topology(engine, single())
-    put(engine)
-    wait_until(lambda: delivered, "the policy arrives")
+    put_first(engine, delivered)
     recorder.follow()
     recorder.record(add_event, "late")
     newest = put(engine)
@@ -166,9 +169,7 @@ def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
 def test_an_invalid_policy_is_logged_and_the_one_before_it_stays(
     recorder: Recorder, delivered: list[Desired], engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desired.put_topology(engine, single())
-    put(engine)
-    wait_until(lambda: delivered, "the policy arrives")
+    put_first(engine, delivered)
     with engine.begin() as connection:
         connection.execute(
             text(
@@ -314,9 +315,7 @@ def test_rows_wait_while_a_controller_takes_its_own_lease_again(
 def test_what_is_delivered_names_the_generation_under_which_it_was_read(
     recorder: Recorder, delivered: list[Desired], engine: Engine
 ) -> None:
-    desired.put_topology(engine, single())
-    put(engine)
-    wait_until(lambda: delivered, "the policy arrives")
+    put_first(engine, delivered)
     again = take_lease(engine)
     recorder.lead(again)
     wait_until(lambda: delivered[-1].generation == again, "it is read again")

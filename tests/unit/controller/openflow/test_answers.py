@@ -77,19 +77,16 @@ def test_bundles__only_one_answer_is_a_commit(control: int, committed: bool) -> 
     assert read(MessageType.EXPERIMENTER, body) == BundleReply(12, committed)
 
 
-@pytest.mark.parametrize(("kind", "code", "words"), [(4, 9, "BAD_PREREQ"), (4, 999, "999"), (77, 1, "77")])
-def test_errors__in_words_as_far_as_they_are_known(kind: int, code: int, words: str) -> None:
+ERRORS = [(4, 9, "BAD_PREREQ", False), (4, 999, "999", False), (77, 1, "77", False)]
+DENIALS = [(1, 10, "IS_SLAVE", True), (11, 0, "STALE", True)]
+
+
+@pytest.mark.parametrize(("kind", "code", "words", "denies"), ERRORS + DENIALS)
+def test_errors__in_words_as_far_as_they_are_known(kind: int, code: int, words: str, denies: bool) -> None:
     answer = read(MessageType.ERROR, struct.pack("!HH", kind, code))
     assert isinstance(answer, ErrorReply)
     assert words in answer.text
-    assert not answer.denies_mastership
-
-
-@pytest.mark.parametrize(("kind", "code"), [(1, 10), (11, 0)])
-def test_errors__is_slave_and_stale_deny_mastership(kind: int, code: int) -> None:
-    answer = read(MessageType.ERROR, struct.pack("!HH", kind, code))
-    assert isinstance(answer, ErrorReply)
-    assert answer.denies_mastership
+    assert answer.denies_mastership is denies
 
 
 def test_errors__of_experimenters_name_the_owner() -> None:
@@ -112,6 +109,7 @@ def test_errors__of_experimenters_name_the_owner() -> None:
         (MessageType.PACKET_IN, bytes(8), "16 bytes; the minimum is 28"),
         (MessageType.PACKET_IN, bytes(18) + b"\2\0" + bytes(2), "its match 512 bytes"),
         (MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", 3, 0), "statistics of type 3"),
+        (MessageType.MULTIPART_REPLY, b"\x00\x01", "10 bytes; its header has 16"),
         (MessageType.EXPERIMENTER, bytes(15), "23 bytes; the minimum is 24"),
         (MessageType.EXPERIMENTER, bytes(16), "experimenter 0x0"),
         (MessageType.EXPERIMENTER, struct.pack("!II", ONF, 2301) + bytes(8), "type 2301"),
@@ -185,15 +183,15 @@ def test_framer__finds_the_messages_however_they_arrive(bodies: list[bytes], dat
     assert not framer._buffer
 
 
-@pytest.mark.parametrize("length", [0, 1, 7])
-def test_framer__a_length_below_the_header_is_a_violation(length: int) -> None:
-    with pytest.raises(ProtocolViolation, match=f"{length} bytes; the minimum is 8"):
-        list(Framer().feed(echo(length=length)))
+BROKEN = {echo(length=size): f"{size} bytes; the minimum is 8" for size in (0, 1, 7)}
 
 
-def test_framer__a_version_that_does_not_exist_is_a_violation() -> None:
-    with pytest.raises(ProtocolViolation, match="begins with 0x47"):
-        list(Framer().feed(b"GET / HTTP/1.1"))
+@pytest.mark.parametrize(("data", "words"), [*BROKEN.items(), (b"GET / HTTP/1.1", "begins with 0x47")])
+def test_framer__a_short_length_and_a_version_that_does_not_exist_are_violations(
+    data: bytes, words: str
+) -> None:
+    with pytest.raises(ProtocolViolation, match=words):
+        list(Framer().feed(data))
 
 
 @given(st.binary(max_size=400))
@@ -222,12 +220,6 @@ def test_replies__too_many_unfinished_ones_are_a_violation() -> None:
         replies.add(xid, framing.Part(1, True, b""))
     with pytest.raises(ProtocolViolation, match="9 unfinished"):
         replies.add(8, framing.Part(1, True, b""))
-
-
-def test_multipart__a_short_header_is_a_violation() -> None:
-    (frame,) = Framer().feed(message(MessageType.MULTIPART_REPLY, b"\x00\x01"))
-    with pytest.raises(ProtocolViolation, match="10 bytes; its header has 16"):
-        framing.multipart(frame)
 
 
 # ── Entries of statistics replies ─────────────────────────────────────────────────────────────
