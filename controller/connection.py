@@ -32,13 +32,7 @@ from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER
 from os_ken.ofproto import ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from sluice.controller.openflow.answers import (
-    Answer,
-    AnswerReader,
-    ErrorReply,
-    PortDescription,
-    is_port_description,
-)
+from sluice.controller.openflow import answers
 from sluice.controller.openflow.frames import VERSION, Frame, Framer, MessageType, ProtocolViolation, message
 from sluice.controller.tls import TlsSocket
 from sluice.policy.errors import FieldError
@@ -59,7 +53,7 @@ _HANDSHAKE_TYPES = (MessageType.ECHO_REQUEST, MessageType.ECHO_REPLY, MessageTyp
 class EventAnswer(event.EventBase):  # type: ignore[misc]
     """A switch has answered."""
 
-    def __init__(self, connection: "Connection", answer: Answer) -> None:
+    def __init__(self, connection: "Connection", answer: answers.Answer) -> None:
         super().__init__()
         self.connection, self.answer = connection, answer
 
@@ -73,10 +67,10 @@ class Connection(Datapath):  # type: ignore[misc]
         super().__init__(sock, address)
         sock.settimeout(SEND_TIMEOUT_S)
         self._outbox: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(MAX_UNSENT_MESSAGES)
-        self._framer, self._answers = Framer(), AnswerReader()
+        self._framer, self._answers = Framer(), answers.AnswerReader()
         self._began_s = self.heard_at_s = self._probed_s = time.monotonic()
         """`heard_at_s`: when the last whole message arrived, by the monotonic clock."""
-        self.described: PortDescription | None = None
+        self.described: answers.PortDescription | None = None
         """The last description of the switch's ports. It belongs to the application's thread."""
         self._closing = threading.Lock()
         self._numbering = threading.Lock()
@@ -190,11 +184,13 @@ class Connection(Datapath):  # type: ignore[misc]
         elif frame.kind in _HANDSHAKE_TYPES:
             self._to_os_ken(frame)
         else:
-            if is_port_description(frame):
+            if answers.is_port_description(frame):
                 self._to_os_ken(frame)
             answer = self._answers.read(frame)
             # Before the handshake only errors count.
-            if answer is not None and (self.state == MAIN_DISPATCHER or isinstance(answer, ErrorReply)):
+            if answer is not None and (
+                self.state == MAIN_DISPATCHER or isinstance(answer, answers.ErrorReply)
+            ):
                 self.ofp_brick.send_event_to_observers(EventAnswer(self, answer), self.state)
 
     def _to_os_ken(self, frame: Frame) -> None:

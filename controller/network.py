@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sluice.controller.openflow.answers import (
-    Neighbour,
-    PortDescription,
-    PortReason,
-    PortStatus,
-    announcement,
-)
+from sluice.controller.openflow import answers
 from sluice.policy.network.description import (
     OWN_PORT,
     Network,
@@ -132,32 +126,32 @@ class NetworkKeeper:
 
     # ── Sightings ───────────────────────────────────────────────────────────────────────────────
 
-    def described(self, dpid: int, description: PortDescription, now_ns: int) -> None:
+    def described(self, dpid: int, description: answers.PortDescription, now_ns: int) -> None:
         """Take the ports of a switch that has connected."""
         self._switches[dpid] = SeenSwitch(dpid, description.bridge, description.ports)
         self._described_ns.setdefault(dpid, now_ns)
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 
-    def port_changed(self, dpid: int, status: PortStatus, now_ns: int) -> None:
+    def port_changed(self, dpid: int, status: answers.PortStatus, now_ns: int) -> None:
         """Take a change of one port. What was seen behind a port that is down is forgotten."""
         switch = self._switches.get(dpid)
         if switch is None:
             return
         others = tuple(port for port in switch.ports if port.number != status.port.number)
-        gone = status.reason is PortReason.DELETE
+        gone = status.reason is answers.PortReason.DELETE
         ports = others if gone else (*others, status.port)
         self._switches[dpid] = replace(switch, ports=tuple(sorted(ports, key=lambda port: port.number)))
         if gone or not status.port.up:
             self._forget_links(lambda at: at == (dpid, status.port.number))
         before = next((port for port in switch.ports if port.number == status.port.number), None)
         was_up = before is not None and before.up
-        if status.reason is PortReason.ADD or (not gone and status.port.up and not was_up):
+        if status.reason is answers.PortReason.ADD or (not gone and status.port.up and not was_up):
             self._described_ns[dpid] = now_ns
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 
-    def neighbour(self, dpid: int, frame: Neighbour, now_ns: int) -> None:
+    def neighbour(self, dpid: int, frame: answers.Neighbour, now_ns: int) -> None:
         """Take an LLDP frame that has arrived at a switch."""
         if not self._manages or not frame.is_genuine(self._key):
             return
@@ -203,7 +197,7 @@ class NetworkKeeper:
         self._announce_ns[dpid] = now_ns + (FIRST_ANNOUNCE_NS if is_new else ANNOUNCE_NS)
         for port in self._switches[dpid].ports:
             if port.up and port.number != OWN_PORT:
-                yield announcement(self._key, dpid, port.number)
+                yield answers.announcement(self._key, dpid, port.number)
 
     # ── The graph ───────────────────────────────────────────────────────────────────────────────
 

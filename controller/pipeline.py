@@ -21,17 +21,7 @@ from typing import TypeAlias
 
 from sluice.controller import rules, tables
 from sluice.controller.rules import Bucket, FlowRule, GroupRule, Masked, Match, MatchValue, SwitchRules
-from sluice.controller.tables import (
-    CODE_MASK,
-    FAMILIES,
-    NOT_IP,
-    PORT_BITS,
-    PORT_MASK,
-    VLAN,
-    Table,
-    cookie,
-    match_on,
-)
+from sluice.controller.tables import CODE_MASK, FAMILIES, NOT_IP, VLAN, Table, cookie, match_on
 from sluice.policy import tags
 from sluice.policy.network.graph import TRUNKS, Topology, Unknown, ingress_groups
 from sluice.policy.schema.desired import QueueMap
@@ -172,7 +162,7 @@ def _forward_rules(
     for mac, ports in paths.items():
         match = match_on(eth_dst=mac)
         if len(ports) == 1:
-            towards, number_of_port = (ports[0], PORT_MASK), cookie(table, ports[0])
+            towards, number_of_port = (ports[0], tables.PORT_MASK), cookie(table, ports[0])
             yield FlowRule(
                 table, 20, match, write_metadata=towards, goto=Table.COMPLETED, cookie=number_of_port
             )
@@ -209,7 +199,7 @@ def _group_rules(topology: Topology, switch: str, groups: Mapping[_Ports, int]) 
 
 
 def _forward_to(port: int) -> tuple[rules.Action, ...]:
-    return (rules.LoadMetadata(port, PORT_BITS), rules.Resubmit(Table.COMPLETED))
+    return (rules.LoadMetadata(port, tables.PORT_BITS), rules.Resubmit(Table.COMPLETED))
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────
@@ -236,7 +226,7 @@ def ends_rules(ports: Iterable[int], groups: Collection[int]) -> Iterator[FlowRu
     The counters are the histogram of completed flow sizes. Only tags of attained service have a
     rule, because no other tag shows how much the flow has sent.
     """
-    mask = PORT_MASK | CODE_MASK | tables.GROUP_MASK
+    mask = tables.PORT_MASK | CODE_MASK | tables.GROUP_MASK
     for port in ports:
         for group in groups:
             for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1):
@@ -255,13 +245,13 @@ def unaccountable_rules(reserved: Iterable[int] = ()) -> Iterator[FlowRule]:
     These are IP packets of protocols other than TCP and UDP, and later fragments. Untagged packets and those with a
     `reserved` DSCP keep their queue, and so do frames of the operator's VLANs.
     """
-    background = (tags.BACKGROUND << PORT_BITS, CODE_MASK)
-    yield _accounting(_OTHERS, match_on(metadata=(VLAN << PORT_BITS, CODE_MASK)))
+    background = (tags.BACKGROUND << tables.PORT_BITS, CODE_MASK)
+    yield _accounting(_OTHERS, match_on(metadata=(VLAN << tables.PORT_BITS, CODE_MASK)))
     for code in reserved:
-        yield _accounting(_OTHERS, match_on(metadata=(code << PORT_BITS, CODE_MASK)))
+        yield _accounting(_OTHERS, match_on(metadata=(code << tables.PORT_BITS, CODE_MASK)))
     for family in FAMILIES:
         yield _accounting(_PLAIN, match_on(eth_type=family), background)
-        untagged = match_on(eth_type=family, metadata=(tags.UNTAGGED << PORT_BITS, CODE_MASK))
+        untagged = match_on(eth_type=family, metadata=(tags.UNTAGGED << tables.PORT_BITS, CODE_MASK))
         yield _accounting(_UNTAGGED, untagged)
         for protocol in (tables.TCP, tables.UDP):
             yield _accounting(_WITH_PORTS, match_on(eth_type=family, ip_proto=protocol))
@@ -294,7 +284,7 @@ def map_rule(port: int, code: int, queue: int, *, priority_tag: bool = True) -> 
     return FlowRule(
         Table.MAP,
         10,
-        match_on(metadata=(tables.port_and_code(port, code), PORT_MASK | CODE_MASK)),
+        match_on(metadata=(tables.port_and_code(port, code), tables.PORT_MASK | CODE_MASK)),
         (rules.SetQueue(queue), *tagging, rules.Output(tables.port_number(port))),
         cookie=cookie(Table.MAP, port, code),
     )

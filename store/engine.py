@@ -20,7 +20,7 @@ from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.version import VERSION
 from sluice.runtime import extras
 from sluice.runtime.settings.kinds import without_password
-from sluice.store import ages, lease, partitions
+from sluice.store import ages, lease, partitions, schema
 from sluice.store.connections import (
     SETUP_IDLE_S,
     connected,
@@ -30,17 +30,7 @@ from sluice.store.connections import (
     watch,
 )
 from sluice.store.partitions import adopt_table, is_partitioned
-from sluice.store.schema import (
-    RETIRED_INDEXES,
-    RETIRED_TABLES,
-    SCHEMA_VERSION,
-    agents,
-    flows,
-    metadata,
-    sanctions,
-    schema_versions,
-    switches,
-)
+from sluice.store.schema import flows, metadata, schema_versions
 
 _BEFORE = "flows_before"
 
@@ -50,18 +40,18 @@ def refuse_newer(connection: Connection) -> None:
     if not inspect(connection).has_table(schema_versions.name):
         return
     newest = connection.execute(select(schema_versions).order_by(schema_versions.c.version.desc())).first()
-    if newest is not None and newest.version > SCHEMA_VERSION:
+    if newest is not None and newest.version > schema.SCHEMA_VERSION:
         raise EnvironmentLacking(
             f"the store has schema {newest.version} of Sluice {newest.sluice}, but this is Sluice {VERSION} with schema"
-            f" {SCHEMA_VERSION}: upgrade this package, or restore a copy of the store from before the upgrade"
+            f" {schema.SCHEMA_VERSION}: upgrade this package, or restore a copy of the store from before the upgrade"
         )
 
 
 def note_version(connection: Connection) -> None:
     """Note that the store has this version's schema."""
-    noted = select(schema_versions).where(schema_versions.c.version == SCHEMA_VERSION)
+    noted = select(schema_versions).where(schema_versions.c.version == schema.SCHEMA_VERSION)
     if connection.execute(noted).first() is None:
-        row = insert_for(connection, schema_versions).values(version=SCHEMA_VERSION, sluice=VERSION)
+        row = insert_for(connection, schema_versions).values(version=schema.SCHEMA_VERSION, sluice=VERSION)
         connection.execute(row.on_conflict_do_nothing())
 
 
@@ -71,7 +61,7 @@ def bring_up_to_date(connection: Connection) -> None:
     It runs in one transaction, and another process may do the same at this moment. On SQLite the
     write lock keeps the two apart; on PostgreSQL the caller holds the lock on the schema.
     """
-    for seen in (agents, switches, sanctions):
+    for seen in (schema.agents, schema.switches, schema.sanctions):
         _add_columns(connection, seen)
     if connection.dialect.name == "postgresql":
         if _is_old(connection):
@@ -157,9 +147,9 @@ def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
         one_after_another(connection, "schema")
         refuse_newer(connection)
         bring_up_to_date(connection)
-        for name in RETIRED_INDEXES:
+        for name in schema.RETIRED_INDEXES:
             connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
-        for name in RETIRED_TABLES:
+        for name in schema.RETIRED_TABLES:
             connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
         for table in metadata.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))

@@ -28,13 +28,8 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from sluice.controller import rules, tables
 from sluice.controller.changes import Changes, Remap
-from sluice.controller.openflow.frames import (
-    HEADER,
-    MessageType,
-    ProtocolViolation,
-    message,
-    meter_entry_offsets,
-)
+from sluice.controller.openflow import frames
+from sluice.controller.openflow.frames import HEADER, MessageType, ProtocolViolation, message
 from sluice.controller.openflow.learn import NXAST_LEARN2, learn_body
 from sluice.controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from sluice.controller.pipeline import lldp_rule, map_rule
@@ -72,7 +67,7 @@ def read_meters(body: bytes, first_table: int = 0) -> tuple[MeterRule, ...]:
     If the pipeline does not begin at table 0, the meters of others are left out.
     """
     meters = []
-    for start in meter_entry_offsets(body):
+    for start in frames.meter_entry_offsets(body):
         length, flags, number = _CONFIG.unpack_from(body, start)
         rate_kbps = burst_kbits = 0  # of a meter that is none of Sluice's: it differs from all of them
         if flags == _FLAGS and length == _CONFIG.size + _BAND.size:

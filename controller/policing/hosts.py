@@ -22,16 +22,9 @@ from sluice.controller.openflow.counters import FlowCounts, Ints
 from sluice.controller.policing.rules import PortTreatments
 from sluice.policy import tags
 from sluice.policy.network.graph import Port, Topology
-from sluice.policy.policing import limits
+from sluice.policy.policing import limits, urgency
 from sluice.policy.policing.limits import Breach, Demoted, HostState, Treatment
-from sluice.policy.policing.urgency import (
-    NOTHING,
-    Explained,
-    UrgencyAccount,
-    UrgencyBudget,
-    UrgencyReport,
-    explained,
-)
+from sluice.policy.policing.urgency import Explained, UrgencyReport
 from sluice.policy.schema.desired import Policy
 from sluice.policy.thresholds.adaptation import SlidingCounts, growth
 from sluice.policy.units import MSS_BYTES
@@ -74,15 +67,15 @@ def urgency_by_port(
     for name, report in reports.items():
         if name in topology.host_by_name and (number := numbers.get(topology.edge_port(name).id)) is not None:
             reports_at.setdefault(number, {})[name] = report
-    return {number: explained(by_agent) for number, by_agent in reports_at.items()}
+    return {number: urgency.explained(by_agent) for number, by_agent in reports_at.items()}
 
 
 class Urgency:
     """The accounts of all edge ports of a switch, as rows."""
 
     def __init__(self, rates_bps: npt.NDArray[np.float64]) -> None:
-        self._accounts = [UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
-        self._budgets = [UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
+        self._accounts = [urgency.UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
+        self._budgets = [urgency.UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
         self.explained: list[Explained] | None = None
         """What agents explain, by row. None until the first reports: nothing is judged before."""
         self._while_demoted = np.zeros(len(self._accounts))
@@ -318,7 +311,9 @@ class HostPolicing:
 
     def explain_urgency(self, by_port: Mapping[int, Explained]) -> None:
         """Take what agents explain, by port number."""
-        self._urgency.explained = [by_port.get(number, NOTHING) for number in self.port_numbers.tolist()]
+        self._urgency.explained = [
+            by_port.get(number, urgency.NOTHING) for number in self.port_numbers.tolist()
+        ]
 
     def _check_urgency(self, now_ns: int, counts: Ints) -> None:
         """Demote the hosts whose urgency no deadline explains."""

@@ -18,15 +18,8 @@ from sqlalchemy import Engine
 from sluice.controller.app import Controller, Order
 from sluice.controller.connection import Connection, EventAnswer
 from sluice.controller.leadership import LEASE_S, RETAKE_S, Candidacy, LeaseStatus
-from sluice.controller.openflow.answers import (
-    Answer,
-    BarrierReply,
-    BundleReply,
-    ErrorReply,
-    RoleReply,
-    RoleStatus,
-    StatsReply,
-)
+from sluice.controller.openflow import answers
+from sluice.controller.openflow.answers import Answer, BarrierReply
 from sluice.controller.openflow.frames import Frame, MessageType, StatsType
 from sluice.controller.recorder import Term, Write
 from sluice.controller.session import Session
@@ -70,7 +63,7 @@ class Link(Xids):
             case MessageType.MULTIPART_REQUEST:
                 for each in messages:
                     kind_of = StatsType(struct.unpack_from("!H", each.data, 8)[0])
-                    self.at_once.append(StatsReply(each.xid, kind_of, b""))
+                    self.at_once.append(answers.StatsReply(each.xid, kind_of, b""))
             case MessageType.BARRIER_REQUEST:
                 self._take_bundle(last)
             case _:
@@ -270,21 +263,21 @@ class World:
             self.seen = generation
             if kind == "master":
                 self._depose(candidate)
-                link.up.append([RoleReply(request.xid, ROLES["master"])])
+                link.up.append([answers.RoleReply(request.xid, ROLES["master"])])
             link.role = kind
         elif kind == "commit" and link.role != "slave":
             self.rules, self.writer = version, generation
             session = candidate.app._led.sessions.get(DPID)
             bundle = session._bundle_id if isinstance(session, Session) else 0
-            link.up.append([BundleReply(bundle, committed=True), BarrierReply(request.xid)])
+            link.up.append([answers.BundleReply(bundle, committed=True), BarrierReply(request.xid)])
         elif kind != "slave":
-            link.up.append([ErrorReply(request.xid, "not the master", denies_mastership=True)])
+            link.up.append([answers.ErrorReply(request.xid, "not the master", denies_mastership=True)])
 
     def _depose(self, by: Candidate) -> None:
         for other in self.candidates.values():
             if other is not by and other.link.role == "master":
                 other.link.role = "slave"
-                other.link.up.append([RoleStatus(ROLES["slave"])])
+                other.link.up.append([answers.RoleStatus(ROLES["slave"])])
 
     def state(self) -> dict[str, Any]:
         """Return the variables of the model, as far as traces have them."""

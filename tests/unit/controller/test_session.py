@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.controller.openflow.answers import (
-    BarrierReply,
-    BundleReply,
-    ErrorReply,
-    RoleReply,
-    RoleStatus,
-    StatsReply,
-)
+from sluice.controller.openflow import answers
+from sluice.controller.openflow.answers import ErrorReply, RoleReply, StatsReply
 from sluice.controller.openflow.frames import MessageType, StatsType
 from sluice.controller.policing.hosts import _Proof
 from sluice.controller.policing.overlay import READ_FLOWS
@@ -44,7 +38,7 @@ def test_a_session_reads_fills_commits_and_then_reports_the_version(played: Play
     assert len(filled) > 300
     played.barrier()
     assert played.listener.news == []
-    played.take(BundleReply(played.session._bundle_id, committed=True))
+    played.take(answers.BundleReply(played.session._bundle_id, committed=True))
     played.barrier()
     assert played.state.version == 3
     assert len(played.listener.news) == 3
@@ -53,7 +47,7 @@ def test_a_session_reads_fills_commits_and_then_reports_the_version(played: Play
 def test_the_answer_to_another_request_is_ignored(played: PlayedSession) -> None:
     played.become_master()
     played.take(StatsReply(4711, StatsType.FLOW, b""))
-    played.take(BarrierReply(4711))
+    played.take(answers.BarrierReply(4711))
     assert len(played.sent) == 1
     played.answer_read()
     assert len(played.sent) == 2
@@ -83,10 +77,12 @@ def test_an_error_while_committing_leaves_the_version_unknown(played: PlayedSess
 
 
 @pytest.mark.parametrize(
-    "answer", [BundleReply(4711, committed=True), BundleReply(1, committed=False), None], ids=repr
+    "answer",
+    [answers.BundleReply(4711, committed=True), answers.BundleReply(1, committed=False), None],
+    ids=repr,
 )
 def test_a_bundle_that_is_neither_committed_nor_refused_ends_the_connection(
-    played: PlayedSession, answer: BundleReply | None
+    played: PlayedSession, answer: answers.BundleReply | None
 ) -> None:
     played.become_master()
     played.answer_read()
@@ -134,7 +130,7 @@ def test_answers_that_come_twice_or_late_are_taken_once(played: PlayedSession) -
     later = flow_entry(cookie(Table.ENDS, 1, 9), 99)
     played.take(StatsReply(polled.xid, StatsType.FLOW, later), 120 * MS)
     for frame in (frame for request in played.sent for frame in request):
-        played.take(BarrierReply(frame.xid), 120 * MS)
+        played.take(answers.BarrierReply(frame.xid), 120 * MS)
         played.take(RoleReply(frame.xid, SLAVE), 120 * MS)
     assert len(played.sent) == sent
     assert (window._last == seen).all()
@@ -177,7 +173,7 @@ def test_a_role_status_reports_another_master_if_this_controller_is_a_slave(
     played: PlayedSession, role: int, deposed: bool
 ) -> None:
     played.come_to_rest()
-    played.take(RoleStatus(role))
+    played.take(answers.RoleStatus(role))
     assert played.listener.deposed is deposed
 
 

@@ -8,20 +8,10 @@ import pytest
 from sqlalchemy import Engine, insert, select
 
 from sluice.policy.wire.records import FlowRecord
-from sluice.store import schema
+from sluice.store import observed, schema
 from sluice.store.ages import mark
 from sluice.store.flows import add_flows, all_flows, last_sequence
-from sluice.store.observed import (
-    PortSample,
-    ThresholdChange,
-    add_event,
-    add_port_samples,
-    add_thresholds,
-    latest_thresholds,
-    newest_events,
-    port_history,
-    threshold_history,
-)
+from sluice.store.observed import PortSample, ThresholdChange
 from sluice.store.retention import Retention, forget_some
 from tests.unit.webui.records import record
 
@@ -46,33 +36,33 @@ def forget_all(engine: Engine, retention: Retention, rows: int = 2) -> None:
 
 def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine: Engine) -> None:
     for age_s in (9000, 4000, 3601, 3599, 5):
-        add_port_samples(engine, [PortSample(NOW - age_s, "s1:1", (1,), (1,))])
+        observed.add_port_samples(engine, [PortSample(NOW - age_s, "s1:1", (1,), (1,))])
         add_aged_flows(engine, [age_s])
     forget_all(engine, HOUR)
     assert [flow.id for flow in all_flows(engine)] == ["age-3599", "age-5"]
-    assert [sample.at for sample in port_history(engine, 0)] == [NOW - 3599, NOW - 5]
+    assert [sample.at for sample in observed.port_history(engine, 0)] == [NOW - 3599, NOW - 5]
 
 
 def test_forget__the_newest_row_of_each_table_stays_however_old(engine: Engine) -> None:
     """Readers continue after its number, and the store must not give a number twice."""
     add_aged_flows(engine, [9000, 8000])
     for at in (1.0, 2.0):
-        add_thresholds(engine, [ThresholdChange(at, p, 1, (int(at),), 7) for p in ("s1:1", "s1:2")])
-        add_port_samples(engine, [PortSample(at, p, (1,), (1,)) for p in ("s1:1", "s1:2")])
+        observed.add_thresholds(engine, [ThresholdChange(at, p, 1, (int(at),), 7) for p in ("s1:1", "s1:2")])
+        observed.add_port_samples(engine, [PortSample(at, p, (1,), (1,)) for p in ("s1:1", "s1:2")])
         with engine.begin() as connection:
             connection.execute(insert(schema.events).values(at=at, kind="tick", document={"at": at}))
     mark(engine, NOW - 7000, every_s=0)
     before = last_sequence(engine)
     forget_all(engine, HOUR)
     assert [flow.id for flow in all_flows(engine)] == ["age-8000"]
-    assert {port: c.thresholds_bytes for port, c in latest_thresholds(engine).items()} == {
+    assert {port: c.thresholds_bytes for port, c in observed.latest_thresholds(engine).items()} == {
         "s1:1": (2,),
         "s1:2": (2,),
     }
-    assert len(threshold_history(engine, 0)) == len(port_history(engine, 0)) == 2
-    assert [row["document"] for row in newest_events(engine, 9)] == [{"at": 2.0}]
-    add_event(engine, "next")
-    assert newest_events(engine, 1)[0]["id"] == 3
+    assert len(observed.threshold_history(engine, 0)) == len(observed.port_history(engine, 0)) == 2
+    assert [row["document"] for row in observed.newest_events(engine, 9)] == [{"at": 2.0}]
+    observed.add_event(engine, "next")
+    assert observed.newest_events(engine, 1)[0]["id"] == 3
     add_aged_flows(engine, [1])
     assert last_sequence(engine) == before + 1
 
@@ -120,7 +110,7 @@ def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(
             documents = [record(f"run/{day}-{batch}-{i}", started_at=NOW) for i in range(keep // 4)]
             add_flows(engine, [FlowRecord.from_document(document) for document in documents])
             samples = [PortSample(NOW - 1, f"s1:{i}", (10**9,) * 8, (10**6,) * 8) for i in range(20)]
-            add_port_samples(engine, samples)
+            observed.add_port_samples(engine, samples)
             forget_all(engine, Retention(None, None, None, most_flows=keep), rows=500)
             forget_all(engine, Retention(None, 0, None, None), rows=500)
         with engine.connect() as connection:

@@ -10,21 +10,15 @@ from hypothesis import strategies as st
 from os_ken.lib.packet import ethernet, lldp, packet
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
+from sluice.controller.openflow import answers
 from sluice.controller.openflow import frames as framing
 from sluice.controller.openflow.answers import (
-    Answer,
     AnswerReader,
-    BundleReply,
     ErrorReply,
-    Neighbour,
     PortDescription,
     PortReason,
     PortStatus,
-    RoleReply,
-    RoleStatus,
-    StatsReply,
     announcement,
-    is_port_description,
     read_description,
 )
 from sluice.controller.openflow.frames import (
@@ -49,7 +43,7 @@ def frame(kind: int, body: bytes = b"", xid: int = 7) -> Frame:
     return only
 
 
-def read(kind: int, body: bytes = b"") -> Answer | None:
+def read(kind: int, body: bytes = b"") -> answers.Answer | None:
     return AnswerReader().read(frame(kind, body))
 
 
@@ -61,20 +55,22 @@ def part(stats: int, body: bytes, *, more: bool) -> Frame:
 def test_statistics__are_complete_with_their_last_part() -> None:
     reader = AnswerReader()
     assert reader.read(part(StatsType.FLOW, b"ab", more=True)) is None
-    assert reader.read(part(StatsType.FLOW, b"cd", more=False)) == StatsReply(7, StatsType.FLOW, b"abcd")
+    assert reader.read(part(StatsType.FLOW, b"cd", more=False)) == answers.StatsReply(
+        7, StatsType.FLOW, b"abcd"
+    )
 
 
 def test_roles__requested_and_unrequested() -> None:
     role = struct.pack("!IxxxxQ", 2, 9)
-    assert read(MessageType.ROLE_REPLY, role) == RoleReply(7, 2)
+    assert read(MessageType.ROLE_REPLY, role) == answers.RoleReply(7, 2)
     status = struct.pack("!III", ONF, 1911, 3) + bytes(16)
-    assert read(MessageType.EXPERIMENTER, status) == RoleStatus(3)
+    assert read(MessageType.EXPERIMENTER, status) == answers.RoleStatus(3)
 
 
 @pytest.mark.parametrize(("control", "committed"), [(1, False), (3, False), (5, True), (7, False)])
 def test_bundles__only_one_answer_is_a_commit(control: int, committed: bool) -> None:
     body = struct.pack("!IIIHH", ONF, 2300, 12, control, 3)
-    assert read(MessageType.EXPERIMENTER, body) == BundleReply(12, committed)
+    assert read(MessageType.EXPERIMENTER, body) == answers.BundleReply(12, committed)
 
 
 ERRORS = [(4, 9, "BAD_PREREQ", False), (4, 999, "999", False), (77, 1, "77", False)]
@@ -122,10 +118,10 @@ def test_messages_that_no_switch_sends_are_violations(kind: int, body: bytes, wo
 
 
 def test_is_port_description__only_if_it_is_well_formed() -> None:
-    assert is_port_description(part(StatsType.PORT_DESC, bytes(128), more=False))
-    assert not is_port_description(part(StatsType.PORT_DESC, bytes(127), more=False))
-    assert not is_port_description(part(StatsType.FLOW, bytes(128), more=False))
-    assert not is_port_description(frame(MessageType.BARRIER_REPLY))
+    assert answers.is_port_description(part(StatsType.PORT_DESC, bytes(128), more=False))
+    assert not answers.is_port_description(part(StatsType.PORT_DESC, bytes(127), more=False))
+    assert not answers.is_port_description(part(StatsType.FLOW, bytes(128), more=False))
+    assert not answers.is_port_description(frame(MessageType.BARRIER_REPLY))
 
 
 @given(st.integers(0, 255), st.binary(max_size=64))
@@ -155,7 +151,7 @@ def test_is_genuine__only_with_the_key_and_for_the_port() -> None:
     assert (found.arrived_at, found.dpid, found.number) == (7, 0xA1, 3)
     assert found.is_genuine(KEY)
     assert not found.is_genuine(b"other key")
-    assert not Neighbour(7, 0xA1, 4, found.seal).is_genuine(KEY)
+    assert not answers.Neighbour(7, 0xA1, 4, found.seal).is_genuine(KEY)
 
 
 def test_read_neighbour__frames_of_others_are_ignored() -> None:

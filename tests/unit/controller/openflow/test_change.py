@@ -33,19 +33,8 @@ from sluice.controller.tables import COOKIE_TABLE_MASK, METER_SPACE, Table, cook
 from sluice.policy import tags
 from sluice.policy.policing.limits import Treatment
 from sluice.policy.schemes.queues import mlfq_map
-from tests.fakes.openflow import (
-    BUNDLE_ADD,
-    BUNDLE_CONTROL,
-    Xids,
-    entry_of,
-    entry_of_flow_mod,
-    entry_of_group_mod,
-    flow_entry,
-    frames,
-    inner,
-    inners,
-    learned_entry,
-)
+from tests.fakes import openflow as fakes
+from tests.fakes.openflow import Xids, flow_entry, frames, inners
 from tests.kit.networks import leaf_spine
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
@@ -63,7 +52,7 @@ def test_change_requests__fill_a_bundle_and_then_commit_it_each_closed_by_a_barr
     changes = diff(wanted(10_000), wanted(20_000))
     fill, commit = change_requests(Xids(), changes, 9)
     kinds = [(f.kind, struct.unpack_from("!I", f.data, 12)[0]) for f in frames(fill.data)[:-1]]
-    assert kinds == [(EXPERIMENTER, BUNDLE_CONTROL)] + [(EXPERIMENTER, BUNDLE_ADD)] * len(changes)
+    assert kinds == [(EXPERIMENTER, fakes.BUNDLE_CONTROL)] + [(EXPERIMENTER, fakes.BUNDLE_ADD)] * len(changes)
     assert [frame.kind for frame in frames(commit.data)] == [EXPERIMENTER, BARRIER]
     for request in (fill, commit):
         assert frames(request.data)[-1].xid == request.last_xid
@@ -73,7 +62,7 @@ def test_change_requests__fill_a_bundle_and_then_commit_it_each_closed_by_a_barr
 def test_change_requests__describe_every_message_by_its_transaction_id() -> None:
     changes = diff(wanted(10_000), wanted(20_000))
     fill, _ = change_requests(Xids(), changes, 9)
-    added = [(frame, found) for frame in frames(fill.data) if (found := inner(frame))]
+    added = [(frame, found) for frame in frames(fill.data) if (found := fakes.inner(frame))]
     assert [fill.subject_of(frame.xid) for frame, _ in added] == list(map(str, changes.modify.flows))
     assert fill.subject_of(fill.first_xid - 1) is fill.subject_of(fill.last_xid + 1) is None
     assert all(found.xid == frame.xid for frame, found in added)
@@ -263,8 +252,8 @@ def test_read_rules__returns_what_was_installed() -> None:
     rules = wanted(10_000)
     (fill, _) = change_requests(Xids(), diff(SwitchRules(), rules), 1)
     sent = inners(fill.data)
-    flows = b"".join(entry_of_flow_mod(m) for m in sent if m.kind == MessageType.FLOW_MOD)
-    groups = b"".join(entry_of_group_mod(m) for m in sent if m.kind == MessageType.GROUP_MOD)
+    flows = b"".join(fakes.entry_of_flow_mod(m) for m in sent if m.kind == MessageType.FLOW_MOD)
+    groups = b"".join(fakes.entry_of_group_mod(m) for m in sent if m.kind == MessageType.GROUP_MOD)
     read = read_rules(flows, groups)
     assert set(read.flows) == set(rules.flows)
     assert set(read.groups) == set(rules.groups)
@@ -278,7 +267,7 @@ def test_read_rules__returns_the_rules_of_watched_ports_as_they_were_written(tre
     assert len(rules) == (4 if treatment is Treatment.WATCHED else 7)
     assert {rule.meter for rule in rules} == {METER_SPACE + 3 if limits_bps else None}
     for rule in rules:
-        assert read_rules(entry_of(rule), b"").flows == (rule,)
+        assert read_rules(fakes.entry_of(rule), b"").flows == (rule,)
 
 
 def test_read_rules__a_rule_that_would_expire_is_foreign() -> None:
@@ -305,8 +294,8 @@ def test_read_rules__a_group_of_another_type_is_foreign() -> None:
 
 
 def test_read_rules__leaves_out_what_the_switch_has_learned() -> None:
-    assert read_rules(learned_entry(2, 1, 3, 300, FLOW), b"").flows == ()
-    foreign = bytearray(learned_entry(2, 1, 3, 300, FLOW))
+    assert read_rules(fakes.learned_entry(2, 1, 3, 300, FLOW), b"").flows == ()
+    foreign = bytearray(fakes.learned_entry(2, 1, 3, 300, FLOW))
     foreign[24] ^= 1  # another cookie
     assert len(read_rules(bytes(foreign), b"").flows) == 1
 

@@ -12,14 +12,8 @@ import pytest
 from sluice.controller.changes import Changes
 from sluice.controller.openflow.counters import FlowCounts
 from sluice.controller.pipeline import switch_rules
-from sluice.controller.policing.hosts import (
-    ALL_URGENT,
-    Restored,
-    UrgencyBudgeted,
-    Verdict,
-    _Proof,
-    urgency_by_port,
-)
+from sluice.controller.policing import hosts
+from sluice.controller.policing.hosts import Restored, UrgencyBudgeted, Verdict
 from sluice.controller.policing.overlay import READ_ALL_TAGS, READ_FLOWS, READ_LOW_TAGS, NetworkPolicing
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules, treatment_changes
 from sluice.controller.recorder import Recorder
@@ -186,7 +180,7 @@ def test_urgency_that_no_agent_explains_is_no_better_than_background(
     assert queue_of(driven, 3, 56) < last
     for verdict in verdicts:
         assert isinstance(verdict, Demoted)
-        assert (verdict.port, verdict.tag, verdict.flow) == ("s1:2", 56, ALL_URGENT)
+        assert (verdict.port, verdict.tag, verdict.flow) == ("s1:2", 56, hosts.ALL_URGENT)
         assert verdict.sent_bytes > verdict.limit_bytes
 
 
@@ -226,7 +220,7 @@ def test_urgency_by_port__the_agents_behind_each_port() -> None:
         next(h.name for h in network.hosts if network.edge_port(h.name).switch == s) for s in ("s1", "s2")
     )
     reports = {near: report, far: report, "unknown": report}
-    found = urgency_by_port(network, network.ports_of["s1"], reports)
+    found = hosts.urgency_by_port(network, network.ports_of["s1"], reports)
     assert found == {network.edge_port(near).number: Explained(100, ((near, 7),))}
 
 
@@ -278,9 +272,9 @@ def test_the_network_keeps_the_sanctions_of_ports_that_still_exist_and_counts_no
     overlays = {s.name: policing.overlay(s.name, desired, 0.0) for s in leaf_spine().switches}
     policing.begin()
     assert (reporter.demoted, reporter.verdicts) == (["s1:1"], [])
-    hosts = overlays["s1"].hosts
-    hosts._demote(0, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
-    hosts._demote(1, 2, _Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    first = overlays["s1"].hosts
+    first._demote(0, 2, hosts._Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
+    first._demote(1, 2, hosts._Proof("TCP a > b", Breach(1, 2.0, 1.0), 1.0))
     overlays["s1"].report()
     ((switch, verdict),) = reporter.verdicts
     assert (switch, type(verdict)) == ("s1", Demoted)
