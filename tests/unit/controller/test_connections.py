@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The one live connection of each datapath id, and what the controller takes from a switch."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def test_if_the_established_one_ends_the_newcomer_is_admitted_at_once(table: Con
     assert table.items() == []
 
 
-# What the controller takes from a switch, if two connections claim one datapath id.
+# ── What a switch reports, if two connections claim one datapath id ────────────────────────────────
 
 
 DPID = 0xF1

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The rules of a switch, and the changes that lead to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Desired state from the store, and rows and reports into it."""
 
 from __future__ import annotations
 
@@ -32,6 +33,13 @@ from sluice.store.schema import leases
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import single
 from tests.unit.controller.driven import policy
+
+
+def take_lease(engine: Engine, holder: str = "this one") -> int:
+    """Take the lease, whoever holds it. Returns its generation."""
+    mine = lease.take(engine, NAME, holder, lease.look(engine, NAME))
+    assert mine is not None
+    return mine.generation
 
 
 @pytest.fixture
@@ -390,13 +398,3 @@ def test_verdict__a_spent_budget_of_urgency_is_an_event_and_no_sanction(write: W
     port = {"port": "s1:2", "host": "h2"}
     assert (events(engine, "urgency-spent"), events(engine, "urgency-regained")) == ([port], [port])
     assert all_sanctions(engine) == []
-
-
-# The lease of a controller that is not there.
-
-
-def take_lease(engine: Engine, holder: str = "this one") -> int:
-    """Take the lease, whoever holds it. Returns its generation."""
-    mine = lease.take(engine, NAME, holder, lease.look(engine, NAME))
-    assert mine is not None
-    return mine.generation

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A session with a switch, and what it counts."""
 
 from __future__ import annotations
 

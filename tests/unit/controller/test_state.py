@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""One switch: how it comes to what it should hold, and the settings of its ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Messages of a switch, cut out of a stream and read, with every length checked."""
 
 from __future__ import annotations
 

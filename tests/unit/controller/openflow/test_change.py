@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Changes and requests as messages; meters; and the rules that a switch reports, read back."""
 
 from __future__ import annotations
 
@@ -241,7 +242,7 @@ def test_change_requests__a_meter_alone_needs_no_bundle() -> None:
     assert [frame.kind for frame in frames(only.data)] == [MessageType.METER_MOD, BARRIER]
 
 
-# Requests for what a switch holds, and the answers.
+# ── Requests for what a switch holds, and the answers ──────────────────────────────────────────────
 
 
 FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Statistics replies as counters, and the hosts that a switch remembers."""
 
 from __future__ import annotations
 
