@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.controller import rules
 from sluice.controller.changes import Changes
-from sluice.controller.rules import NO_RULES, Action, FlowRule, GroupRule, MeterRule, SwitchRules
+from sluice.controller.rules import NO_RULES, Action, FlowRule, GroupRule, MeterRule, RuleKey, SwitchRules
 from sluice.controller.tables import VLAN_PRESENT
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
@@ -89,9 +89,9 @@ def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
 
 class FakeSwitch:
     def __init__(self, rules: SwitchRules = NO_RULES) -> None:
-        self.flows: dict[rules.RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
+        self.flows: dict[RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
         self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
-        self.packets: Counter[rules.RuleKey] = Counter()
+        self.packets: Counter[RuleKey] = Counter()
         """Packets that matched each rule. They are lost with the rule, as on a real switch."""
         self.meters: dict[int, MeterRule] = {meter.meter: meter for meter in rules.meters}
 
