@@ -3,7 +3,7 @@
 
 There are no locks, because there is one owner. This file, every session and every state belong to
 the thread of the application's event loop. The other threads (each connection's reader, the clock,
-the store, the lease) only put events into its queue, and it answers through their queues. So no
+the store, the lease) only put orders and events into its queue, and it answers through their queues. So no
 handler may wait: none reads a socket or the store.
 
 One of several controllers on a store leads (`leadership.py`). The others stay connected as slaves
