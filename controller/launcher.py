@@ -33,14 +33,10 @@ class Launcher:
     """A running controller."""
 
     def __init__(
-        self,
-        listening: socket.socket,
-        store_url: str,
-        context: ssl.SSLContext | None = None,
-        notifier: Notifier | None = None,
+        self, listening: socket.socket, store_url: str, context: ssl.SSLContext | None, notifier: Notifier
     ) -> None:
         """With a `context`, switches must speak TLS."""
-        self._notifier = notifier or Notifier({})
+        self._notifier = notifier
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)

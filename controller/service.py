@@ -3,13 +3,12 @@
 
 import logging
 import signal
-import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.controller import END_SIGNALS
+from sluice.controller import END_SIGNALS, tls
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag
@@ -63,7 +62,9 @@ def run(options: ControllerOptions) -> int:
 
     store_url = with_password(options.store, options.store_password_file)
     check_store(store_url)
-    context = _tls_context(options)
+    context = None
+    if options.tls_key is not None and options.tls_cert is not None and options.tls_ca is not None:
+        context = tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
     listening = connection.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
     return launcher.Launcher(listening, store_url, context, Notifier()).run()
@@ -77,15 +78,6 @@ def check_store(url: str) -> None:
 
     with suppress(SQLAlchemyError):
         open_store(url).dispose()
-
-
-def _tls_context(options: ControllerOptions) -> ssl.SSLContext | None:
-    """Return the TLS settings of the three options; None if all are missing."""
-    if options.tls_key is None or options.tls_cert is None or options.tls_ca is None:
-        return None
-    from sluice.controller import tls
-
-    return tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
 
 
 def problems(options: ControllerOptions) -> Iterator[FieldError]:

@@ -129,15 +129,6 @@ def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
     assert history[0] == (10 * KB,)
 
 
-def test_convergence__stays_when_the_traffic_stops() -> None:
-    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"])))
-    driven.run(2_000, 1, mix(10 * KB))
-    changes = len(driven.changes)
-    driven.run(2_000)
-    assert driven.thresholds("s1:1") == (10 * KB,)
-    assert len(driven.changes) == changes
-
-
 def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> None:
     driven = settled(policy(queues=2, thresholds=["1000KB"]))
     driven.completed[1] += 10_000
