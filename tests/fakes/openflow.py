@@ -13,6 +13,12 @@ from sluice.controller.tables import Table, cookie
 
 BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 """ONF's experimenter types."""
+TCP_FLOW: dict[str, MatchValue] = {
+    "ipv4_src": "10.0.0.2",
+    "ipv4_dst": "10.0.0.1",
+    "tcp_src": 4000,
+    "tcp_dst": 80,
+}
 NO_MATCH = b"\x00\x01\x00\x04\x00\x00\x00\x00"
 _FLOW_ENTRY = struct.Struct("!HBxIIHHHHxxxxQQQ")
 
@@ -88,12 +94,7 @@ def entry_of_group_mod(group_mod: Frame) -> bytes:
 
 
 def learned_entry(
-    port: int,
-    tag: int,
-    packets: int,
-    size_bytes: int,
-    match: Mapping[str, MatchValue],
-    age_s: int = 1,
+    port: int, tag: int, packets: int, size_bytes: int, match: Mapping[str, MatchValue], age_s: int = 1
 ) -> bytes:
     """Return the entry of a rule that Open vSwitch has learned, by default for TCP over IPv4.
 

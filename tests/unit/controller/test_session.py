@@ -10,14 +10,13 @@ from sluice.controller.openflow.answers import ErrorReply, RoleReply, StatsReply
 from sluice.controller.openflow.frames import MessageType, StatsType
 from sluice.controller.policing.hosts import _Proof
 from sluice.controller.policing.overlay import READ_FLOWS
-from sluice.controller.rules import MatchValue
 from sluice.controller.session import OPERATION_LIMIT_NS, Session
 from sluice.controller.state import MS, RETRY_NS, Change, Desired, Operation, PollCompleted, PollQueues
 from sluice.controller.tables import Table, cookie
 from sluice.policy.policing.limits import Breach
 from sluice.policy.schema.desired import Policy
 from sluice.store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, Tally, bound_text
-from tests.fakes.openflow import flow_entry, learned_entry
+from tests.fakes.openflow import TCP_FLOW, flow_entry, learned_entry
 from tests.kit.networks import single
 from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 
@@ -250,7 +249,6 @@ def test_a_refused_meter_is_reported_and_not_tried_again(played: PlayedSession) 
 # ── What a session counts ──────────────────────────────────────────────────────────────────────
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
-FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
 COUNTERS = flow_entry(cookie(Table.ENDS, 1, 1), 1)
 
 
@@ -324,5 +322,5 @@ def test_entries_about_learned_flows_are_counted_too(resting: PlayedSession, tal
     resting.commit(10 * MS)
     polled_ns = poll_until(resting, READ_FLOWS, 0)
     taken(tally)
-    resting.answer_poll(learned_entry(1, 1, 3, 300, FLOW) * 2, polled_ns)
+    resting.answer_poll(learned_entry(1, 1, 3, 300, TCP_FLOW) * 2, polled_ns)
     assert taken(tally)[ENTRIES_DECODED.name, VALUE] == 2

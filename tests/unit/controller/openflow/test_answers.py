@@ -30,10 +30,9 @@ from sluice.controller.openflow.frames import (
     StatsType,
     message,
 )
-from sluice.controller.rules import MatchValue
 from sluice.controller.tables import LOCAL
 from sluice.policy.network.description import OWN_PORT, SeenPort
-from tests.fakes.openflow import flow_entry, frames, learned_entry
+from tests.fakes.openflow import TCP_FLOW, flow_entry, frames, learned_entry
 from tests.kit.controller import arrived, frame_in
 
 ONF = 0x4F4E4600
@@ -222,7 +221,6 @@ def test_replies__too_many_unfinished_ones_are_a_violation() -> None:
 # ── Entries of statistics replies ─────────────────────────────────────────────────────────────
 
 ACTION = struct.pack("!HHI", 21, 8, 1)
-FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
 
 
 def apply_actions(actions: bytes, length: int | None = None) -> bytes:
@@ -268,7 +266,7 @@ def test_flow_entries__lengths_that_would_loop_or_overrun_are_violations(body: b
 
 @pytest.mark.parametrize("cut", [1, 7, 50])
 def test_match_fields__a_match_that_is_cut_off_is_a_violation(cut: int) -> None:
-    entry = bytearray(learned_entry(2, 1, 3, 300, FLOW))
+    entry = bytearray(learned_entry(2, 1, 3, 300, TCP_FLOW))
     struct.pack_into("!H", entry, 50, struct.unpack_from("!H", entry, 50)[0] - cut)
     with pytest.raises(ProtocolViolation):
         [framing.match_fields(found.match) for found in framing.flow_entries(bytes(entry))]

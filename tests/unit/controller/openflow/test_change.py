@@ -29,7 +29,7 @@ from sluice.controller.openflow.request import (
 )
 from sluice.controller.pipeline import map_rule, switch_rules
 from sluice.controller.policing.rules import EdgePorts, PortTreatments, policing_rules
-from sluice.controller.rules import FlowRule, Foreign, GroupRule, MatchValue, MeterRule, Output, SwitchRules
+from sluice.controller.rules import FlowRule, Foreign, GroupRule, MeterRule, Output, SwitchRules
 from sluice.controller.tables import COOKIE_TABLE_MASK, METER_SPACE, Table, cookie
 from sluice.policy import tags
 from sluice.policy.policing.limits import Treatment
@@ -245,9 +245,6 @@ def test_change_requests__a_meter_alone_needs_no_bundle() -> None:
 # ── Requests for what a switch holds, and the answers ──────────────────────────────────────────────
 
 
-FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
-
-
 def test_read_rules__returns_what_was_installed() -> None:
     """So a controller that reads its own rules finds no difference."""
     rules = wanted(10_000)
@@ -295,8 +292,8 @@ def test_read_rules__a_group_of_another_type_is_foreign() -> None:
 
 
 def test_read_rules__leaves_out_what_the_switch_has_learned() -> None:
-    assert read_rules(fakes.learned_entry(2, 1, 3, 300, FLOW), b"").flows == ()
-    foreign = bytearray(fakes.learned_entry(2, 1, 3, 300, FLOW))
+    assert read_rules(fakes.learned_entry(2, 1, 3, 300, fakes.TCP_FLOW), b"").flows == ()
+    foreign = bytearray(fakes.learned_entry(2, 1, 3, 300, fakes.TCP_FLOW))
     foreign[24] ^= 1  # another cookie
     assert len(read_rules(bytes(foreign), b"").flows) == 1
 

@@ -21,10 +21,9 @@ from sluice.controller.tables import NOT_IP, Table, cookie
 from sluice.policy import tags
 from sluice.policy.network.description import SeenHost
 from sluice.policy.network.graph import INGRESS_GROUPS
-from tests.fakes.openflow import flow_entry, learned_entry
+from tests.fakes.openflow import TCP_FLOW, flow_entry, learned_entry
 
 GOTO = struct.pack("!HHBxxx", 1, 8, 3)
-FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
 
 
 def numbers(*ports: int) -> counters.Ints:
@@ -110,9 +109,9 @@ def test_learned_flows__a_flow_has_the_counters_of_all_of_its_tags() -> None:
     udp: dict[str, MatchValue] = {"eth_type": 0x86DD, "ip_proto": 17, "udp_src": 5000, "udp_dst": 53}
     udp |= {"ipv6_src": "fd00::2", "ipv6_dst": "fd00::1"}
     body = (
-        learned_entry(2, 1, 3, 300, FLOW)
-        + learned_entry(2, 5, 7, 700, FLOW, age_s=4)
-        + learned_entry(3, 1, 9, 900, FLOW)
+        learned_entry(2, 1, 3, 300, TCP_FLOW)
+        + learned_entry(2, 5, 7, 700, TCP_FLOW, age_s=4)
+        + learned_entry(3, 1, 9, 900, TCP_FLOW)
         + learned_entry(2, 0, 1, 100, udp)
     )
     (first, elsewhere, second), entries = learned_flows(body)
@@ -130,7 +129,7 @@ def test_learned_flows__later_fragments_belong_to_no_flow() -> None:
 
 
 def test_learned_flows__unsupported_counters_are_no_error() -> None:
-    (flow,), _ = learned_flows(learned_entry(2, 1, 2**64 - 1, 2**64 - 1, FLOW))
+    (flow,), _ = learned_flows(learned_entry(2, 1, 2**64 - 1, 2**64 - 1, TCP_FLOW))
     assert flow.as_array().shape == (2, tags.TAG_COUNT)
 
 
