@@ -97,7 +97,8 @@ class Periods:
 
     def __init__(self, periods_ns: Mapping[Any, int], phase: float = 0.0) -> None:
         """`phase` is from 0 to 1: a part of each period. Until `restart` no task is due."""
-        self._periods_ns, self._phase = dict(periods_ns), phase
+        self._periods_ns: dict[Hashable, int] = dict(periods_ns)
+        self._phase = phase
         self._next_ns: dict[Hashable, int] = {}
 
     def restart(self, now_ns: int) -> None:
