@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from select import POLLIN, poll
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 from sqlalchemy import (
@@ -42,8 +42,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import InvalidatePoolError
-
-Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_use_lifo": True}
 """The connection that was used last is used next. So few are in use, and their statements are prepared."""
@@ -124,7 +122,7 @@ def reading(engine: Engine) -> Connection:
     return connection
 
 
-def first(engine: Engine, query: Select[Columns]) -> Row[Columns] | None:
+def first(engine: Engine, query: Select[Any]) -> Row[Any] | None:
     """Return the first row of a query; None if it has none."""
     with reading(engine) as connection:
         return connection.execute(query).first()

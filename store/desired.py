@@ -150,7 +150,7 @@ def progress(engine: Engine) -> Progress:
         .limit(1)
     )
     row = first(engine, query)
-    return Progress(*row) if row else Progress(0, None)
+    return Progress(row.version, row.applied_at) if row else Progress(0, None)
 
 
 def _versions() -> Select[Any]:

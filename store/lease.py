@@ -71,7 +71,7 @@ def look(engine: Engine, name: str) -> Lease | None:
     """Return the lease as the store has it; None before the first holder."""
     columns = (leases.c.name, leases.c.holder, leases.c.generation, leases.c.beat)
     row = first(engine, select(*columns).where(leases.c.name == name))
-    return Lease(*row) if row else None
+    return Lease(**row._mapping) if row else None
 
 
 def take(engine: Engine, name: str, holder: str, seen: Lease | None) -> Lease | None:
