@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sluice.dataplane import build
+from sluice.dataplane.clsact import attach_clsact, detach_clsact
 from sluice.dataplane.congestion import (
     NO_TAGS,
     ControlSettings,
@@ -33,7 +34,7 @@ from sluice.dataplane.congestion import (
 )
 from sluice.dataplane.libbpf import failure, ffi, lib
 from sluice.dataplane.link_queues import HTB
-from sluice.dataplane.loader import Program, attach_clsact, detach_clsact, load, open_object
+from sluice.dataplane.loader import Program, load, open_object
 from sluice.dataplane.port_settings import PortSettings
 from sluice.dataplane.tagger import DSCPS, Tagger, TagSettings
 from sluice.policy.errors import EnvironmentLacking

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from sluice.dataplane.loader import Program
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 
 Direction = Literal["ingress", "egress"]
@@ -58,18 +59,7 @@ class Netlink:
             self._open = None
 
 
-class AttachableProgram(Protocol):
-    """A program that can be attached, for example dataplane.loader.Program."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def fd(self) -> int: ...
-    @property
-    def id(self) -> int: ...
-
-
-def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction = "egress") -> None:
+def attach_clsact(ifname: str, program: Program, direction: Direction = "egress") -> None:
     """Attach `program` before all filters of others, and remove Sluice's earlier filter. Idempotent.
 
     Raises SluiceError if there is no such interface, and EnvironmentLacking if a filter of another kind or protocol has
@@ -124,35 +114,23 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
         return True
 
 
-def attached_program(ifname: str, direction: Direction = "egress") -> str | None:
-    """Return the name of Sluice's program at an interface, also of another process. None without one."""
+def attached_program(ifname: str) -> str | None:
+    """Return the name of Sluice's program at the egress, also of another process. None without one."""
+    return next((label.partition(":")[0] for label in _own_labels(ifname)), None)
+
+
+def is_attached(ifname: str, program: Program, netlink: Netlink) -> bool:
+    """Return whether Sluice's filter at the egress runs this program of this process. False without the interface."""
+    return _label(program) in _own_labels(ifname, netlink)
+
+
+def _own_labels(ifname: str, netlink: Netlink | None = None) -> list[str]:
     try:
         index = socket.if_nametoindex(ifname)
     except OSError:
-        return None
-    with _netlink(f"list the filters of {ifname}") as netlink:
-        return next(
-            (each.name.partition(":")[0] for each in _filters(netlink, index, direction) if each.is_own), None
-        )
-
-
-def is_attached(
-    ifname: str,
-    program: AttachableProgram | None = None,
-    direction: Direction = "egress",
-    netlink: Netlink | None = None,
-) -> bool:
-    """Return whether Sluice's filter is attached. With `program`: whether it runs this program of this process.
-
-    False if the interface is gone. Who asks often passes a `netlink`.
-    """
-    try:
-        index = socket.if_nametoindex(ifname)
-    except OSError:
-        return False
+        return []
     with _netlink(f"list the filters of {ifname}", netlink) as connected:
-        own = [each.name for each in _filters(connected, index, direction) if each.is_own]
-    return bool(own) if program is None else _label(program) in own
+        return [each.name for each in _filters(connected, index, "egress") if each.is_own]
 
 
 class RunCheck:
@@ -192,7 +170,7 @@ def skipped(interface: str) -> str:
     )
 
 
-def _label(program: AttachableProgram) -> str:
+def _label(program: Program) -> str:
     """Return the filter's name. It contains the program's kernel id, which pyroute2 does not decode from filters."""
     return f"{program.name}:{program.id}"
 

@@ -17,11 +17,10 @@ import socket
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sluice.dataplane import build
-from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
+from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, Resource, failure, ffi, forget_messages, lib
 from sluice.dataplane.loader import (
     STRUCT_OPS_SINCE,
     BpfObject,
@@ -79,7 +78,7 @@ class CongestionControl(Provided):
         return _Registration.make(self.name, self._object_file)
 
 
-class _Registration:
+class _Registration(Resource):
     """A control that this process registered: by a link if the kernel has links, otherwise until `close`."""
 
     def __init__(self, loaded: BpfObject, handle: Any, link_fd: int | None) -> None:
@@ -115,9 +114,7 @@ class _Registration:
         log.info("congestion control %s was registered by another process: using that one", name)
 
     def close(self) -> None:
-        if (
-            self._link_fd is not None
-        ):  # libbpf's handle is for a registration without a link, and this one has a link
+        if self._link_fd is not None:  # libbpf's handle is for a registration without a link
             if self._link_fd >= 0:
                 os.close(self._link_fd)
             if self._handle != ffi.NULL:
@@ -175,8 +172,8 @@ def _namespace() -> bytes:
         return any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE.size)
 
 
-class HostEntry:
-    """The entry of the network namespace of the thread that calls, a context manager.
+class HostEntry(Resource):
+    """The entry of the network namespace of the thread that calls.
 
     Other namespaces keep theirs. In the machine's first namespace, it may also write the entry of all that have none.
     """
@@ -208,13 +205,4 @@ class HostEntry:
             self._map.delete(_MACHINE)
 
     def close(self) -> None:
-        """Release the map. Idempotent."""
         self._object.close()
-
-    def __enter__(self) -> HostEntry:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -18,12 +18,11 @@ adding them under traffic would lose waiting packets.
 """
 
 import json
-import os
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from sluice.dataplane.queue_dump import Kind, dump
 from sluice.runtime.command import CommandFailed, run
 
 QUEUES = 8
@@ -41,14 +40,6 @@ QUANTUM_BYTES = 1518
 
 _CLASSID_IS_THE_MARK = "2,32 0 0 4294963220,22 0 0 0"
 """Classic BPF: load SKF_AD_OFF + SKF_AD_MARK and return it. 0 is "no match" and leads to the default class."""
-
-_RTM_GETQDISC, _NLM_F_REQUEST, _NLM_F_DUMP = 38, 1, 0x300
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_HEADER = struct.Struct("=IHHII")
-"""struct nlmsghdr: length, type, flags, sequence number, port."""
-_TCMSG = struct.Struct("=IiIII")
-"""struct tcmsg: family, interface, handle, parent, info."""
-_DUMP_BYTES = 1 << 16
 
 
 def commands(ifname: str, queue: int) -> str:
@@ -111,32 +102,15 @@ def _long_leaves(ifname: str) -> Iterator[None]:
 def standing() -> dict[int, set[int]]:
     """Return the queues that have flow queues, by interface index in this network namespace.
 
-    Flow queues disappear when Open vSwitch makes the classes above them again. This asks for all classes at once. The
-    kernel would report a query of a single class to every listener for changes, such as the port agent.
+    Flow queues disappear when Open vSwitch makes the classes above them again.
     """
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        request = bytes(_TCMSG.size)
-        header = (_HEADER.size + len(request), _RTM_GETQDISC, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
-        netlink.send(_HEADER.pack(*header) + request)
-        queues: dict[int, set[int]] = {}
-        while _read_dump(netlink.recv(_DUMP_BYTES), queues):
-            pass
-    return queues
-
-
-def _read_dump(data: bytes, queues: dict[int, set[int]]) -> bool:
-    """Add one part of the kernel's answer to `queues`. False at its end. Raises OSError with the kernel's error."""
-    at = 0
-    while at < len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        if kind == _NLMSG_DONE:
-            return False
-        if kind == _NLMSG_ERROR:
-            code = -struct.unpack_from("=i", data, at + _HEADER.size)[0]
-            raise OSError(code, f"cannot list the queues: {os.strerror(code)}")
-        _, index, handle, _, _ = _TCMSG.unpack_from(data, at + _HEADER.size)
+    queues: dict[int, set[int]] = {}
+    try:
+        qdiscs = list(dump(Kind.QDISCS))
+    except OSError as error:
+        raise OSError(error.errno, f"cannot list the queues: {error.strerror}") from error
+    for index, handle, _, _ in qdiscs:
         queue = (handle >> 16) - _FIRST_MAJOR
         if 0 <= queue < QUEUES:
             queues.setdefault(index, set()).add(queue)
-        at += (length + 3) // 4 * 4
-    return True
+    return queues

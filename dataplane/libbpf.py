@@ -3,15 +3,15 @@
 
 import errno
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from cffi import FFI
 
 from sluice.policy.errors import EnvironmentLacking
 
-MAP_TYPE_HASH, MAP_TYPE_ARRAY = 1, 2
 MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH = 5, 6, 10
 MAP_TYPE_STRUCT_OPS = 26
 PER_CPU_TYPES = {MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH}
@@ -64,7 +64,6 @@ ffi.cdef(
     int bpf_map_lookup_elem(int fd, const void *key, void *value);
     int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
     int bpf_map_delete_elem(int fd, const void *key);
-    int bpf_map_get_next_key(int fd, const void *key, void *next_key);
 
     void *bpf_map__attach_struct_ops(void *map);
     void bpf_link__disconnect(void *link);
@@ -188,3 +187,17 @@ def text(pointer: Any) -> str:
 def possible_cpus() -> int:
     """Return the number of values in each entry of a per-CPU map."""
     return int(lib().libbpf_num_possible_cpus())
+
+
+class Resource(ABC):
+    """What this process holds in the kernel. It is a context manager, whose end closes it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release it. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

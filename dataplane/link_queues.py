@@ -3,23 +3,19 @@
 
 The tagger chooses a packet's queue. It sets the packet's priority, which names a class of the qdisc (bpf/tag.bpf.c).
 The qdisc has a handle of its own, so an agent recognises what a killed one has left. A qdisc of anyone else stays.
-
-Counters of qdiscs and classes come from the kernel's own messages: an agent reads them every second, and pyroute2 takes
-ten times as much CPU time for it.
 """
 
-import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError
 
 from sluice.dataplane.clsact import Netlink
 from sluice.dataplane.loader import kernel_version
+from sluice.dataplane.queue_dump import Kind, attributes, dump
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from sluice.runtime.command import CommandFailed, run
 
@@ -191,24 +187,8 @@ def _qdiscs(interface: str, netlink: Netlink) -> list[Qdisc]:
     return [Qdisc(each.get_attr("TCA_KIND"), each["handle"], each["parent"]) for each in messages]
 
 
-_HEADER = struct.Struct("=IHHII")
-"""Length, type, flags, sequence number, port."""
-_TCMSG = struct.Struct("=B3xiIII")
-"""Family, interface, handle, parent, info."""
-_ATTRIBUTE = struct.Struct("=HH")
-_BASIC, _QUEUE = struct.Struct("=Q"), struct.Struct("=III")
-_REQUEST, _DUMP = 0x1, 0x300
-_ERROR, _DONE = 2, 3
 _STATS2, _STATS_BASIC, _STATS_QUEUE = 7, 1, 3
-_TYPE_MASK = 0x3FFF
-_MOST_BYTES = 1 << 16
-
-
-class Kind(IntEnum):
-    """The request that asks for them."""
-
-    QDISCS = 38
-    CLASSES = 42
+_BASIC, _QUEUE = struct.Struct("=Q"), struct.Struct("=III")
 
 
 class QueueCounters(NamedTuple):
@@ -223,47 +203,13 @@ class QueueCounters(NamedTuple):
 
 def queue_counters(kind: Kind, interface: int) -> list[QueueCounters]:
     """Return the counters of an interface of the current network namespace, by its index. Raises OSError."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel:
-        length = _HEADER.size + _TCMSG.size
-        header = _HEADER.pack(length, kind, _REQUEST | _DUMP, 0, 0)
-        kernel.send(header + _TCMSG.pack(0, interface, 0, 0, 0))
-        rows = []
-        for message in _messages(kernel):
-            _, index, handle, parent, _ = _TCMSG.unpack_from(message)
-            if index != interface:
-                continue
-            statistics = _attributes(_attributes(message[_TCMSG.size :]).get(_STATS2, b""))
-            basic, queue = statistics.get(_STATS_BASIC), statistics.get(_STATS_QUEUE)
-            sent_bytes = _BASIC.unpack_from(basic)[0] if basic else 0
-            _, waiting_bytes, dropped = _QUEUE.unpack_from(queue) if queue else (0, 0, 0)
-            rows.append(QueueCounters(handle, parent, sent_bytes, waiting_bytes, dropped))
-        return rows
-
-
-def _messages(kernel: socket.socket) -> Iterator[bytes]:
-    """Yield the messages of the answer, without their headers."""
-    while True:
-        data, at = kernel.recv(_MOST_BYTES), 0
-        while at < len(data):
-            length, kind, *_ = _HEADER.unpack_from(data, at)
-            body = data[at + _HEADER.size : at + length]
-            if kind == _ERROR:
-                code = -struct.unpack_from("=i", body)[0]
-                raise OSError(code, os.strerror(code))
-            if kind == _DONE:
-                return
-            yield body
-            at += _aligned(length)
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    attributes, at = {}, 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        attributes[kind & _TYPE_MASK] = data[at + _ATTRIBUTE.size : at + length]
-        at += max(_aligned(length), _ATTRIBUTE.size)
-    return attributes
-
-
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3
+    rows = []
+    for index, handle, parent, data in dump(kind, interface):
+        if index != interface:
+            continue
+        statistics = attributes(attributes(data).get(_STATS2, b""))
+        basic, queue = statistics.get(_STATS_BASIC), statistics.get(_STATS_QUEUE)
+        sent_bytes = _BASIC.unpack_from(basic)[0] if basic else 0
+        _, waiting_bytes, dropped = _QUEUE.unpack_from(queue) if queue else (0, 0, 0)
+        rows.append(QueueCounters(handle, parent, sent_bytes, waiting_bytes, dropped))
+    return rows

@@ -24,15 +24,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sluice.dataplane import build, shared_resource
-from sluice.dataplane.clsact import attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.libbpf import (
     BPF_F_LINK,
     MAP_TYPE_STRUCT_OPS,
     PER_CPU_TYPES,
+    Resource,
     failure,
     ffi,
     forget_messages,
@@ -41,17 +40,6 @@ from sluice.dataplane.libbpf import (
     text,
 )
 from sluice.policy.errors import EnvironmentLacking
-
-__all__ = [
-    "BpfObject",
-    "Map",
-    "Program",
-    "attach_clsact",
-    "detach_clsact",
-    "is_attached",
-    "load",
-    "open_object",
-]
 
 Key = bytes | int
 """A key as bytes, or an integer for a native 32-bit key (an index, an ifindex, a socket's fd)."""
@@ -167,14 +155,6 @@ class Map:
             return False
         raise self._refused("delete")
 
-    def keys(self) -> Iterator[bytes]:
-        """Yield the keys. If other programs change the map, some keys may be missing or come twice."""
-        key: Any = ffi.NULL
-        following = bytearray(self.key_size)
-        while lib().bpf_map_get_next_key(self.fd, key, ffi.from_buffer(following)) == 0:
-            yield bytes(following)
-            key = bytes(following)
-
     def _key(self, key: Key) -> bytes:
         data = struct.pack("=I", key) if isinstance(key, int) else key
         if len(data) != self.key_size:
@@ -185,8 +165,8 @@ class Map:
         return OSError(ffi.errno, f"BPF map {self.name}, {operation}: {os.strerror(ffi.errno)}")
 
 
-class BpfObject:
-    """A loaded object file. It is a context manager, and its end releases programs and maps."""
+class BpfObject(Resource):
+    """A loaded object file. Its end releases programs and maps."""
 
     def __init__(self, path: Path, optional: Sequence[str] = ()) -> None:
         forget_messages()
@@ -216,10 +196,6 @@ class BpfObject:
             raise KeyError(f"{self.path.name} has no program {name}")
         return handle
 
-    def program_fd(self, name: str) -> int:
-        """Return the file descriptor of a program, which is valid as long as the object is open."""
-        return self.program(name).fd
-
     def map(self, name: str) -> Map:
         """Return a map by its name."""
         return Map(self.map_handle(name))
@@ -232,18 +208,9 @@ class BpfObject:
         return handle
 
     def close(self) -> None:
-        """Release programs and maps. Idempotent."""
         if self._handle != ffi.NULL:
             lib().bpf_object__close(self._handle)
             self._handle = ffi.NULL
-
-    def __enter__(self) -> BpfObject:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> Any:
         if self._handle == ffi.NULL:
@@ -294,7 +261,7 @@ def read(iterator_link_fd: int) -> bytes:
         os.close(fd)
 
 
-class RingBuffer:
+class RingBuffer(Resource):
     """The reading end of a map of type ringbuf. There must be one reader, in one thread."""
 
     def __init__(self, of: Map) -> None:
@@ -313,7 +280,6 @@ class RingBuffer:
         return taken
 
     def close(self) -> None:
-        """Release the reader. Idempotent."""
         if self._ring != ffi.NULL:
             lib().ring_buffer__free(self._ring)
             self._ring = ffi.NULL

@@ -6,21 +6,17 @@ with PortProgram() as ports:
     ports.counters("s1-eth1")[0].marked
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from sluice.dataplane import flow_queues, loader
-from sluice.dataplane.clsact import Netlink, attached_program
+from sluice.dataplane.clsact import Netlink, attach_clsact, attached_program, detach_clsact, is_attached
 from sluice.dataplane.flow_queues import QUEUES, SUB_QUEUES
-from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT
-from sluice.dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from sluice.dataplane.libbpf import ATTACH_RAW_TRACEPOINT, Resource
+from sluice.dataplane.loader import BpfObject, load
 from sluice.dataplane.port_settings import DSCPS, PortSettings
 from sluice.policy.errors import SluiceError
 from sluice.policy.figures.validity import DELAYS, NO_DELAYS
@@ -28,7 +24,6 @@ from sluice.policy.wire.agents import QueueCounters, TagCounters
 
 _STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
 """Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""
-_LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
@@ -38,26 +33,11 @@ _FORWARDING = f"={DELAYS}Q"
 _PORT_QUEUE = struct.Struct("=II")
 _DEPARTURES = struct.Struct(f"={QUEUES * (8 + 4) * SUB_QUEUES + 16}xIxxxx")
 """The port's network namespace. The programs fill the rest."""
-_DQS = struct.Struct("=QQIIIxxxx")
-"""struct sl_dqs_queue: flow, time it became empty, waiting packets, packets up to the last guest's, assigned."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 
 
-@dataclass(frozen=True)
-class SubQueue:
-    """One flow queue of a priority, in the state that the law keeps."""
-
-    flow: int
-    """A hash of the 5-tuple."""
-    waiting: int
-    """Waiting packets, when the last packet arrived."""
-    emptied_ns: int
-    assigned: bool
-    """Whether the queue belongs to a flow that has not released it."""
-
-
-class PortProgram:
-    """A loaded port program, a context manager. After `close`, ports keep the program and their last settings.
+class PortProgram(Resource):
+    """A loaded port program. After `close`, ports keep the program and their last settings.
 
     The count of departures from flow queues ends with this process. Until another process counts, an assigned flow
     queue stays assigned while the port is busy. Flows without a queue then share the queues by their hash.
@@ -134,22 +114,13 @@ class PortProgram:
         indices = {name: index for index, name in socket.if_nameindex()}
         return frozenset(name for name in ifnames if indices.get(name) not in whole)
 
-    def sub_queues(self, ifname: str, queue: int) -> tuple[SubQueue, ...]:
-        """Return the flow queues of a priority. KeyError: the port was never attached."""
-        key = _PORT_QUEUE.pack(self._indices[ifname], queue)
-        state = self._object.map("flow_queues").lookup(key)
-        if state is None:
-            raise KeyError(ifname)
-        rows = [_DQS.unpack_from(state, i * _DQS.size) for i in range(SUB_QUEUES)]
-        return tuple(SubQueue(flow, waiting, at, bool(own)) for flow, at, waiting, _, own in rows)
-
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's program is attached to the port, and the port is still the same interface."""
         try:
             current = self._indices.get(ifname) == socket.if_nametoindex(ifname)
         except OSError:
             return False
-        return current and is_attached(ifname, self._program, netlink=self._netlink)
+        return current and is_attached(ifname, self._program, self._netlink)
 
     def go_first(self, ifname: str) -> None:
         """Attach the program of a port before the filters of others. Raises SluiceError."""
@@ -171,27 +142,16 @@ class PortProgram:
         rows = (fields[start : start + _TAG_FIELDS] for start in range(0, len(fields), _TAG_FIELDS))
         return tuple(TagCounters(dscp, *row) for dscp, row in enumerate(rows) if any(row))
 
-    def backlog_bytes(self, ifname: str) -> int:
-        """Return the backlog of the virtual queue after its last arrival. KeyError: the port was never attached."""
-        return self._state(ifname)[0] // _LEVEL_PER_BYTE
-
-    def phantom_bytes(self, ifname: str) -> int:
-        """Return the phantom queue after its last arrival. KeyError: the port was never attached."""
-        return self._state(ifname)[2] // _LEVEL_PER_BYTE
-
     def late_ns(self, ifname: str) -> int:
         """Return the total time in which the port had packets but did not send at its rate.
 
         Late timers and a late CPU cause it. Its bursts make up for some of that time, which does not count here.
         KeyError: the port was never attached.
         """
-        return self._state(ifname)[3]
-
-    def _state(self, ifname: str) -> tuple[int, ...]:
         state = self._object.map("states").lookup(self._indices[ifname])
         if state is None:
             raise KeyError(ifname)
-        return struct.unpack(_STATE, state)
+        return int(struct.unpack(_STATE, state)[3])
 
     def detach(self, ifname: str) -> None:
         """Detach the program and forget the port. Idempotent, even if the interface is gone."""
@@ -216,19 +176,10 @@ class PortProgram:
                 self._object.map("flow_queues").delete(_PORT_QUEUE.pack(index, queue))
 
     def close(self) -> None:
-        """Release the program. Idempotent."""
         while self._links:
             os.close(self._links.pop())
         self._netlink.close()
         self._object.close()
-
-    def __enter__(self) -> PortProgram:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _index(ifname: str) -> int:

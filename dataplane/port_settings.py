@@ -16,6 +16,19 @@ _LAYOUT = f"=7QIxxxxQIIIxxxxII{DSCPS}s"
 """struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs; queues by DSCP."""
 _BY_RULE, _COUNTS_DSCP, _QUEUES_DSCP = range(3)
 
+_U64 = 2**64 - 1
+_RANGES = {
+    "rate_bps": (0, _U64),
+    "mark_bytes": (1, MAX_BYTES),
+    "buffer_bytes": (1, MAX_BYTES),
+    "phantom_mark_bytes": (1, MAX_BYTES),
+    "phantom_percent": (1, 100),
+    "sub_queues": (1, SUB_QUEUES),
+    "release_ns": (0, _U64),
+    "vlan_queue": (0, QUEUES - 1),
+    "last_queue": (0, QUEUES - 1),
+}
+_OPTIONAL = ("mark_bytes", "phantom_mark_bytes", "sub_queues")
 
 _MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
 """enum sl_mark_by."""
@@ -58,29 +71,15 @@ class PortSettings:
     """… the threshold is this multiple of `mark_bytes`."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rate_bps < 1 << 64:
-            raise FieldError("rate_bps", f"must be from 0 to 2^64 - 1, not {self.rate_bps}")
-        if self.mark_bytes is not None and not 0 < self.mark_bytes <= MAX_BYTES:
-            raise FieldError("mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {self.mark_bytes}")
-        if not 0 < self.buffer_bytes <= MAX_BYTES:
-            raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                optional = "None or " if name in _OPTIONAL else ""
+                shown = "2^64 - 1" if most == _U64 else most
+                raise FieldError(name, f"must be {optional}from {least} to {shown}, not {value}")
         self._check_ramp()
-        phantom_bytes = self.phantom_mark_bytes
-        if phantom_bytes is not None and not 0 < phantom_bytes <= MAX_BYTES:
-            problem = f"must be None or from 1 to {MAX_BYTES}, not {phantom_bytes}"
-            raise FieldError("phantom_mark_bytes", problem)
-        if not 1 <= self.phantom_percent <= 100:
-            raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
-        if self.sub_queues is not None and not 1 <= self.sub_queues <= SUB_QUEUES:
-            raise FieldError("sub_queues", f"must be None or from 1 to {SUB_QUEUES}, not {self.sub_queues}")
-        if not 0 <= self.release_ns < 1 << 64:
-            raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
-        if not 0 <= self.vlan_queue < QUEUES:
-            raise FieldError("vlan_queue", f"must be from 0 to {QUEUES - 1}, not {self.vlan_queue}")
         if len(self.queue_of) > DSCPS or not all(0 <= queue < QUEUES for queue in self.queue_of):
             raise FieldError("queue_of", f"must have at most {DSCPS} queues from 0 to {QUEUES - 1}")
-        if not 0 <= self.last_queue < QUEUES:
-            raise FieldError("last_queue", f"must be from 0 to {QUEUES - 1}, not {self.last_queue}")
         if self.last_mark_factor < 1:
             raise FieldError("last_mark_factor", f"must be at least 1, not {self.last_mark_factor}")
 

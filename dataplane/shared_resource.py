@@ -15,30 +15,23 @@ import fcntl
 import logging
 import os
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 from sluice.dataplane import build
-from sluice.dataplane.libbpf import MAP_TYPE_STRUCT_OPS, failure, ffi, lib, text
+from sluice.dataplane.libbpf import MAP_TYPE_STRUCT_OPS, Resource, failure, ffi, lib, text
 
 log = logging.getLogger(__name__)
 
 
-class Provision(Protocol):
-    """The resource in the process that provides it. It ends with `close` or with the process."""
-
-    def close(self) -> None: ...
-
-
-class Provided(ABC):
-    """This process's interest in a resource, a context manager. `owned`: this process provides it."""
+class Provided(Resource):
+    """This process's interest in a resource. `owned`: this process provides it."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._provision: Provision | None = None
+        self._provision: Resource | None = None
         self._noted = False
 
     @abstractmethod
@@ -46,8 +39,11 @@ class Provided(ABC):
         """Return whether a process provides the resource now."""
 
     @abstractmethod
-    def _provide(self) -> Provision | None:
-        """Provide the resource. None if another process was first. Raises EnvironmentLacking if this is impossible."""
+    def _provide(self) -> Resource | None:
+        """Provide the resource until its end or the process's. None if another process was first.
+
+        Raises EnvironmentLacking if this is impossible.
+        """
 
     @property
     def owned(self) -> bool:
@@ -71,21 +67,12 @@ class Provided(ABC):
             self._provision.close()
             self._provision = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 PREFIX = "sluice_"
 """A map with this prefix is shared. Its name ends with a number that identifies its layout."""
 
-_INFO = struct.Struct(
-    "=IIIIII16s"
-)  # the first fields of struct bpf_map_info: type, id, key, value, entries, flags, name
+_INFO = struct.Struct("=IIIIII16s")
+"""The first fields of struct bpf_map_info: type, id, key, value, entries, flags, name."""
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from sluice.dataplane.libbpf import (
     ATTACH_CGROUP_SOCK_OPS,
     PROGRAM_TYPE_CGROUP_SOCKOPT,
     PROGRAM_TYPE_SCHED_CLS,
+    Resource,
     ffi,
     forget_messages,
     lib,
@@ -40,27 +41,19 @@ _PROGRAMS = (
 
 
 class SocketHook(Provided):
-    """This process's interest in the hook. `ensure` attaches it if no process of the machine has."""
+    """This process's interest in the hook. `ensure` attaches it if no process of the machine has.
 
-    def __init__(self, object_file: Path | None = None) -> None:
+    `ensure` raises EnvironmentLacking with the remedy: no root, no cgroup2, no CONFIG_CGROUP_BPF, damaged object.
+    """
+
+    def __init__(self) -> None:
         super().__init__("the setsockopt hook")
-        self._object_file = object_file
 
     def is_present(self) -> bool:
         return answers()
 
     def _provide(self) -> Attachment:
-        return Attachment(self._object_file)
-
-
-def attach_socket_hook(object_file: Path | None = None) -> SocketHook:
-    """Return a handle. Programs can declare their flows as long as it is open.
-
-    Raises EnvironmentLacking with the remedy: no root, no cgroup2, no CONFIG_CGROUP_BPF, damaged object.
-    """
-    hook = SocketHook(object_file)
-    hook.ensure()
-    return hook
+        return Attachment()
 
 
 def answers() -> bool:
@@ -87,7 +80,7 @@ def cgroup_root() -> Path:
     )
 
 
-class Attachment:
+class Attachment(Resource):
     """An attached instance of the hook. Several do no harm, because the first one handles a call."""
 
     def __init__(self, object_file: Path | None = None, cgroup: Path | None = None) -> None:
@@ -102,7 +95,6 @@ class Attachment:
             raise
 
     def close(self) -> None:
-        """Detach the hook. Idempotent."""
         while self._links:
             os.close(self._links.pop())
         self._loaded.close()
@@ -116,7 +108,7 @@ class Attachment:
         cgroup_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name, attach_type in _PROGRAMS:
-                program_fd = self._loaded.program_fd(name)
+                program_fd = self._loaded.program(name).fd
                 link_fd = int(lib().bpf_link_create(program_fd, cgroup_fd, attach_type, ffi.NULL))
                 if link_fd < 0:
                     number = ffi.errno

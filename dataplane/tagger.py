@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tagger (bpf/tag.bpf.c) on the interfaces of a host. One load serves all interfaces of this process."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 
-from sluice.dataplane.clsact import Netlink
-from sluice.dataplane.loader import BpfObject, Program, attach_clsact, detach_clsact, is_attached, load
+from sluice.dataplane.clsact import Netlink, attach_clsact, detach_clsact, is_attached
+from sluice.dataplane.libbpf import Resource
+from sluice.dataplane.loader import BpfObject, Program, load
 from sluice.policy.schemes.ports import written_tag
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import ForeignDscp
@@ -73,8 +71,8 @@ class TagCounters:
     bytes: int
 
 
-class Tagger:
-    """A loaded tagger, a context manager. After `close`, interfaces keep the tagger and its last settings."""
+class Tagger(Resource):
+    """A loaded tagger. After `close`, interfaces keep the tagger and its last settings."""
 
     def __init__(self, settings: TagSettings = DEFAULT_SETTINGS) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
@@ -110,7 +108,7 @@ class Tagger:
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's tagger is attached, not that of an earlier process."""
-        return is_attached(ifname, self._program, netlink=self._netlink)
+        return is_attached(ifname, self._program, self._netlink)
 
     def seen(self) -> int:
         """Return how many packets the program has seen, at all its interfaces."""
@@ -134,14 +132,5 @@ class Tagger:
         return tuple(uses)
 
     def close(self) -> None:
-        """Release the program. Idempotent."""
         self._netlink.close()
         self._object.close()
-
-    def __enter__(self) -> Tagger:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

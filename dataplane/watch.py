@@ -12,13 +12,13 @@ import logging
 import os
 import socket
 import struct
+from collections import namedtuple
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from types import TracebackType
 
 from sluice.dataplane import build, loader
-from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
+from sluice.dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT, Resource
 from sluice.dataplane.loader import BpfObject, RingBuffer, load
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
@@ -26,6 +26,13 @@ from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 _SETTINGS = struct.Struct("=IIQ")
 _LOSSES = "=QQ"
 _CONNECTION = struct.Struct("=11Q6I3HBB16s16s16s")
+_Raw = namedtuple(
+    "_Raw",
+    "cookie start_ns read_ns sent_at_ns received_at_ns sent_bytes received_bytes declared_start_ns "
+    "declared_deadline_ns first_sent_ns last_sent_ns pending_bytes retransmissions timeouts srtt_us min_rtt_us error "
+    "family local_port remote_port state flags local remote control",
+)
+"""struct watch_connection (bpf/watch.h)."""
 _UNKNOWN = 0xFFFFFFFF
 _ACTIVE, _ADOPTED, _LATER, _NEXT, _PART, _SENT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
 _CLOSED_STATES = (4, 5, 9, 11)
@@ -97,63 +104,37 @@ class Connection:
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
         """Return the connection of a struct watch_connection."""
-        (
-            cookie,
-            start_ns,
-            read_ns,
-            sent_at_ns,
-            received_at_ns,
-            sent_bytes,
-            received_bytes,
-            declared_start_ns,
-            declared_deadline_ns,
-            first_sent_ns,
-            last_sent_ns,
-            pending_bytes,
-            retransmissions,
-            timeouts,
-            srtt_us,
-            min_rtt_us,
-            error,
-            family,
-            local_port,
-            remote_port,
-            state,
-            flags,
-            local,
-            remote,
-            control,
-        ) = _CONNECTION.unpack(data)
+        raw = _Raw._make(_CONNECTION.unpack(data))
         return cls(
-            cookie=cookie,
-            local=_address(family, local),
-            local_port=local_port,
-            remote=_address(family, remote),
-            remote_port=remote_port,
-            start_ns=start_ns,
-            read_ns=read_ns,
-            sent_at_ns=sent_at_ns or None,
-            received_at_ns=received_at_ns or None,
-            sent_bytes=sent_bytes,
-            received_bytes=received_bytes,
-            pending_bytes=pending_bytes,
-            retransmissions=retransmissions,
-            timeouts=None if timeouts == _UNKNOWN else timeouts,
-            srtt_us=srtt_us or None,
-            error=error,
-            congestion_control=control.split(b"\0")[0].decode(errors="replace"),
-            active=bool(flags & _ACTIVE),
-            closed=state in _CLOSED_STATES,
-            adopted=bool(flags & _ADOPTED),
-            declared_start_ns=declared_start_ns or None,
-            declared_deadline_ns=declared_deadline_ns or None,
-            first_sent_ns=first_sent_ns or None,
-            last_sent_ns=last_sent_ns or None,
-            min_rtt_us=min_rtt_us if 0 < min_rtt_us < _UNKNOWN else None,
-            later=bool(flags & _LATER),
-            followed=bool(flags & _NEXT),
-            part=bool(flags & _PART),
-            all_sent=bool(flags & _SENT),
+            cookie=raw.cookie,
+            local=_address(raw.family, raw.local),
+            local_port=raw.local_port,
+            remote=_address(raw.family, raw.remote),
+            remote_port=raw.remote_port,
+            start_ns=raw.start_ns,
+            read_ns=raw.read_ns,
+            sent_at_ns=raw.sent_at_ns or None,
+            received_at_ns=raw.received_at_ns or None,
+            sent_bytes=raw.sent_bytes,
+            received_bytes=raw.received_bytes,
+            pending_bytes=raw.pending_bytes,
+            retransmissions=raw.retransmissions,
+            timeouts=None if raw.timeouts == _UNKNOWN else raw.timeouts,
+            srtt_us=raw.srtt_us or None,
+            error=raw.error,
+            congestion_control=raw.control.split(b"\0")[0].decode(errors="replace"),
+            active=bool(raw.flags & _ACTIVE),
+            closed=raw.state in _CLOSED_STATES,
+            adopted=bool(raw.flags & _ADOPTED),
+            declared_start_ns=raw.declared_start_ns or None,
+            declared_deadline_ns=raw.declared_deadline_ns or None,
+            first_sent_ns=raw.first_sent_ns or None,
+            last_sent_ns=raw.last_sent_ns or None,
+            min_rtt_us=raw.min_rtt_us if 0 < raw.min_rtt_us < _UNKNOWN else None,
+            later=bool(raw.flags & _LATER),
+            followed=bool(raw.flags & _NEXT),
+            part=bool(raw.flags & _PART),
+            all_sent=bool(raw.flags & _SENT),
         )
 
 
@@ -167,8 +148,8 @@ class Losses:
     """Connections without storage for their start, because the kernel was short of memory."""
 
 
-class Watch:
-    """A running watch, a context manager. It ends with its process, even with a killed one."""
+class Watch(Resource):
+    """A running watch. It ends with its process, even with a killed one."""
 
     def __init__(self, own_port: int = 0) -> None:
         """Watch the network namespace of the calling thread, except connections to `own_port` (0: watch all).
@@ -210,31 +191,20 @@ class Watch:
         """Return the open connections of the caller's network namespace, including those without data."""
         if self._ring is None:
             raise ValueError("the watch is closed")
-        data = loader.read(self._living)
-        return [
-            Connection.unpack(data[i : i + _CONNECTION.size]) for i in range(0, len(data), _CONNECTION.size)
-        ]
+        data, size = loader.read(self._living), _CONNECTION.size
+        return [Connection.unpack(data[i : i + size]) for i in range(0, len(data), size)]
 
     def losses(self) -> Losses:
         """Return the losses since the watch began."""
         return Losses(*(self._object.map("losses").lookup_sum(0, _LOSSES) or (0, 0)))
 
     def close(self) -> None:
-        """End the watch. Idempotent."""
         while self._links:
             os.close(self._links.pop())
         if self._ring is not None:
             self._ring.close()
             self._ring = None
         self._object.close()
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _load() -> tuple[BpfObject, tuple[str, int] | None]:

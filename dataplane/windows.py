@@ -10,13 +10,11 @@
 This needs root. A socket that is not followed keeps no log.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from dataclasses import dataclass
-from types import TracebackType
 
+from sluice.dataplane.libbpf import Resource
 from sluice.dataplane.loader import load
 
 _RECORD = struct.Struct("=7Q18I")
@@ -74,8 +72,8 @@ class Window:
     """Packets by which a window without marks grows."""
 
 
-class WindowLog:
-    """Access to the logs, a context manager. A log lives as long as its socket."""
+class WindowLog(Resource):
+    """Access to the logs. A log lives as long as its socket."""
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
@@ -96,13 +94,4 @@ class WindowLog:
         return [Window(*_RECORD.unpack_from(value, _HEADER.size + place * _RECORD.size)) for place in places]
 
     def close(self) -> None:
-        """Release the map. Idempotent."""
         self._object.close()
-
-    def __enter__(self) -> WindowLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -184,7 +184,8 @@ def check_socket_hook(kernel: Kernel) -> Iterator[Check]:
     """The hook attaches by which programs declare their flows with setsockopt()."""
 
     def attempt() -> str:
-        with sockopt.attach_socket_hook() as hook:
+        with sockopt.SocketHook() as hook:
+            hook.ensure()
             if not sockopt.answers():
                 raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
             return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames that Open vSwitch sends to a port, and what arrives at the next hop."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable
@@ -49,6 +47,14 @@ def frame(ip: bytes, tci: int | None = None) -> bytes:
 
 
 Port = tuple[PortProgram, socket.socket, Capture]
+BACKLOG, PHANTOM = 0, 16
+"""Places of the levels in struct sl_vq_state (laws/mark.h)."""
+
+
+def level_bytes(program: PortProgram, place: int = BACKLOG, ifname: str = PORT) -> int:
+    """Return the virtual queue of a port, or its phantom queue, after the last arrival."""
+    state = program._object.map("states").lookup(program._indices[ifname]) or b""
+    return int(struct.unpack_from("=Q", state, place)[0]) // (8 * 10**9)
 
 
 def received(capture: Capture, count: int) -> list[tuple[bytes, int | None]]:
