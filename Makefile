@@ -73,9 +73,7 @@ fabric:
 	@tools/setup python core
 
 gen: venv frontend ## write what is made from the code: C headers from policy/, the page's types, and the reference pages
-	$(PYTHON) -m tools.headers
-	$(PYTHON) -m tools.page_types
-	$(PYTHON) -m tools.reference
+	$(PYTHON) -m tools.generate
 
 fmt: venv frontend ## format Python, C and JavaScript
 	.venv/bin/ruff format .
@@ -96,13 +94,12 @@ check-types: fabric
 check-native: setup tidy
 	@clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
-	$(PYTHON) -m tools.page_types --check
+	$(PYTHON) -m tools.generate --check --only types
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
 
 check-pages: venv
-	$(PYTHON) -m tools.headers --check
-	$(PYTHON) -m tools.reference --check
+	$(PYTHON) -m tools.generate --check --only headers pages
 	$(MKDOCS) build --strict
 	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
 

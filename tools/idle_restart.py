@@ -95,7 +95,7 @@ def request_s(client: socket.socket, server: socket.socket, size_bytes: int) -> 
 
 def measure(control: str, size_bytes: int, long_bytes: int) -> list[float]:
     """Return the times of a connection's requests, after a transfer of `long_bytes`."""
-    with network() as (near, far), listen(far, socket.AF_INET, HOSTS[1], control) as listener:
+    with network() as (near, far), listen(far, HOSTS[1], control) as listener:
         for end in dial(near, listener, control):  # its end lets the kernel read the route's threshold
             end.close()
         wait_until(lambda: "ssthresh" in near.run("ip", "tcp_metrics"), "the threshold")

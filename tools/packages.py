@@ -19,11 +19,11 @@ from pathlib import Path
 
 from sluice.commands.completion import script
 from sluice.policy.version import VERSION
-from tools import sockets_package
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "packages"
 VENDOR = OUT / "vendor"
+TEXTS = ROOT / "packaging"
 HERE = "usr/lib/sluice"
 
 ROOMS: Mapping[str, Sequence[str]] = {
@@ -72,49 +72,6 @@ COMPLETIONS: Mapping[str, str] = {
 RULES = "usr/share/sluice/prometheus/sluice.rules.yml"
 """The rules for Prometheus, in the package of the web process."""
 
-_WHEEL_PROJECT = """\
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "sluice-sim"
-version = "{version}"
-description = "Flow scheduling for data-centre networks: the packet simulator and its reports"
-readme = "README.md"
-license = "Apache-2.0"
-license-files = ["LICENSE"]
-requires-python = "{python}"
-dependencies = {needed}
-
-[project.optional-dependencies]
-cluster = {cluster}
-
-[project.scripts]
-sluice = "sluice.cli:main"
-
-[tool.setuptools]
-include-package-data = false
-
-[tool.setuptools.packages.find]
-include = ["sluice*"]
-
-[tool.setuptools.package-data]
-"*" = ["*"]
-"""
-
-_WITH_COMPILED_CORE = """\
-from setuptools import Distribution, setup
-
-
-class Compiled(Distribution):
-    def has_ext_modules(self):
-        return True
-
-
-setup(distclass=Compiled)
-"""
-
 BELOW: Mapping[str, Sequence[str]] = {
     "common": (),
     "store": ("common",),
@@ -133,16 +90,6 @@ _NOT_RUN = (
 """Libraries that os-ken installs for NETCONF, BGP, OVSDB and its REST server. The controller imports none of them."""
 _SOURCES = (".pyi", ".pyx", ".pxd", ".h", ".c", ".a")
 _USELESS = ("tests", "test", "__pycache__", "bin", "include", "testing")
-_COMMAND = """\
-#!/usr/bin/python3 -I
-import sys
-
-sys.path[:0] = ["/usr/lib/sluice", "/usr/lib/sluice/vendor"]
-
-from sluice.cli import main
-
-sys.exit(main())
-"""
 
 
 def run(*argv: str | Path, cwd: Path = ROOT, **variables: str) -> None:
@@ -199,7 +146,7 @@ def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
     if package == "common":
         command = tree / "usr/bin/sluice"
         command.parent.mkdir(parents=True)
-        command.write_text(_COMMAND)
+        shutil.copyfile(TEXTS / "command", command)
         command.chmod(0o755)
         for shell, name in COMPLETIONS.items():
             (tree / name).parent.mkdir(parents=True)
@@ -252,7 +199,8 @@ def debian(version: str) -> None:
             where = source / "debian" / f"sluice-{package}" / "lib/systemd/system"
             where.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / "packaging/systemd" / unit, where / unit)
-    manual_page(source / "debian/sluice.1", version)
+    manual = (TEXTS / "sluice.1").read_text()
+    (source / "debian/sluice.1").write_text(manual.format(version=version))
     run(
         "dpkg-buildpackage",
         "--build=binary",
@@ -275,20 +223,6 @@ def changelog(version: str) -> str:
     return f"sluice ({version}) bookworm; urgency=medium\n\n{entry}\n\n{signature}\n"
 
 
-def manual_page(path: Path, version: str) -> None:
-    """Write sluice(1), which points to the help of each command."""
-    path.write_text(
-        f'.TH SLUICE 1 "" "Sluice {version}" "User Commands"\n'
-        ".SH NAME\nsluice \\- flow scheduling for data-centre networks\n"
-        ".SH SYNOPSIS\n.B sluice\n.I COMMAND\n.RI [ OPTION ...]\n"
-        ".SH DESCRIPTION\nThe services are\n.BR controller ,\n.BR web ,\n.B agent\nand\n.BR port\\-agent .\n"
-        "Each reads its settings from a file in /etc/sluice, from the environment and from flags.\n"
-        ".PP\n.B sluice COMMAND \\-\\-help\nexplains a command,\n"
-        ".B sluice SERVICE \\-\\-check\nchecks the settings of a service.\n"
-        ".SH FILES\n/etc/sluice, /var/lib/sluice\n"
-    )
-
-
 def wheel() -> None:
     """Build the wheel sluice-sim: the simulator, its reports, and the commands that need no root."""
     run(sys.executable, "-m", "sluice.simulator.build")
@@ -299,7 +233,11 @@ def wheel() -> None:
     for name in ("README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, source / name)
     (source / "pyproject.toml").write_text(wheel_project())
-    (source / "setup.py").write_text(_WITH_COMPILED_CORE)
+    shutil.copyfile(TEXTS / "wheels/compiled.setup", source / "setup.py")
+    build_wheel(source)
+
+
+def build_wheel(source: Path) -> None:
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     run(*pip, "--wheel-dir", OUT, source)
 
@@ -317,12 +255,50 @@ def wheel_project() -> str:
     needed = [
         requirement for requirement in every if re.split("[^a-z0-9-]", requirement)[0] in WHEEL_LIBRARIES
     ]
-    return _WHEEL_PROJECT.format(
-        version=VERSION,
-        python=project["requires-python"],
-        needed=json.dumps(needed),
-        cluster=json.dumps(extras["cluster"]),
+    return (
+        (TEXTS / "wheels/sluice-sim.toml")
+        .read_text()
+        .format(
+            version=VERSION,
+            python=project["requires-python"],
+            needed=json.dumps(needed),
+            cluster=json.dumps(extras["cluster"]),
+        )
     )
+
+
+SOCKETS = "sluice_sockets"
+"""The package of the wheel sluice-sockets: `hostagent/sockets` alone, for programs that declare their flows. It needs
+none of this project, so its modules have names of their own. The text is the same."""
+RENAMED: Mapping[str, str] = {
+    "sluice.hostagent.sockets": SOCKETS,
+    "sluice.policy.errors": f"{SOCKETS}.user_errors",
+}
+"""Module in this project → module in the wheel."""
+
+
+def sockets_modules() -> dict[str, str]:
+    """Return the modules of the wheel sluice-sockets: name of the file → its text."""
+    sources = {path.name: path for path in sorted((ROOT / "hostagent/sockets").glob("*.py"))}
+    sources["user_errors.py"] = ROOT / "policy/errors.py"
+    texts = {name: path.read_text() for name, path in sources.items()}
+    for old, new in RENAMED.items():
+        texts = {name: text.replace(old, new) for name, text in texts.items()}
+    return texts
+
+
+def lay_out_sockets(folder: Path) -> None:
+    """Write the whole source of the wheel sluice-sockets into a folder, which is emptied first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / SOCKETS).mkdir(parents=True)
+    for name, text in sockets_modules().items():
+        (folder / SOCKETS / name).write_text(text)
+    (folder / SOCKETS / "py.typed").touch()
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    project = (TEXTS / "wheels/sluice-sockets.toml").read_text()
+    (folder / "pyproject.toml").write_text(project.format(version=VERSION, python=python))
+    shutil.copyfile(TEXTS / "wheels/sluice-sockets.md", folder / "README.md")
+    shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -334,7 +310,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.only != "deb":
         wheel()
-        sockets_package.build(OUT)
+        lay_out_sockets(OUT / "sockets")
+        build_wheel(OUT / "sockets")
     if options.only != "wheel":
         debian(options.version)
     for path in sorted([*OUT.glob("*.deb"), *OUT.glob("*.whl")]):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the package has to ship, by pyproject.toml."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil
@@ -17,7 +15,7 @@ import pytest
 from sluice.cli import SERVICES
 from sluice.policy.version import VERSION
 from sluice.runtime import extras
-from tools import packages, sockets_package
+from tools import packages
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -215,7 +213,7 @@ assert not ours & {"policy", "hostagent", "runtime"}, ours
 
 
 def test_the_modules_import_nothing_but_themselves_and_the_standard_library(tmp_path: Path) -> None:
-    sockets_package.lay_out(tmp_path / "source")
+    packages.lay_out_sockets(tmp_path / "source")
     argv = [sys.executable, "-I", "-c", ALONE, str(tmp_path / "source")]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

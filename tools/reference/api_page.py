@@ -6,26 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluice.webui.app import openapi_document
-from tools.reference.markdown import code, fence, page, sentence, table
+from tools.reference.markdown import code, fence, joined, page, sentence, table
 
 Document = Mapping[str, Any]
-
-_INTRODUCTION = """\
-The web process serves the API under `/api/v1`. A running one also shows this reference at `/openapi/`, where requests
-can be tried out, and the document itself at `/openapi/openapi.json`.
-
-Reading needs no token, except for `GET /audit` and `GET /tokens`. Changes need one: the web process prints at its start
-where its own is, and `sluice token create` makes others. The recipes below expect two variables:
-
-```bash
-URL=http://127.0.0.1:8080
-TOKEN=$(cat ~/.local/state/sluice/token)
-```
-
-Bodies are JSON (`Content-Type: application/json`). Every error has one shape:
-`{"error": {"code": …, "problem": …, "field": …, "index": …}}`. `field` names the key that is wrong, and `index` the
-place in a list. Status 422 means that a value is not allowed, 413 that the body is too large, and 503 that the store
-did not answer. Times are seconds of the Unix epoch."""
 
 _EXAMPLE_RECORD = {
     "id": "example/1",
@@ -95,12 +78,9 @@ def text() -> str:
     document = openapi_document()
     schemas = sorted(document["components"]["schemas"].items())
     return page(
-        "API",
-        "For people who write scripts against a running network.",
-        _INTRODUCTION,
-        *(part for tag in document["tags"] for part in _group(document, tag)),
-        "## Answers",
-        *(_model(name, schema) for name, schema in schemas if schema.get("properties")),
+        "api",
+        operations=joined(part for tag in document["tags"] for part in _group(document, tag)),
+        models=joined(_model(name, schema) for name, schema in schemas if schema.get("properties")),
     )
 
 
@@ -164,7 +144,7 @@ def _model(name: str, schema: Document) -> str:
         for field, given in schema["properties"].items()
     ]
     parts = [f"### {name}", sentence(about), table(("field", "kind", "meaning"), rows)]
-    return "\n\n".join(part for part in parts if part)
+    return joined(part for part in parts if part)
 
 
 def _kind(schema: Document) -> str:

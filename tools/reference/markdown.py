@@ -2,11 +2,20 @@
 """Markdown in pieces: tables, pages, sections that a generator owns, and the keys of a document as a table."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from sluice.policy.schema.entries import Entry, TableOf, entries
 from sluice.policy.schema.kinds import Choice, Kind, ListOf, Text
 
 NOTICE = "<!-- Generated from the code: `make gen` writes this page. -->"
+_PAGES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("pages")),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -18,9 +27,14 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page(title: str, readers: str, *parts: str) -> str:
-    """Return a page: its title, a line that names its readers, and its parts."""
-    return "\n\n".join([f"# {title}", readers, NOTICE, *parts]) + "\n"
+def page(name: str, **values: object) -> str:
+    """Return a page of docs/reference: its template in `pages`, with these values."""
+    return _PAGES.get_template(f"{name}.md.j2").render(notice=NOTICE, **values)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts with an empty line between them."""
+    return "\n\n".join(parts)
 
 
 def code(text: str) -> str:

@@ -25,20 +25,9 @@ from sluice.store.engine import open_store
 from sluice.store.totals import METRICS
 from sluice.webui.metrics import StoreCollector
 from tools.reference import markdown
-from tools.reference.markdown import code, fence, page, sentence, table
+from tools.reference.markdown import code, fence, joined, page, sentence, table
 
 WIDTH = "100"
-
-_COMMANDS = """\
-`make setup` installs the command as `.venv/bin/sluice`. A user error is one line on standard error, and the exit code
-is 2. After Ctrl-C it is 130. `sluice -v COMMAND` logs every step and every command that it runs.
-
-[`sluice completion`](#sluice-completion) lets bash or zsh complete commands, options, scenarios, schemes, keys of the
-policy, and the hosts and ports of running testbeds.
-
-| command | what it does | root |
-| --- | --- | --- |
-{commands}"""
 
 _NEEDS_ROOT = {
     "run": "on the testbed",
@@ -50,30 +39,18 @@ _NEEDS_ROOT = {
     "doctor": "for all checks",
 }
 
-_MAKE = """\
-`make help` lists the targets. `make experiment NAME=…` runs one experiment; `experiments/README.md` lists them all."""
-
-_SERVICES = """\
-`sluice controller`, `sluice web`, `sluice agent` and `sluice port-agent` run the services. Their flags are
-[settings](settings.md), which a file can hold as well."""
-
 
 def commands_page() -> str:
     """Return docs/reference/commands.md: every command and its options, from the parsers."""
-    lines = [
-        f"| [`sluice {name}`](#sluice-{name}) | {what} | {_NEEDS_ROOT.get(name, 'no')} |"
+    rows = [
+        (f"[`sluice {name}`](#sluice-{name})", what, _NEEDS_ROOT.get(name, "no"))
         for name, what in COMMANDS.items()
     ]
     with _width():
         return page(
-            "Commands",
-            "For everyone who works in a terminal.",
-            _COMMANDS.format(commands="\n".join(lines)),
-            *(part for name in COMMANDS for part in _command_section(name)),
-            "## `make`",
-            _MAKE,
-            "## Services",
-            _SERVICES,
+            "commands",
+            commands=table(("command", "what it does", "root"), rows),
+            sections=joined(part for name in COMMANDS for part in _command_section(name)),
         )
 
 
@@ -130,47 +107,10 @@ def _default(action: argparse.Action) -> str:
     return code(str(action.default))
 
 
-_SETTINGS = """\
-`sluice controller`, `sluice web`, `sluice agent` and `sluice port-agent` are the services. `sluice demo` and
-`sluice run` start them themselves. On your hosts, systemd starts them
-([Packages and services](../deploying/packages.md)).
-
-Each setting comes from one of these places. A later one comes before an earlier one:
-
-1. the default,
-2. a systemd credential, for files with secrets,
-3. the file `/etc/sluice/NAME.toml`, or the file that `--config FILE` names,
-4. the files whose names end with `.toml` in the folder beside it, `/etc/sluice/NAME.toml.d`, by name,
-5. an environment variable,
-6. a flag.
-
-A package changes `NAME.toml` with a version, and never what is in that folder, so keep your settings there.
-
-In a variable, a list is separated by commas. A flag for a list is repeatable. A flag for true is `--bpf`, and
-`--no-bpf` is the flag for false. `--check` checks all settings and starts nothing. It also looks whether files exist
-and can be read. The exit code is 0 or 2. An unknown key or variable is an error, and the message names it."""
-
-_SECRETS = """\
-A password or a token is always in a file, never in a setting. systemd can pass the file as a credential, so that only
-systemd reads the original. `systemctl edit sluice-web` opens an editor for these lines:
-
-```ini
-[Service]
-LoadCredential=token:/root/sluice-token
-```"""
-
-
 def settings_page() -> str:
     """Return docs/reference/settings.md: the settings of every service, from their tables."""
     parts = (part for name in SERVICES for part in _service_section(service(name)))
-    return page(
-        "Settings of the services",
-        "For operators who write a file in `/etc/sluice` or start a service by hand.",
-        _SETTINGS,
-        "## Secrets",
-        _SECRETS,
-        *parts,
-    )
+    return page("settings", services=joined(parts))
 
 
 def examples() -> dict[str, partial[str]]:
@@ -197,52 +137,30 @@ def _service_section(service: Service[object]) -> Iterator[str]:
     yield fence(service.examples)
 
 
-_METRICS = """\
-The web process answers Prometheus at `/metrics`. It reads the store at every request, so all web workers give the same
-answer. The controller and the agents need no port of their own. [How to watch a network](../how-to/watch.md) sets up
-Prometheus and Grafana."""
-
-_TOTALS = """\
-A total only grows. It survives every restart, a standby controller that takes over, and the removal of old rows. A
-counter's name has the ending `_total`; a histogram has `_bucket`, `_sum` and `_count`."""
-
-
 def metrics_page() -> str:
     """Return docs/reference/metrics.md: what /metrics of the web process has."""
     totals = [metric.name for metric in METRICS]
-    return page(
-        "Metrics",
-        "For operators who build dashboards and alerts.",
-        _METRICS,
-        "## Totals",
-        _TOTALS,
-        table(
-            ("metric", "kind", "labels", "meaning"),
-            [
-                (
-                    code(metric.name + ("" if metric.buckets else "_total")),
-                    "histogram" if metric.buckets else "counter",
-                    ", ".join(map(code, metric.labels)),
-                    sentence(metric.help),
-                )
-                for metric in METRICS
-            ],
-        ),
-        "## State",
-        table(
-            ("metric", "kind", "labels", "meaning"),
-            [
-                (
-                    code(family.name + ("_total" if family.type == "counter" else "")),
-                    family.type,
-                    ", ".join(map(code, getattr(family, "_labelnames", ()))),  # unset without labels
-                    sentence(family.documentation),
-                )
-                for family in families()
-                if family.name not in totals
-            ],
-        ),
-    )
+    headings = ("metric", "kind", "labels", "meaning")
+    counted = [
+        (
+            code(metric.name + ("" if metric.buckets else "_total")),
+            "histogram" if metric.buckets else "counter",
+            ", ".join(map(code, metric.labels)),
+            sentence(metric.help),
+        )
+        for metric in METRICS
+    ]
+    state = [
+        (
+            code(family.name + ("_total" if family.type == "counter" else "")),
+            family.type,
+            ", ".join(map(code, getattr(family, "_labelnames", ()))),  # unset without labels
+            sentence(family.documentation),
+        )
+        for family in families()
+        if family.name not in totals
+    ]
+    return page("metrics", totals=table(headings, counted), state=table(headings, state))
 
 
 def families() -> Iterator[Family]:
@@ -256,21 +174,7 @@ def families() -> Iterator[Family]:
 ROOT = Path(__file__).parents[2]
 HEADER = ROOT / "dataplane" / "include" / "sluice.h"
 
-_SOCKET_OPTIONS = """\
-A program declares a flow by one `setsockopt()` and asks for its state by one `getsockopt()`. The header has every
-number, layout and error. Numbers and layouts do not change; a new feature gets a new option. A tutorial is
-[deadlines for your program](../tutorials/deadlines.md).
-
-`hostagent/examples/README.md` has the same layouts as tables of offsets, and programs in C, Go
-and Python."""
-
 
 def socket_options_page() -> str:
     """Return docs/reference/socket-options.md: the header that programs include."""
-    return page(
-        "Socket options",
-        "For programmers who declare flows to the kernel.",
-        _SOCKET_OPTIONS,
-        "## `dataplane/include/sluice.h`",
-        fence(HEADER.read_text(), "c"),
-    )
+    return page("socket-options", header=fence(HEADER.read_text(), "c"))

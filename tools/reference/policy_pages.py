@@ -15,30 +15,7 @@ from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 from sluice.policy.schemes.queues import QUEUE_RULES, QueueRule
 from sluice.policy.units import format_bytes
 from tools.reference import markdown
-from tools.reference.markdown import code, page, sentence, table
-
-_POLICY = """\
-A policy says what every port and every host must do. Two documents hold one: the body of `PUT /api/v1/policy`, and the
-`[scheme]` table of a scenario. In a scenario the field `scheme` has the key `name`.
-
-Only the scheme is required. Every other field has a default, and many defaults depend on the scheme. A field that the
-scheme does not have must be left out. JSON's `null` means the default, except for `shares`. The defaults below are for
-10 Gb/s. Marks and buffer are fitted to the links, and a change keeps what belongs to the network
-([what a document leaves out](../how-to/change-the-policy.md#what-a-document-leaves-out)).
-
-A size is text with a unit (`"10KB"`, `"65pkt"`) or a number of bytes. A packet (`pkt`) counts 1500 bytes, and 1 KB is
-1000 bytes. A duration is text with a unit (`"1ms"`) or a number of nanoseconds, except in fields that end in `_ms`."""
-
-_DEMOTIONS = """\
-The number of thresholds follows from the number of queues and from the scheme's queue rule. Thresholds increase, and a
-port rounds each one down to an edge of the tag's buckets ([the tag](../explanation/tag.md)). `–` means that the rule
-does not work with so many queues. [Schemes](schemes.md) lists the queue rule of each scheme."""
-
-_OVERRIDES = """\
-An override is a table with `ports` and one of two things: `thresholds` that are fixed by hand, or `freeze = true`,
-which keeps the thresholds that are in force. A port is `"s1:2"`; `"s1:*"` is every port of a switch, and `"*"` every
-port. If several overrides name a port, the last one decides. Only schemes that adapt can freeze."""
-
+from tools.reference.markdown import code, joined, page, sentence, table
 
 _FEW = 5
 """A longer list of schemes is written as the schemes that it lacks."""
@@ -61,18 +38,13 @@ def policy_page() -> str:
         for rule in rules
     ]
     return page(
-        "Policy",
-        "For people who write a `[scheme]` table or change the policy of a running network.",
-        _POLICY,
-        "## All fields",
-        table(("field", "meaning"), fields),
-        "## Number of thresholds",
-        _DEMOTIONS,
-        table(("queue rule", *(f"{n} queues" if n > 1 else "1 queue" for n in counts)), demotions),
-        "## Overrides",
-        _OVERRIDES,
-        "## Field by field",
-        *(_section(field) for field in POLICY_FIELDS if field.name != "scheme"),
+        "policy",
+        fields=table(("field", "meaning"), fields),
+        demotions=table(
+            ("queue rule", *(f"{n} queues" if n > 1 else "1 queue" for n in counts)),
+            demotions,
+        ),
+        sections=joined(_section(field) for field in POLICY_FIELDS if field.name != "scheme"),
     )
 
 
@@ -131,15 +103,6 @@ def _by_scheme(users: list[Scheme], of: Callable[[Scheme], str]) -> str:
     return "<br>".join([*lines, f"{usual}: {last}"])
 
 
-_SCHEMES = """\
-A scheme is a composition: a congestion control for the hosts, and thresholds, queues and marking for the ports. Each
-one is a record in `policy/schemes/table.py`. [How to add a scheme](../how-to/add-a-scheme.md) shows the steps."""
-
-_TAGS_WRITTEN = """\
-Hosts write only what the scheme's queues read. With **urgency**, the packets of a deadline flow carry its urgency
-instead of the bytes sent, from `urgent_after` on. With **size class**, the packets of a flow of known size carry its
-class. [The tag](../explanation/tag.md) has the numbers."""
-
 _THRESHOLD_RULES: dict[ThresholdRule, str] = {
     ThresholdRule.NONE: "The scheme has no demotion thresholds.",
     ThresholdRule.STATIC: "The policy gives the thresholds. They are the same at every port.",
@@ -165,10 +128,6 @@ _MARKS: dict[Marking, str] = {
     Marking.PHANTOM: "The port marks when its phantom queue exceeds `mark_at`.",
 }
 
-_CONTROLS = """\
-An agent selects the control by its kernel name. Where the kernel cannot load BPF congestion controls (struct_ops), the
-agent selects the fallback, and the run is marked as not valid."""
-
 
 def schemes_page() -> str:
     """Return docs/reference/schemes.md: what each scheme is made of."""
@@ -192,30 +151,19 @@ def schemes_page() -> str:
         for control in CONTROLS
     ]
     return page(
-        "Schemes",
-        "For people who choose a scheme, and for developers who want to know what one is made of.",
-        _SCHEMES,
-        table(
+        "schemes",
+        schemes=table(
             ("scheme", "from", "congestion control", "thresholds", "queues", "marking", "tags", "runs on"),
             map(_row, SCHEMES.values()),
         ),
-        _TAGS_WRITTEN,
-        "## Threshold rules",
-        _words("rule", _THRESHOLD_RULES),
-        "## Queue rules",
-        _words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
-        "`policy/schemes/queues.py` has the whole table from tags to queues.",
-        "## Marking",
-        _words("marking", _MARKS),
-        "## Defaults that differ",
-        table(
+        threshold_rules=_words("rule", _THRESHOLD_RULES),
+        queue_rules=_words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
+        markings=_words("marking", _MARKS),
+        defaults=table(
             ("scheme", "thresholds", "marks at", "least share of each lower queue", "urgent after"), defaults
         ),
-        "## Congestion controls",
-        _CONTROLS,
-        table(("kernel name", "echo of marks", "fallback", "law"), laws),
-        "## What each scheme is",
-        *(f"**`{scheme.name}`**: {scheme.about}" for scheme in SCHEMES.values()),
+        controls=table(("kernel name", "echo of marks", "fallback", "law"), laws),
+        about=joined(f"**`{scheme.name}`**: {scheme.about}" for scheme in SCHEMES.values()),
     )
 
 
@@ -244,23 +192,6 @@ def _words(heading: str, meanings: dict[ThresholdRule, str] | dict[Marking, str]
 
 def _sizes(values: Iterable[int]) -> str:
     return ", ".join(format_bytes(value) for value in values) or "–"
-
-
-_TAG = """\
-A host writes the tag into the six bits of the DSCP. `policy/tags.py` is the one source of these numbers, and `make gen`
-writes the C header of the data plane from it. [The tag](../explanation/tag.md) explains how hosts choose it."""
-
-_ATTAINED = """\
-The tag says how many bytes the flow had sent before the packet. A bucket contains its upper edge. Therefore a flow is
-demoted when it has sent *more than* the threshold. The upper edges are 10^(k/8) KB, and bucket 40 has none."""
-
-_URGENCY = """\
-Urgency is 1 when half of the time to the deadline is over. Larger tags are more urgent. The steps are half octaves."""
-
-_TABLES = """\
-`controller/pipeline.py` holds every rule of a switch as data. The pipeline's metadata carries the egress port (bits 0
-to 15), the tag (bits 16 to 23) and the group of the ingress port (bits 24 to 26) from table to table. A packet enters
-at the first table."""
 
 
 def tags_page() -> str:
@@ -295,18 +226,9 @@ def tags_page() -> str:
         for spec in PIPELINE
     ]
     return page(
-        "Tags and pipeline",
-        "For developers who read packets or the rules of a switch.",
-        _TAG,
-        "## Ranges of the tag",
-        table(("DSCP", "meaning"), ranges),
-        "## Attained service",
-        _ATTAINED,
-        table(("tags", *(f"edge {n}" for n in range(1, 9))), attained),
-        "## Urgency",
-        _URGENCY,
-        table(("tag", "urgency up to"), urgency),
-        "## Tables of a switch",
-        _TABLES,
-        table(("table", "matches", "purpose", "nothing matches"), pipeline),
+        "tags-and-pipeline",
+        ranges=table(("DSCP", "meaning"), ranges),
+        attained=table(("tags", *(f"edge {n}" for n in range(1, 9))), attained),
+        urgency=table(("tag", "urgency up to"), urgency),
+        tables=table(("table", "matches", "purpose", "nothing matches"), pipeline),
     )
