@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Generator, Iterator

@@ -142,26 +142,17 @@ def main() -> None:
     sender.add_argument("address")
     sender.add_argument("--tags", type=int, nargs="+", default=[0])
     sender.add_argument("--ecn", type=int, default=0)
-    sender.add_argument("--bytes", type=int, default=1000)
+    sender.add_argument("--bytes", type=int, default=1000, dest="size_bytes")
     sender.add_argument("--count", type=int, default=1 << 40)
     sender.add_argument("--for-s", type=float, default=30.0)
     sender.add_argument("--pause-s", type=float, default=0.0)
     receiver = modes.add_parser("receive")
     receiver.add_argument("--idle-s", type=float, default=0.5)
-    given = parser.parse_args()
-    if given.mode == "receive":
-        print(json.dumps(asdict(receive(given.idle_s))), flush=True)
-        return
-    sent = send(
-        given.address,
-        tags=given.tags,
-        ecn=given.ecn,
-        size_bytes=given.bytes,
-        count=given.count,
-        for_s=given.for_s,
-        pause_s=given.pause_s,
-    )
-    print(sent)
+    given = vars(parser.parse_args())
+    if given.pop("mode") == "receive":
+        print(json.dumps(asdict(receive(**given))), flush=True)
+    else:
+        print(send(**given))
 
 
 if __name__ == "__main__":

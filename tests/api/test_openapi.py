@@ -2,8 +2,6 @@
 """The OpenAPI document is correct: schemathesis sends what it allows and what it forbids, and
 checks every answer."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

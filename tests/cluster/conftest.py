@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tier of clusters: real Slurm, with a controller and two nodes on this machine (tools/slurm-cluster)."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

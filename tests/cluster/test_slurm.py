@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps on real Slurm. Whatever happens to jobs, nodes and controller, the results are those of a local sweep."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -5,8 +5,6 @@ frames.py hear INTERFACE    print "ready", then a line for each frame that arriv
 frames.py send INTERFACE MAC    send frames to a machine, to all, and to a group
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two racks as machines of their own, on which everything comes from the packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

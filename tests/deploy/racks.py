@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two racks of the script `two-racks`, and the processes of Sluice in them."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

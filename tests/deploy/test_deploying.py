@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page docs/deploying/two-racks.md, followed command by command. Each test needs those before it."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 The packages are installed in a root folder first, because that takes minutes under emulation.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

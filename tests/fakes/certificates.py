@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Certificate authorities and their certificates, which openssl makes for one test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

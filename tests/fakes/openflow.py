@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenFlow bytes as a switch sends them, and a switch's reading of the controller's bytes."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 

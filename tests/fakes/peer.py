@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switch's end of an OpenFlow connection. A test chooses its answers byte by byte."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OpenFlow switch in memory. It checks changes as strictly as a real switch, and forwards packets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ with another status than 0. With `--keep`, it adds the smallest inputs that a ca
 something new, to the corpus of the tree, until that has KEPT.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -4,8 +4,6 @@
 `make fuzz-parsers` searches for inputs that break this. tests/unit/test_setup.py runs what it has kept.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress

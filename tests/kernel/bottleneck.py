@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bottleneck of 100 Mb/s between two hosts: a router with HTB queues and the port program, and flows that fill it."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct
@@ -118,7 +116,7 @@ class Flows:
 
 
 def flows(bell: Dumbbell, count: int) -> Flows:
-    with listen(bell.b, socket.AF_INET, SERVER) as listener:
+    with listen(bell.b, SERVER) as listener:
         pairs = [dial(bell.a, listener) for _ in range(count)]
     for pair in pairs:
         pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel tier: BPF programs in the running kernel, and namespaces that the tests make."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from sluice.runtime.command import CommandFailed, run
 from tests.kernel.capture import Capture
-from tests.kernel.lab import Namespace, address, connect, dial, listen
+from tests.kernel.lab import Namespace, address, connect, connected
 from tests.kernel.port_frames import OPEN, PORT, Port
 from tests.kernel.watching import NEVER_NS, Cgroup, WatchOf, make_queues
 
@@ -56,6 +55,12 @@ class Pair:
 
     a: Namespace
     b: Namespace
+
+    def connection(
+        self, host: str = V4["b"], control: str | None = None
+    ) -> AbstractContextManager[tuple[socket.socket, socket.socket]]:
+        """A connection from a to an address of b: both ends."""
+        return connected(self.a, self.b, host, control)
 
 
 @pytest.fixture
@@ -122,11 +127,8 @@ def sock(hook: Attachment, served: Namespace) -> Iterator[socket.socket]:
 @pytest.fixture(params=FAMILIES, ids=["ipv4", "ipv6"])
 def ends(hook: Attachment, pair: Pair, request: pytest.FixtureRequest) -> Iterator[list[socket.socket]]:
     """Both ends of a connection: the connecting one, the accepting one."""
-    with listen(pair.b, request.param, FAMILIES[request.param]["b"]) as listener:
-        both = dial(pair.a, listener)
-    yield list(both)
-    for end in both:
-        end.close()
+    with pair.connection(FAMILIES[request.param]["b"]) as both:
+        yield list(both)
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ The kernel has one list of controls for the whole machine. Under its public name
 another process, which removes it when it ends.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools
@@ -102,14 +100,15 @@ def refusal(action: Callable[[], object]) -> int:
     return 0
 
 
-def fill(sock: socket.socket) -> None:
-    """Write until the buffers are full, because no one reads."""
-    timeout_s = sock.gettimeout()
+def fill(sock: socket.socket) -> int:
+    """Write until the buffers are full, because no one reads. Returns the number of bytes."""
+    timeout_s, written = sock.gettimeout(), 0
     sock.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while True:
-            sock.send(bytes(65536))
+            written += sock.send(bytes(65536))
     sock.settimeout(timeout_s)
+    return written
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.runtime.command import run
@@ -82,12 +83,28 @@ def address(ns: Namespace, ifname: str, *addresses: str) -> None:
         ns.run("ip", "addr", "add", one, "dev", ifname, *nodad)
 
 
-def listen(
-    ns: Namespace, family: socket.AddressFamily, host: str, control: str | None = None
-) -> socket.socket:
+def hardware_address(ns: Namespace) -> str:
+    words = ns.run("ip", "-o", "link", "show", "dev", "eth0").split()
+    return words[words.index("link/ether") + 1]
+
+
+@contextlib.contextmanager
+def refusing_frames(ns: Namespace) -> Iterator[None]:
+    """During the block, eth0 has another hardware address, so that the host refuses frames to its own."""
+    own = hardware_address(ns)
+    ns.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
+    yield
+    ns.run("ip", "link", "set", "dev", "eth0", "address", own)
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def listen(ns: Namespace, host: str, control: str | None = None) -> socket.socket:
     """Return a listening TCP socket of a namespace, with its own congestion control."""
     with ns:
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family_of(host), socket.SOCK_STREAM)
     if control:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     listener.settimeout(300)
@@ -109,6 +126,17 @@ def dial(
     server, _ = listener.accept()
     server.settimeout(300)
     return client, server
+
+
+@contextlib.contextmanager
+def connected(
+    a: Namespace, b: Namespace, host: str, control: str | None = None
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Connect from a to an address of b, both ends with this congestion control. The end closes both."""
+    with listen(b, host, control) as listener:
+        client, server = dial(a, listener, control)
+    with client, server:
+        yield client, server
 
 
 def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:

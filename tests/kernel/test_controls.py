@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deadline-aware congestion controls over a real bottleneck. The laws must reproduce their windows."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import socket
@@ -25,6 +23,7 @@ from sluice.policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name
 from tests.kernel.lab import Namespace
+from tests.kernel.port_frames import level_bytes
 from tests.kernel.watching import sent_and_backlog_bytes
 
 RAMP = PortSettings(RATE_BPS, mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000)
@@ -68,7 +67,7 @@ def test_two_undeclared_flows_fill_the_link_evenly(bell: Dumbbell) -> None:
     two.run(0.7)
     two.received_bytes.clear()
     before, began = sent_and_backlog_bytes(bell.router, PORT)[0], time.monotonic()
-    two.run(2.5, lambda: backlogs.append(bell.ports.backlog_bytes(PORT)))
+    two.run(2.5, lambda: backlogs.append(level_bytes(bell.ports, ifname=PORT)))
     sent, took_s = sent_and_backlog_bytes(bell.router, PORT)[0] - before, time.monotonic() - began
     shares = [two.received_bytes[r.fileno()] for r in two.receivers]
     packets = sum(delivered(s).packets for s in two.senders)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """sluice_dctcp over a real bottleneck: HTB queues and the port program on a router between two hosts."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,6 +19,7 @@ from tests.kernel.bottleneck import (
 from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace
+from tests.kernel.port_frames import level_bytes
 
 CONTROL = private_name()
 CE = 3
@@ -90,7 +89,7 @@ def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell) -> None:
             host.sysctl("net.ipv4.tcp_congestion_control", name)
         two, backlogs = flows(dumbbell, 2), []
         two.run(0.5)
-        two.run(2.5, lambda: backlogs.append(dumbbell.ports.backlog_bytes(PORT)))
+        two.run(2.5, lambda: backlogs.append(level_bytes(dumbbell.ports, ifname=PORT)))
         accounts = [delivered(s) for s in two.senders]
         two.close()
         for host in (dumbbell.a, dumbbell.b):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python API and the examples on real connections, with the hook attached."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
@@ -41,11 +39,8 @@ KILLED, SUSPENDED, SENDING = 2, 1, 0
 
 @pytest.fixture
 def ends(flows: Map, pair: Pair) -> Iterator[list[socket.socket]]:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        both = dial(pair.a, listener)
-    yield list(both)
-    for end in both:
-        end.close()
+    with pair.connection() as both:
+        yield list(both)
 
 
 def set_phase(flows: Map, sock: socket.socket, phase: int) -> None:
@@ -189,7 +184,7 @@ def on_stream(
             await use(DeadlineStream(writer, **options), server)
         writer.transport.abort()
 
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         asyncio.run(run())
 
 
@@ -292,8 +287,8 @@ def test_a_listener_from_before_the_policy__accepts_the_control_and_gets_it(
     control = registered("cc_dctcp")
     with pair.b, HostEntry() as entry, contextlib.ExitStack() as stack:
         former = pair.b.run("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
-        older = stack.enter_context(listen(pair.b, socket.AF_INET, V4["b"]))
-        chosen = stack.enter_context(listen(pair.b, socket.AF_INET, V4["b"], "reno"))
+        older = stack.enter_context(listen(pair.b, V4["b"]))
+        chosen = stack.enter_context(listen(pair.b, V4["b"], "reno"))
         assert both_controls(pair, older, control)[1] == former
         entry.set(ControlSettings(control=control, without_ecn=former))
         assert both_controls(pair, older, control) == (control, control)
@@ -320,7 +315,7 @@ def controls_of(pair: Pair, control: str, of_listener: str) -> list[str]:
     for selected in ("declared", "selected", "default"):
         if selected == "default":
             pair.a.sysctl("net.ipv4.tcp_congestion_control", control)
-        with listen(pair.b, socket.AF_INET, V4["b"], of_listener) as listener:
+        with listen(pair.b, V4["b"], of_listener) as listener:
             client, server = dial(pair.a, listener, control if selected == "selected" else None)
         with client, server:
             if selected == "declared":
@@ -348,7 +343,7 @@ def test_sendall__the_kernel_kills_flows_that_cannot_meet_their_deadlines(
                 quenched.append(reason.state)
 
     with bottleneck(namespaces, control) as bell, contextlib.ExitStack() as stack:
-        with listen(bell.b, socket.AF_INET, SERVER) as listener:
+        with listen(bell.b, SERVER) as listener:
             pairs = [dial(bell.a, listener) for _ in range(4)]
         for _, server in pairs:
             stack.enter_context(server)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of hostagent/ and the programs in its README send and report on real connections."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re
@@ -34,7 +32,7 @@ PIDFD_GETFD = 438
 
 def run_example(pair: Pair, argv: list[str]) -> tuple[int, str, int]:
     """Return exit code, output, and the bytes that arrived."""
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         host, port = listener.getsockname()
         arguments = [host, str(port), str(SIZE), str(DEADLINE_MS)]
         with pair.a:
@@ -99,7 +97,7 @@ REFUSALS = {
 
 def test_example__names_the_wrong_field(flows: Map, pair: Pair, example: tuple[str, list[str]]) -> None:
     language, argv = example
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
+    with listen(pair.b, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
         done = subprocess.run(
             [*argv, host, str(port), "1000", "-5"], capture_output=True, text=True, check=False
@@ -125,7 +123,7 @@ def test_example__the_kernel_has_size_and_deadline(
 ) -> None:
     """The receiver does not read, so the write blocks while the kernel is asked."""
     size_bytes, deadline_s = 50_000_000, 300
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         host, port = listener.getsockname()
         with pair.a:
             child = subprocess.Popen([*example[1], host, str(port), str(size_bytes), str(1000 * deadline_s)])
@@ -146,7 +144,7 @@ def code_blocks(language: str) -> list[str]:
 
 def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair) -> None:
     [code] = code_blocks("python")
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
+    with listen(pair.b, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
         subprocess.run(["/usr/bin/python3", "-c", code, host, str(port)], check=True)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The port program measures how long a switch holds packets, in units of a full frame's time at the egress port."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host's agent keeps in the kernel: the settings of its windows, and a tagger that runs."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues that the port agent makes with tc, at interfaces that belong to no Open vSwitch."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

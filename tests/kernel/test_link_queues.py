@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queues of a host's own link, with the tagger that chooses them, on a slow link."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator

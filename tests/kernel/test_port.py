@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/port.bpf.c on frames that Open vSwitch sends and the next hop receives."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time
@@ -26,6 +24,7 @@ from tests.kernel.port_frames import (
     MACS,
     NOT_ECT,
     OPEN,
+    PHANTOM,
     PORT,
     SLOW_BPS,
     Ip,
@@ -34,6 +33,7 @@ from tests.kernel.port_frames import (
     frame,
     ipv4,
     ipv6,
+    level_bytes,
     received,
 )
 from tests.kernel.watching import make_queues, packets_by_queue, sent_and_backlog_bytes, sockets_closed
@@ -61,7 +61,7 @@ def test_joined_packets__count_as_what_the_wire_carries(port: Port, pair: Pair) 
     program, _, capture = port
     pair.a.run("ethtool", "-K", PORT, "tx", "on", "tso", "on", "gso", "on")
     pair.a.run("ip", "link", "set", "dev", PORT, "gso_max_segs", "64")
-    with listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
+    with listen(pair.b, V4["b"], "reno") as listener:
         client, server = dial(pair.a, listener, "reno")
         segment_bytes = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         send_and_receive(client, server, 200_000)
@@ -135,11 +135,11 @@ def test_marks_packets_that_find_more_than_k_and_changes_nothing_else(port: Port
     assert program.counters(PORT)[2].not_markable == 0
 
 
-def set_backlog(program: PortProgram, level_bytes: int) -> None:
+def set_backlog(program: PortProgram, size_bytes: int) -> None:
     """Put this backlog into the port's virtual queue."""
-    state = struct.pack("=QQQQ64x24xIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
+    state = struct.pack("=QQQQ64x24xIxxxx", size_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
     program._object.map("states").update(socket.if_nametoindex(PORT), state)
-    assert program.backlog_bytes(PORT) == level_bytes
+    assert level_bytes(program) == size_bytes
 
 
 @pytest.mark.parametrize("percent", [0, 50, 100])
@@ -175,18 +175,18 @@ def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Po
     set_backlog(program, 0)
     for _ in range(25):
         sender.send(data)
-        assert program.backlog_bytes(PORT) == len(data), "the frame found an empty port"
+        assert level_bytes(program) == len(data), "the frame found an empty port"
         time.sleep(0.01)
     codes = ecn_of(received(capture, 25))
     assert codes[:6] == [ECT0] * 6, "the first six find at most five packets' worth"
     assert codes.count(CE) > 12
     assert program.counters(PORT)[2].marked == codes.count(CE)
     assert program.counters(PORT)[2].dropped == 0
-    assert few < program.phantom_bytes(PORT) <= 2 * few
+    assert few < level_bytes(program, PHANTOM) <= 2 * few
     program.set(PORT, PortSettings(10**6, None, 2 * few))
     sender.send(data)
     assert ecn_of(received(capture, 1)) == [ECT0]
-    assert program.phantom_bytes(PORT) == 0
+    assert level_bytes(program, PHANTOM) == 0
 
 
 def test_settings__another_way_of_marking_while_packets_flow(port: Port) -> None:
@@ -263,7 +263,7 @@ def test_the_virtual_queue_counts_a_packet_like_htb(port: Port, pair: Pair) -> N
     received(capture, len(sent))
     by_htb = sent_and_backlog_bytes(pair.a, PORT)[0] - before
     assert by_htb == sum(map(len, sent))
-    assert 0 <= by_htb - program.backlog_bytes(PORT) < 100, "the difference has drained in the meantime"
+    assert 0 <= by_htb - level_bytes(program) < 100, "the difference has drained in the meantime"
     assert program.counters(PORT)[6].bytes == by_htb - 4 * len(sent)
 
 

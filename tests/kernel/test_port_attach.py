@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/port.bpf.c comes, changes, goes to another process, and leaves other filters alone."""
 
-from __future__ import annotations
-
 import pytest
 from pyroute2 import IPRoute
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/port.bpf.c drops what is least urgent first, and marks by rank. Nothing drains during a test."""
 
-from __future__ import annotations
-
 import pytest
 
 from sluice.dataplane.port import PortProgram

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window of a persistent connection after a pause that is longer than its retransmission timeout."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time
@@ -66,7 +64,7 @@ def ends(pair: Pair, program: str) -> Iterator[tuple[socket.socket, socket.socke
     pair.a.run("ip", "link", "set", "dev", "eth0", "gso_max_segs", "65535")
     with (
         register_congestion_control(name, private_build(program)),
-        listen(pair.b, socket.AF_INET, V4["b"], name) as listener,
+        listen(pair.b, V4["b"], name) as listener,
     ):
         for end in dial(pair.a, listener, name):  # its end lets the kernel read the route's threshold
             end.close()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/socket_tag.bpf.h: sockets that carry their tags themselves, where no tagger sees their packets."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -51,7 +49,7 @@ def host(hook: Attachment, pair: Pair, entries: HostEntry) -> Iterator[Host]:
 
 @contextlib.contextmanager
 def connection(host: Host, family: socket.AddressFamily) -> Iterator[tuple[socket.socket, socket.socket]]:
-    with listen(host.pair.b, family, FAMILIES[family]["b"]) as listener:
+    with listen(host.pair.b, FAMILIES[family]["b"]) as listener:
         client, server = dial(host.pair.a, listener)
     with client, server:
         yield client, server

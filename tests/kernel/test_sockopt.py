@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The setsockopt hook on real sockets follows include/sluice.h in every byte and errno."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os
@@ -183,7 +181,7 @@ def test_refused__not_a_tcp_socket(hook: Attachment, kind: tuple[int, int, int])
 
 
 def test_refused__a_listener(hook: Attachment, pair: Pair) -> None:
-    with listen(pair.b, socket.AF_INET6, "::") as listener:
+    with listen(pair.b, "::") as listener:
         assert refusal(lambda: declare(listener, *FULL)) == errno.EOPNOTSUPP
         assert refusal(lambda: acked_bytes(listener)) == errno.EOPNOTSUPP
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The setsockopt hook comes, goes, changes hands, and says what a machine lacks."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which bytes of a connection the setsockopt hook counts for a flow."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import socket
@@ -20,7 +18,7 @@ from sluice.dataplane.sockopt import (
 )
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import FAMILIES, V4, Pair
-from tests.kernel.controls import FULL, acked_bytes, declare, declare_size, has_acked, tcp_state
+from tests.kernel.controls import FULL, acked_bytes, declare, declare_size, fill, has_acked, tcp_state
 from tests.kernel.lab import listen, send_and_receive
 
 TCP_SYN_SENT, TCP_FIN_WAIT2, TCP_CLOSE = 2, 5, 7
@@ -49,13 +47,8 @@ def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.s
 
 def test_acked_bytes__a_flow_begins_after_waiting_data(ends: list[socket.socket]) -> None:
     sender, receiver = ends
+    waiting = fill(sender)
     sender.setblocking(False)
-    waiting = 0
-    while True:  # fill both buffers, because no one reads
-        try:
-            waiting += sender.send(bytes(65536))
-        except BlockingIOError:
-            break
     declare_size(sender, 1000)
     assert acked_bytes(sender) == 0
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
@@ -98,7 +91,7 @@ def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
 def test_declared_before_connect__the_flow_begins_with_the_connection(
     hook: Attachment, pair: Pair, family: socket.AddressFamily
 ) -> None:
-    with listen(pair.b, family, FAMILIES[family]["b"]) as listener:
+    with listen(pair.b, FAMILIES[family]["b"]) as listener:
         with pair.a:
             sender = socket.socket(family, socket.SOCK_STREAM)
         with sender:
@@ -114,7 +107,7 @@ def test_declared_before_connect__the_flow_begins_with_the_connection(
 
 def test_declared_while_connecting(hook: Attachment, pair: Pair) -> None:
     """No host has the address yet, so no host can have answered the SYN."""
-    with listen(pair.b, socket.AF_INET, "0.0.0.0") as listener:
+    with listen(pair.b, "0.0.0.0") as listener:
         with pair.a:
             sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with sender:
@@ -131,7 +124,7 @@ def test_declared_while_connecting(hook: Attachment, pair: Pair) -> None:
 
 
 def test_declared_while_fast_open_delays_the_syn(hook: Attachment, pair: Pair) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         with pair.a:
             sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with sender:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/tag.bpf.c on real transfers, captured at the receiver."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -11,6 +9,7 @@ import struct
 import time
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import NamedTuple
 
 import pytest
 
@@ -29,7 +28,18 @@ from sluice.policy.tags import (
 from sluice.runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet, ones_complement_sum, parse
 from tests.kernel.conftest import V4, V6, Pair
-from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+from tests.kernel.lab import (
+    Namespace,
+    address,
+    connect,
+    dial,
+    family_of,
+    hardware_address,
+    listen,
+    refusing_frames,
+    send_and_receive,
+)
+from tests.kernel.watching import close_in_order
 
 GAP_NS = 40_000_000
 GAP_S = GAP_NS / 1e9
@@ -39,9 +49,27 @@ TFO_WITHOUT_COOKIE = 0x204
 VXLAN_BYTES = 14 + 20 + 8 + 8
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # include/uapi/linux/if_tun.h
 
-FAMILIES = pytest.mark.parametrize(
-    ("family", "host"), [(socket.AF_INET, V4["b"]), (socket.AF_INET6, V6["b"])], ids=["ipv4", "ipv6"]
-)
+HOSTS = pytest.mark.parametrize("host", [V4["b"], V6["b"]], ids=["ipv4", "ipv6"])
+"""Address of b."""
+
+
+class Tagged(NamedTuple):
+    """A connection from a, whose packets the tagger tags, and what arrives at b."""
+
+    tagger: Tagger
+    capture: Capture
+    client: socket.socket
+    server: socket.socket
+
+
+@contextlib.contextmanager
+def tagged(
+    pair: Pair, settings: TagSettings, host: str = V4["b"], control: str | None = None
+) -> Iterator[Tagged]:
+    with Tagger(settings) as tagger, Capture(pair.b, "eth0") as capture:
+        tagger_attach(tagger, pair.a)
+        with pair.connection(host, control) as (client, server):
+            yield Tagged(tagger, capture, client, server)
 
 
 def first_byte(packets: list[Packet]) -> int:
@@ -57,19 +85,12 @@ def expected_tag(packet: Packet, start: int) -> int:
     return attained_tag((packet.seq - start) % 2**32)
 
 
-@FAMILIES
-def test_every_segment_carries_the_attained_service_before_it(
-    pair: Pair, family: socket.AddressFamily, host: str
-) -> None:
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host, "reno") as listener:
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener, "reno")
-            send_and_receive(client, server, 400_000)
-            client.close()
-            assert server.recv(1) == b""
-            server.close()
-            packets = capture.packets()
+@HOSTS
+def test_every_segment_carries_the_attained_service_before_it(pair: Pair, host: str) -> None:
+    with tagged(pair, TagSettings(LONG_GAP_NS), host, "reno") as (_, capture, client, server):
+        send_and_receive(client, server, 400_000)
+        close_in_order(client, server)
+        packets = capture.packets()
     start = first_byte(packets)
     data = data_of(packets)
     assert sum(p.data_bytes for p in data) >= 400_000
@@ -79,33 +100,29 @@ def test_every_segment_carries_the_attained_service_before_it(
     assert {p.dscp for p in packets if p.flags & SYN} == {ATTAINED_FIRST}
     fins = [p for p in packets if p.flags & FIN]
     assert fins
-    assert all(p.dscp == attained_tag((p.seq - start) % 2**32) for p in fins)
+    assert all(p.dscp == expected_tag(p, start) for p in fins)
     assert {p.ecn for p in data} == {ECT0}
     assert {p.ecn for p in packets if not p.data_bytes} == {0}
 
 
-@FAMILIES
+@HOSTS
 @pytest.mark.parametrize("answer_bytes", [50_000, 0])
-def test_acks_and_fin_carry_the_tag_of_their_own_direction(
-    pair: Pair, family: socket.AddressFamily, host: str, answer_bytes: int
-) -> None:
+def test_acks_and_fin_carry_the_tag_of_their_own_direction(pair: Pair, host: str, answer_bytes: int) -> None:
     """In a direction without data no flow has completed, so its FIN is untagged."""
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger:
         tagger_attach(tagger, pair.b)
-        client, server = dial(pair.a, listener)
-        send_and_receive(server, client, answer_bytes)
-        with Capture(pair.a, "eth0") as capture:
-            send_and_receive(client, server, 300_000)
-            client.close()
-            wait_until(lambda: server.recv(1) == b"", "the end of the flow arrives")
-            server.close()
-            packets: list[Packet] = []
+        with pair.connection(host) as (client, server):
+            send_and_receive(server, client, answer_bytes)
+            with Capture(pair.a, "eth0") as capture:
+                send_and_receive(client, server, 300_000)
+                close_in_order(client, server)
+                packets: list[Packet] = []
 
-            def fin_is_back() -> bool:
-                packets.extend(capture.packets())
-                return any(p.flags & FIN for p in packets)
+                def fin_is_back() -> bool:
+                    packets.extend(capture.packets())
+                    return any(p.flags & FIN for p in packets)
 
-            wait_until(fin_is_back, "the FIN comes back")
+                wait_until(fin_is_back, "the FIN comes back")
     silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP and not p.data_bytes]
     assert {p.dscp for p in silent if p.flags & FIN} == {attained_tag(answer_bytes) if answer_bytes else 0}
     assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {attained_tag(answer_bytes)}
@@ -118,15 +135,10 @@ def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
 
 
 def test_counters_are_the_sent_packets(pair: Pair) -> None:
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
-            send_and_receive(client, server, 100_000)
-            packets = [p for p in capture.packets() if p.version == 4]
+    with tagged(pair, TagSettings(LONG_GAP_NS)) as (tagger, capture, client, server):
+        send_and_receive(client, server, 100_000)
+        packets = [p for p in capture.packets() if p.version == 4]
         counted = tagger.counters()
-        client.close()
-        server.close()
     for tag in range(1, 41):
         seen = [p for p in packets if p.dscp == tag]
         assert counted[tag].packets >= len(seen)
@@ -135,17 +147,12 @@ def test_counters_are_the_sent_packets(pair: Pair) -> None:
 
 
 def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
-    with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        tagger_attach(tagger, pair.a)
-        client, server = dial(pair.a, listener)
-        with Capture(pair.b, "eth0") as capture:
-            send_and_receive(client, server, 20_000)
-            time.sleep(1.5 * GAP_S)  # the test needs real idle time
-            first = data_of(capture.packets())
-            send_and_receive(client, server, 20_000)
-            second = data_of(capture.packets())
-        client.close()
-        server.close()
+    with tagged(pair, TagSettings(GAP_NS)) as (_, capture, client, server):
+        send_and_receive(client, server, 20_000)
+        time.sleep(1.5 * GAP_S)  # the test needs real idle time
+        first = data_of(capture.packets())
+        send_and_receive(client, server, 20_000)
+        second = data_of(capture.packets())
     for message in (first, second):
         assert message[0].dscp == ATTAINED_FIRST
         start = message[0].seq
@@ -154,28 +161,19 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
 
 
 def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pair: Pair) -> None:
-    """For longer than the gap, the receiver has another hardware address. Its capture still shows the frames."""
-    with Tagger(TagSettings(10 * GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        tagger_attach(tagger, pair.a)
-        client, server = dial(pair.a, listener)
-        mac = hardware_address(pair.b)
-        with Capture(pair.b, "eth0") as capture:
-            send_and_receive(client, server, 20_000)
-            start = data_of(capture.packets())[0].seq
-            pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
+    """For longer than the gap, the receiver refuses frames. Its capture still shows them."""
+    with tagged(pair, TagSettings(10 * GAP_NS)) as (_, capture, client, server):
+        send_and_receive(client, server, 20_000)
+        start = data_of(capture.packets())[0].seq
+        with refusing_frames(pair.b):
             client.sendall(bytes(5000))
             lost = wait_until(lambda: data_of(capture.packets()), "packets that no host accepts")
             time.sleep(12 * GAP_S)  # the test needs real idle time
-            pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
-            received = 0
-            while received < 5000:
-                received += len(server.recv(65536))
-            repeated = [p for p in data_of(capture.packets()) if p.seq == lost[0].seq]
-            client.sendall(bytes(1000))
-            assert len(server.recv(65536)) == 1000
-            after = data_of(capture.packets())
-        client.close()
-        server.close()
+        assert len(server.recv(5000, socket.MSG_WAITALL)) == 5000
+        repeated = [p for p in data_of(capture.packets()) if p.seq == lost[0].seq]
+        client.sendall(bytes(1000))
+        assert len(server.recv(65536)) == 1000
+        after = data_of(capture.packets())
     assert lost[0].dscp == attained_tag(20_000)
     assert repeated
     assert {p.dscp for p in repeated} == {attained_tag(20_000)}
@@ -183,19 +181,12 @@ def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pai
     assert after[-1].dscp == attained_tag(25_000)
 
 
-def hardware_address(ns: Namespace) -> str:
-    words = ns.run("ip", "-o", "link", "show", "dev", "eth0").split()
-    return words[words.index("link/ether") + 1]
-
-
-@FAMILIES
-def test_datagrams_carry_the_sum_of_what_the_socket_sent(
-    pair: Pair, family: socket.AddressFamily, host: str
-) -> None:
+@HOSTS
+def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, host: str) -> None:
     sizes = [0, 100, 900, 1, 1400, 1400, 10, 1400]
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
-        with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        with socket.socket(family_of(host), socket.SOCK_DGRAM) as sender:
             for size in sizes:
                 sender.sendto(bytes(size), (host, 9))
         packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
@@ -205,17 +196,15 @@ def test_datagrams_carry_the_sum_of_what_the_socket_sent(
 
 
 def test_two_sockets_do_not_share_a_flow(pair: Pair) -> None:
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        tagger_attach(tagger, pair.a)
-        first, first_end = dial(pair.a, listener)
-        second, second_end = dial(pair.a, listener)
+    with (
+        tagged(pair, TagSettings(LONG_GAP_NS)) as (_, capture, first, first_end),
+        pair.connection() as (second, second_end),
+    ):
         send_and_receive(first, first_end, 100_000)
-        with Capture(pair.b, "eth0") as capture:
-            send_and_receive(second, second_end, 500)
-            send_and_receive(first, first_end, 500)
-            data = data_of(capture.packets())
-        for end in (first, first_end, second, second_end):
-            end.close()
+        capture.packets()
+        send_and_receive(second, second_end, 500)
+        send_and_receive(first, first_end, 500)
+        data = data_of(capture.packets())
     assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
 
 
@@ -316,27 +305,19 @@ def test_frames_of_others__keep_their_dscp(pair: Pair, is_guest: bool) -> None:
 def test_an_answer_with_a_cookie_carries_tag_1(pair: Pair) -> None:
     """It has no socket."""
     pair.b.sysctl("net.ipv4.tcp_syncookies", 2)
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.a, "eth0") as capture:
         tagger_attach(tagger, pair.b)
-        with Capture(pair.a, "eth0") as capture:
-            client, server = dial(pair.a, listener)
+        with pair.connection():
             answers = [p for p in capture.packets() if p.flags & SYN]
-            client.close()
-            server.close()
     assert [p.dscp for p in answers] == [ATTAINED_FIRST]
 
 
-@FAMILIES
-def test_a_socket_that_sends_to_many__has_a_flow_for_each(
-    pair: Pair, family: socket.AddressFamily, host: str
-) -> None:
-    ports, size_bytes = (9, 10), 1200
+@HOSTS
+def test_a_socket_that_sends_to_many__has_a_flow_for_each(pair: Pair, host: str) -> None:
+    ports, size_bytes, kind = (9, 10), 1200, (family_of(host), socket.SOCK_DGRAM)
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.b, "eth0") as capture, pair.a:
         tagger.attach("eth0")
-        with (
-            socket.socket(family, socket.SOCK_DGRAM) as server,
-            socket.socket(family, socket.SOCK_DGRAM) as other,
-        ):
+        with socket.socket(*kind) as server, socket.socket(*kind) as other:
             for _ in range(20):
                 server.sendto(bytes(size_bytes), (host, ports[0]))
             server.sendto(bytes(size_bytes), (host, ports[1]))
@@ -359,17 +340,14 @@ def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair, i
     """A tagger below the tunnel alone, and one at each of both interfaces, which count a segment once."""
     vxlan(pair.a, V4["a"], V4["b"], "10.8.0.1/24", "tos", "inherit" if inside else "0")
     vxlan(pair.b, V4["b"], V4["a"], "10.8.0.2/24")
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, "10.8.0.2") as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.b, "eth0") as capture:
         tagger_attach(tagger, pair.a)
         if inside:
             with pair.a:
                 tagger.attach("vx0")
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
+        with pair.connection("10.8.0.2") as (client, server):
             send_and_receive(client, server, 100_000)
-            client.close()
-            assert server.recv(1) == b""
-            server.close()
+            close_in_order(client, server)
             frames = [frame for frame, _ in capture.frames()]
         assert tagger.foreign() == ()
     pairs = [(parse(frame), parse(frame[VXLAN_BYTES:])) for frame in frames]
@@ -384,17 +362,12 @@ def test_a_tunnel__its_packets_carry_what_the_packets_inside_carry(pair: Pair, i
 
 
 def test_a_new_gap_takes_effect_at_once(pair: Pair) -> None:
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        tagger_attach(tagger, pair.a)
-        client, server = dial(pair.a, listener)
-        with Capture(pair.b, "eth0") as capture:
-            send_and_receive(client, server, 20_000)
-            tagger.set(TagSettings(1))
-            capture.packets()
-            send_and_receive(client, server, 100)
-            data = data_of(capture.packets())
-        client.close()
-        server.close()
+    with tagged(pair, TagSettings(LONG_GAP_NS)) as (tagger, capture, client, server):
+        send_and_receive(client, server, 20_000)
+        tagger.set(TagSettings(1))
+        capture.packets()
+        send_and_receive(client, server, 100)
+        data = data_of(capture.packets())
     assert data[0].dscp == ATTAINED_FIRST
 
 
@@ -413,23 +386,16 @@ def packets_of(
     pair: Pair, settings: TagSettings, size_bytes: int, deadline_s: float, after: bytes = b""
 ) -> list[Packet]:
     """Return the packets of a connection that sends a declared flow, and these bytes after it."""
-    with (
-        contextlib.closing(Attachment()),
-        Tagger(settings) as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
-    ):
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
-            declare(client, size_bytes=size_bytes, deadline_s=deadline_s)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            send_and_receive(client, server, size_bytes)
-            if after:
-                client.sendall(after)
-                assert server.recv(100)
-            client.close()
-            server.close()
-            return capture.packets()
+    with contextlib.closing(Attachment()), tagged(pair, settings) as (_, capture, client, server):
+        declare(client, size_bytes=size_bytes, deadline_s=deadline_s)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        send_and_receive(client, server, size_bytes)
+        if after:
+            client.sendall(after)
+            assert server.recv(100)
+        client.close()
+        server.close()
+        return capture.packets()
 
 
 @pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
@@ -468,23 +434,21 @@ def test_the_bytes_after_a_declared_flow_are_not_its_own(pair: Pair) -> None:
     assert {p.dscp for p in data_of(packets) if (p.seq - start) % 2**32 < size_bytes} == {URGENCY_FIRST}
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["ipv4", "ipv6"])
-def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.AddressFamily) -> None:
+@HOSTS
+def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, host: str) -> None:
+    option = (socket.IPPROTO_IP, socket.IP_TOS)
+    if ":" in host:
+        option = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger:
         tagger_attach(tagger, pair.a)
         assert tagger.foreign() == ()
-        with pair.a, socket.socket(family, socket.SOCK_DGRAM) as phone:
-            level, option = (
-                (socket.IPPROTO_IP, socket.IP_TOS)
-                if family == socket.AF_INET
-                else (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
-            )
-            phone.setsockopt(level, option, 46 << 2 | 1)
+        with pair.a, socket.socket(family_of(host), socket.SOCK_DGRAM) as phone:
+            phone.setsockopt(*option, 46 << 2 | 1)
             phone.bind(("", 5060))
             cpus = os.sched_getaffinity(0)
             for cpu in (*sorted(cpus)[:2], min(cpus)):
                 os.sched_setaffinity(0, {cpu})
-                phone.sendto(b"x", ((V4 if family == socket.AF_INET else V6)["b"], 9))
+                phone.sendto(b"x", (host, 9))
             os.sched_setaffinity(0, cpus)
         (use,) = tagger.foreign()
         assert (use.dscp, use.overwritten, use.forwarded) == (46, 2 + (len(cpus) > 1), 0)
@@ -493,7 +457,7 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.A
 
 def test_foreign__an_answer_of_the_kernel_repeats_the_dscp_of_another(pair: Pair) -> None:
     """A reset for no connection has the DSCP of what it answers: of a SYN to no port, of a segment to a listener."""
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, V4["b"]) as listener:
         tagger_attach(tagger, pair.b)
         with pair.a, socket.socket() as client:
             client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2)
@@ -522,35 +486,29 @@ def test_reserved__a_packet_keeps_the_dscp_and_no_tag_has_it(pair: Pair) -> None
 
 def test_a_host_that_only_watches__writes_no_dscp_and_says_which_ones_others_use(pair: Pair) -> None:
     """The state of connections goes on, so that their tags are right as soon as the policy acts."""
-    with (
-        Tagger(TagSettings(LONG_GAP_NS, writes=False)) as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
-    ):
-        tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture:
-            client, server = dial(pair.a, listener)
-            client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 46 << 2)
-            send_and_receive(client, server, 50_000)
-            assert [use.dscp for use in tagger.foreign()] == [46]
-            tagger.set(TagSettings(LONG_GAP_NS))
-            client.sendall(b"x")
-            assert server.recv(1)
-            client.close()
-            server.close()
-            *before, last = (packet for packet in capture.packets() if packet.data_bytes)
-        assert {packet.dscp for packet in before} == {46}
-        assert last.dscp == attained_tag(50_000)
+    with tagged(pair, TagSettings(LONG_GAP_NS, writes=False)) as (tagger, capture, client, server):
+        client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 46 << 2)
+        send_and_receive(client, server, 50_000)
+        assert [use.dscp for use in tagger.foreign()] == [46]
+        tagger.set(TagSettings(LONG_GAP_NS))
+        client.sendall(b"x")
+        assert server.recv(1)
+        client.close()
+        server.close()
+        *before, last = data_of(capture.packets())
+    assert {packet.dscp for packet in before} == {46}
+    assert last.dscp == attained_tag(50_000)
 
 
-@FAMILIES
-def test_a_request_in_the_syn_is_a_flow(pair: Pair, family: socket.AddressFamily, host: str) -> None:
+@HOSTS
+def test_a_request_in_the_syn_is_a_flow(pair: Pair, host: str) -> None:
     """TCP Fast Open. The FIN says how much the flow has sent, so that switches count it."""
     for ns in (pair.a, pair.b):
         ns.sysctl("net.ipv4.tcp_fastopen", 3 | TFO_WITHOUT_COOKIE)
-    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, host) as listener:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
         tagger_attach(tagger, pair.a)
-        with Capture(pair.b, "eth0") as capture, pair.a, socket.socket(family, socket.SOCK_STREAM) as client:
+        with Capture(pair.b, "eth0") as capture, pair.a, socket.socket(family_of(host)) as client:
             client.sendto(bytes(500), socket.MSG_FASTOPEN, listener.getsockname()[:2])
             server, _ = listener.accept()
             with server:
@@ -586,7 +544,7 @@ def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
         burst_bytes = tag_burst_bytes("eth0")
     with (
         Tagger(TagSettings(round(BURST_GAP_S * 1e9))) as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener,
+        listen(pair.b, V4["b"], "reno") as listener,
     ):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
         with pair.a:

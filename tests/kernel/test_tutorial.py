@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that pages show, as a reader runs them."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf/watch.bpf.c on real connections between namespaces."""
 
-from __future__ import annotations
-
-import contextlib
 import errno
 import socket
 import struct
@@ -14,17 +11,23 @@ import pytest
 from sluice.dataplane.watch import Watch
 from sluice.runtime.wait import wait_until
 from tests.kernel.conftest import V4, V6, Pair
-from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+from tests.kernel.controls import fill
+from tests.kernel.lab import (
+    Namespace,
+    address,
+    connect,
+    connected,
+    dial,
+    listen,
+    refusing_frames,
+    send_and_receive,
+)
 from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended, sockets_closed
 
 TIMEOUTS_BEFORE = 92
 """The place in struct watched of bpf/watch_state.bpf.h."""
 
-FAMILIES = pytest.mark.parametrize(
-    ("family", "client", "server"),
-    [(socket.AF_INET, V4["a"], V4["b"]), (socket.AF_INET6, V6["a"], V6["b"])],
-    ids=["ipv4", "ipv6"],
-)
+ADDRESSES = pytest.mark.parametrize("addresses", [V4, V6], ids=["ipv4", "ipv6"])
 
 
 def retransmitted(ns: Namespace) -> int:
@@ -32,22 +35,19 @@ def retransmitted(ns: Namespace) -> int:
     return int(ns.run("nstat", "-a", "-s", "-z", "TcpRetransSegs").split()[-2])
 
 
-@FAMILIES
-def test_a_connection_in_full(
-    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
-) -> None:
-    with listen(pair.b, family, server, "reno") as listener:
-        before_ns = time.monotonic_ns()
-        near, far = dial(pair.a, listener, "reno")
+@ADDRESSES
+def test_a_connection_in_full(pair: Pair, watch: Watch, addresses: dict[str, str]) -> None:
+    before_ns = time.monotonic_ns()
+    with pair.connection(addresses["b"], "reno") as (near, far):
         connected_ns = time.monotonic_ns()
         before = retransmitted(pair.a)
         send_and_receive(near, far, 400_000)
         send_and_receive(far, near, 1234)
-        local, remote = near.getsockname()[:2], listener.getsockname()[:2]
+        local, remote = near.getsockname()[:2], near.getpeername()[:2]
         close_in_order(near, far)
         (connection,) = ended(watch)
         after_ns = time.monotonic_ns()
-    assert (str(connection.local), connection.local_port) == local == (client, local[1])
+    assert (str(connection.local), connection.local_port) == local == (addresses["a"], local[1])
     assert (str(connection.remote), connection.remote_port) == remote
     assert (connection.sent_bytes, connection.received_bytes, connection.pending_bytes) == (400_000, 1234, 0)
     assert before_ns <= connection.start_ns <= connected_ns
@@ -64,29 +64,23 @@ def test_a_connection_in_full(
     assert 0 < connection.srtt_us < 1_000_000
 
 
-@FAMILIES
-def test_the_accepting_end(
-    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
-) -> None:
-    """The watched listener sends data to the connecting end and closes first."""
-    with listen(pair.a, family, client) as listener:
-        port = listener.getsockname()[1]
-        caller, called = dial(pair.b, listener)
+@ADDRESSES
+def test_the_accepting_end(pair: Pair, watch: Watch, addresses: dict[str, str]) -> None:
+    """The watched end sends data to the connecting end and closes first."""
+    with connected(pair.b, pair.a, addresses["a"]) as (caller, called):
+        port = called.getsockname()[1]
         send_and_receive(called, caller, 300_000)
         close_in_order(called, caller)
         (connection,) = ended(watch)
     assert (connection.sent_bytes, connection.received_bytes) == (300_000, 0)
-    assert str(connection.local) == client
+    assert str(connection.local) == addresses["a"]
     assert connection.local_port == port
     assert not connection.active
 
 
-@FAMILIES
-def test_a_sender_whose_peer_closes_first(
-    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
-) -> None:
-    with listen(pair.b, family, server) as listener:
-        near, far = dial(pair.a, listener)
+@ADDRESSES
+def test_a_sender_whose_peer_closes_first(pair: Pair, watch: Watch, addresses: dict[str, str]) -> None:
+    with pair.connection(addresses["b"]) as (near, far):
         send_and_receive(near, far, 50_000)
         far.close()
         assert near.recv(1) == b""
@@ -98,7 +92,7 @@ def test_a_sender_whose_peer_closes_first(
 
 
 def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         with pair.a:
             near = socket.socket(socket.AF_INET6)
         near.connect((f"::ffff:{V4['b']}", listener.getsockname()[1]))
@@ -110,8 +104,7 @@ def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch) -> None:
 
 
 def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         send_and_receive(near, far, 20_000)
         wait_until(lambda: watch.live()[0].sent_at_ns is not None, "all data is acknowledged")
         said_ns = time.monotonic_ns()
@@ -129,8 +122,7 @@ def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: l
     connect(c, "eth0", d, "eth0")
     address(c, "eth0", "10.8.0.1/24")
     address(d, "eth0", "10.8.0.2/24")
-    with listen(d, socket.AF_INET, "10.8.0.2") as listener:
-        near, far = dial(c, listener)
+    with connected(c, d, "10.8.0.2") as (near, far):
         send_and_receive(near, far, 10_000)
         assert not watch.live()
         close_in_order(near, far)
@@ -140,8 +132,7 @@ def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: l
 
 
 def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None:
-    with WatchOf(pair.b) as other, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with WatchOf(pair.b) as other, pair.connection() as (near, far):
         send_and_receive(near, far, 10_000)
         close_in_order(near, far)
         (here,), (there,) = ended(watch), ended(other)
@@ -152,7 +143,7 @@ def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None
 
 
 def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         port = listener.getsockname()[1]
         sending, receiving = WatchOf(pair.a, port), WatchOf(pair.b, port)
         near, far = dial(pair.a, listener)
@@ -170,7 +161,7 @@ def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
 def test_refused_or_without_data__no_record(pair: Pair, watch: Watch) -> None:
     with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect((V4["b"], 9))
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         close_in_order(near, far)
         near, far = dial(pair.a, listener)
@@ -184,8 +175,7 @@ def test_refused_or_without_data__no_record(pair: Pair, watch: Watch) -> None:
 
 def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
     """The receiver closes with unread data. The sender gets a reset, and the watch reports it."""
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         near.sendall(bytes(5000))
         far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         assert far.recv(100)
@@ -217,8 +207,7 @@ def test_reset_by_the_other_end_before_it_has_acknowledged_the_last_answer(pair:
 
 
 def test_aborted_here_with_data_in_flight(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
         written = fill(near)
         near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
@@ -231,19 +220,8 @@ def test_aborted_here_with_data_in_flight(pair: Pair, watch: Watch) -> None:
     assert connection.sent_bytes + connection.pending_bytes == written
 
 
-def fill(sock: socket.socket) -> int:
-    """Write until the buffers are full, and return the number of bytes."""
-    sock.setblocking(False)
-    written = 0
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            written += sock.send(bytes(65_536))
-    return written
-
-
 def test_half_closed__the_other_direction_continues(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         send_and_receive(near, far, 3000)
         near.shutdown(socket.SHUT_WR)
         assert far.recv(1) == b""
@@ -266,19 +244,12 @@ def run_ss(ns: Namespace) -> int:
 
 
 def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
-    """For a while, the receiver has another hardware address and so refuses frames."""
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         send_and_receive(near, far, 10_000)
-        words = pair.b.run("ip", "-o", "link", "show", "dev", "eth0").split()
-        mac = words[words.index("link/ether") + 1]
-        pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
-        near.sendall(bytes(5000))
-        wait_until(lambda: watch.live()[0].timeouts, "a retransmission timeout")
-        pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
-        received = 0
-        while received < 5000:
-            received += len(far.recv(65_536))
+        with refusing_frames(pair.b):
+            near.sendall(bytes(5000))
+            wait_until(lambda: watch.live()[0].timeouts, "a retransmission timeout")
+        assert len(far.recv(5000, socket.MSG_WAITALL)) == 5000
         shown = run_ss(pair.a)
         close_in_order(near, far)
         (connection,) = ended(watch)
@@ -289,16 +260,13 @@ def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> N
 
 
 def test_timeouts__the_kernel_counts_them_in_16_bits(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
-    (before,) = watch.live()
-    if before.timeouts is None:
-        pytest.skip("the kernel counts timeouts since Linux 6.7")
-    connections = watch._object.map("connections")
-    state = bytearray(connections.lookup(near.fileno()) or b"")
-    struct.pack_into("=I", state, TIMEOUTS_BEFORE, 2**16 - 3)
-    connections.update(near.fileno(), bytes(state))
-    (after,) = watch.live()
+    with pair.connection() as (near, _):
+        (before,) = watch.live()
+        if before.timeouts is None:
+            pytest.skip("the kernel counts timeouts since Linux 6.7")
+        connections = watch._object.map("connections")
+        state = bytearray(connections.lookup(near.fileno()) or b"")
+        struct.pack_into("=I", state, TIMEOUTS_BEFORE, 2**16 - 3)
+        connections.update(near.fileno(), bytes(state))
+        (after,) = watch.live()
     assert after.timeouts == 3
-    near.close()
-    far.close()

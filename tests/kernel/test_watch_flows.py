@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of one connection, as bpf/watch.bpf.c sees them at the end that sends."""
 
-from __future__ import annotations
-
-import socket
 import time
 from itertools import pairwise
 
@@ -13,7 +10,7 @@ from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.watch import Watch
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import DEADLINE, declare
-from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.lab import connected, send_and_receive
 from tests.kernel.watching import close_in_order, ended
 
 GAP_NS = 400_000_000
@@ -23,8 +20,7 @@ PAUSE_S = 0.5
 def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
     sizes = [30_000, 2_000, 70_000]
     watch.set_idle_gap(GAP_NS)
-    with listen(pair.a, socket.AF_INET, V4["a"]) as listener:
-        client, server = dial(pair.b, listener)
+    with connected(pair.b, pair.a, V4["a"]) as (client, server):
         before_ns = time.monotonic_ns()
         for size_bytes in sizes:
             time.sleep(PAUSE_S)
@@ -47,8 +43,7 @@ def test_each_answer_to_a_request_is_a_flow(pair: Pair, watch: Watch) -> None:
 
 
 def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         for _ in range(20):
             send_and_receive(near, far, 5_000)
         close_in_order(near, far)
@@ -60,8 +55,7 @@ def test_writes_without_a_pause_are_one_flow(pair: Pair, watch: Watch) -> None:
 def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch, waits: bool) -> None:
     """Also if the data of the flow before it is not acknowledged yet."""
     count, size_bytes = 4, 20_000
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         for number in range(count):
             declare(near, DEADLINE, 0, 0, (number + 1) * 10**9, 0, 0, 0, b"")
             if waits:
@@ -86,8 +80,7 @@ def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch,
 
 def test_a_watch_that_begins_later_sees_the_next_flow_only(pair: Pair, watch: Watch) -> None:
     """As after a restart of the agent: no flow is reported twice, and the later one is complete."""
-    with listen(pair.a, socket.AF_INET, V4["a"]) as listener:
-        client, server = dial(pair.b, listener)
+    with connected(pair.b, pair.a, V4["a"]) as (client, server):
         send_and_receive(server, client, 30_000)
         time.sleep(PAUSE_S)
         (earlier,) = watch.live()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A watch on many connections, on earlier ones, and when it comes and goes."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket
@@ -23,7 +21,7 @@ from tests.kernel.watching import RESET_ON_CLOSE, WatchOf, close_in_order, ended
 
 def test_many_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
     count = 500
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         listener.listen(256)
         for i in range(count):
             near, far = dial(pair.a, listener)
@@ -51,7 +49,7 @@ def wait_acknowledged(sock: socket.socket) -> None:
 def test_losses_of_a_full_ring_are_counted(pair: Pair, watch: Watch) -> None:
     """The ring holds about 6,500 records."""
     count = 8000
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         listener.listen(256)
         for _ in range(count):
             near, far = dial(pair.a, listener)
@@ -68,8 +66,7 @@ def test_losses_of_a_full_ring_are_counted(pair: Pair, watch: Watch) -> None:
 
 
 def test_earlier_connections_are_adopted(pair: Pair) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         send_and_receive(near, far, 70_000)
         send_and_receive(far, near, 500)
         with WatchOf(pair.a) as watch:
@@ -85,7 +82,7 @@ def test_earlier_connections_are_adopted(pair: Pair) -> None:
 
 
 def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: Watch) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with listen(pair.b, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 1000)
         disconnect(near)
@@ -115,8 +112,7 @@ def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
     me, files = os.getpid(), open_files()
     programs, maps = programs_of(me), maps_of(me)
     made_programs, made_maps = set[int](), set[int]()
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        near, far = dial(pair.a, listener)
+    with pair.connection() as (near, far):
         for _ in range(8):
             watch = WatchOf(pair.a)
             send_and_receive(near, far, 100)

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a socket's windows, beside all other storage that this project keeps in a socket."""
 
-from __future__ import annotations
-
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +26,7 @@ def test_all_storage_fits_a_socket_of_an_older_kernel(pair: Pair, hook: Attachme
         register_congestion_control(name, private_build()),
         WindowLog() as log,
         Tagger() as tagger,
-        listen(pair.b, socket.AF_INET, V4["b"], name) as listener,
+        listen(pair.b, V4["b"], name) as listener,
     ):
         with pair.a:
             tagger.attach("eth0")

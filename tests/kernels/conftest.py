@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tier of other kernels: Debian's, in virtual machines. Each series is a group of its own (--dist loadgroup)."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 The stages of a kernel share a guest. `make test-kernels ARGS='-k "[6.1-doctor]"'` runs one stage of one kernel.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles with known flows, for tests of the code that reads them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wall clock for tests that judge the age of what they have just written."""
 
-from __future__ import annotations
-
 import itertools
 import time
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLDP frames on their way between two switches, for tests of the controller."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from os_ken.ofproto import ofproto_v1_3_parser as parser

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduled flows and records for tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

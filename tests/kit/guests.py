@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual machines with Debian's kernels (tools/guest)."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heartbeats of healthy agents. A test changes the fields that it judges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

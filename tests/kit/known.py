@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values that a test knows to exist, for the type checker."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 T = TypeVar("T")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks small enough to compute by hand."""
 
-from __future__ import annotations
-
 from sluice.policy.network.graph import Port, Topology, host, switch
 
 RATE_BPS = 100_000_000

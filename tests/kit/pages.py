@@ -10,8 +10,6 @@
 <!-- on: hub,web1 -->      root runs it on each of these machines (tests/deploy)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a test gives a process: a small disk, and failing power."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The import rule: which room may import which. The table is docs/rooms.toml."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

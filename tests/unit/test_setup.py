@@ -4,8 +4,6 @@
 Also the rules for Prometheus, the inputs that fuzzing has kept, and the tool that repeats tests of time.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

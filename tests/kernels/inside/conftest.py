@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that run in the virtual machine. Their rates are low, because its clock is 15 times slower than a machine's."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel loads every BPF program, registers every congestion control, and keeps nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two racks that Sluice did not make, on each datapath: discovered, described, with queues as tagged, and left."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

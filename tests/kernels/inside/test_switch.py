@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One scenario on each datapath: a controller, a switch and three hosts. Tags, marks, shares, changed thresholds."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

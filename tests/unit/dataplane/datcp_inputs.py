@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs for the laws of laws/datcp.h, and its structures in C."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from types import ModuleType
 from typing import Any

@@ -5,8 +5,6 @@ Rates are bytes a second. Values are exact, unless a Grid is given. Each value i
 laws/datcp.h does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -4,8 +4,6 @@
 This file makes it from the laws' declarations, so a new law needs no entry here.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -4,8 +4,6 @@
 Below: powers, logarithms and rates against double precision and rational numbers.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/datcp.h against the paper's two algorithms and equation (5) in rational numbers (datcp_paper.py)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from math import floor

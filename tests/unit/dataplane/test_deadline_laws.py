@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws that know deadlines or classes, each against its paper: UCP, D2TCP, MCP."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import ceil, floor
 from types import ModuleType

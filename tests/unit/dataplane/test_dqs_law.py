@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/dqs.h against a switch that holds the packets themselves."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from types import ModuleType

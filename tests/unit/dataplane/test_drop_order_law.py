@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/drop_order.h against a plain reading of its description: which packets a port admits, and what marks them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any

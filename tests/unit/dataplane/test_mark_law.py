@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/mark.h against the queues' equations in rational numbers: every verdict must be the same, exactly."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from types import ModuleType
 from typing import Any

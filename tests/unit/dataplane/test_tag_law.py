@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """laws/tag.h against the definition of a flow with unbounded integers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of TCP windows: laws/dctcp.h, laws/reduction.h, and what every congestion control does around them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import ceil
 from types import ModuleType

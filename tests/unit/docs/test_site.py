@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation site works without the network: it loads nothing from another host."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code blocks of the pages do what the pages say. tests/kernel/test_tutorial.py has those that need root."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shlex

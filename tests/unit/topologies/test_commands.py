@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that make a testbed, its processes, the names within it, and its settings."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The links of a testbed: delays, losses, probes and the rules of its switches."""
 
-from __future__ import annotations
-
 import json
 import socket
 from dataclasses import asdict, replace

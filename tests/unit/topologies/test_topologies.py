@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topologies that a scenario names, and networks from files."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library that ovs-vswitchd loads, in a child process that calls the C library as ovs-vswitchd does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
