@@ -19,16 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.dataplane import build
+from sluice.dataplane import build, loader
 from sluice.dataplane.libbpf import ATTACH_STRUCT_OPS, Resource, failure, ffi, forget_messages, lib
-from sluice.dataplane.loader import (
-    STRUCT_OPS_SINCE,
-    BpfObject,
-    kernel_has_struct_ops_links,
-    kernel_version,
-    load,
-    open_object,
-)
+from sluice.dataplane.loader import STRUCT_OPS_SINCE, BpfObject
 from sluice.dataplane.shared_resource import Provided
 from sluice.dataplane.tagger import DSCPS, TagSettings
 from sluice.policy import controls
@@ -87,17 +80,17 @@ class _Registration(Resource):
     @classmethod
     def make(cls, name: str, object_file: Path | None) -> _Registration | None:
         """Register the control. None if another process has registered it first."""
-        if kernel_version() < STRUCT_OPS_SINCE:
+        if loader.kernel_version() < STRUCT_OPS_SINCE:
             raise EnvironmentLacking(
                 f"Linux {platform.release()} cannot use a BPF program as congestion control (struct_ops): "
                 f"boot Linux {'.'.join(map(str, STRUCT_OPS_SINCE))} or later"
             )
-        loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
+        loaded = loader.open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
         if handle == ffi.NULL:
             return cls._refused(name, loaded, ffi.NULL)
-        if not kernel_has_struct_ops_links():
+        if not loader.kernel_has_struct_ops_links():
             return cls(loaded, handle, None)
         link_fd = lib().bpf_link_create(loaded.map(name).fd, 0, ATTACH_STRUCT_OPS, ffi.NULL)
         if link_fd < 0:
@@ -180,7 +173,7 @@ class HostEntry(Resource):
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
-        self._object = load("cc_dctcp")  # any control: all share the machine's one map
+        self._object = loader.load("cc_dctcp")  # any control: all share the machine's one map
         self._map = self._object.map("sluice_host_3")
 
     def set(self, settings: ControlSettings, others: ControlSettings | None = None) -> None:

@@ -26,19 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.dataplane import build, shared_resource
-from sluice.dataplane.libbpf import (
-    BPF_F_LINK,
-    MAP_TYPE_STRUCT_OPS,
-    PER_CPU_TYPES,
-    Resource,
-    failure,
-    ffi,
-    forget_messages,
-    lib,
-    possible_cpus,
-    text,
-)
+from sluice.dataplane import build, libbpf, shared_resource
+from sluice.dataplane.libbpf import Resource, failure, ffi, lib
 from sluice.policy.errors import EnvironmentLacking
 
 Key = bytes | int
@@ -102,16 +91,16 @@ class Map:
 
     def __init__(self, handle: Any) -> None:
         library = lib()
-        self.name = text(library.bpf_map__name(handle))
+        self.name = libbpf.text(library.bpf_map__name(handle))
         self.fd = int(library.bpf_map__fd(handle))
         self.key_size = int(library.bpf_map__key_size(handle))
         self.value_size = int(library.bpf_map__value_size(handle))
-        self.per_cpu = library.bpf_map__type(handle) in PER_CPU_TYPES
+        self.per_cpu = library.bpf_map__type(handle) in libbpf.PER_CPU_TYPES
         self._stride = (self.value_size + 7) // 8 * 8
 
     def lookup(self, key: Key) -> bytes | None:
         """Return the value of a key, None if there is none. For per-CPU maps, see `lookup_per_cpu`."""
-        size = self._stride * possible_cpus() if self.per_cpu else self.value_size
+        size = self._stride * libbpf.possible_cpus() if self.per_cpu else self.value_size
         value = bytearray(size)
         if lib().bpf_map_lookup_elem(self.fd, self._key(key), ffi.from_buffer(value)) == 0:
             return bytes(value)
@@ -140,7 +129,7 @@ class Map:
         """Set the value of a key (per-CPU maps: on every CPU). False if `only_new` and the key exists."""
         if len(value) != self.value_size:
             raise ValueError(f"map {self.name}: a value has {self.value_size} bytes, not {len(value)}")
-        data = value.ljust(self._stride, b"\0") * possible_cpus() if self.per_cpu else value
+        data = value.ljust(self._stride, b"\0") * libbpf.possible_cpus() if self.per_cpu else value
         if lib().bpf_map_update_elem(self.fd, self._key(key), data, 1 if only_new else 0) == 0:
             return True
         if only_new and ffi.errno == errno.EEXIST:
@@ -169,15 +158,15 @@ class BpfObject(Resource):
     """A loaded object file. Its end releases programs and maps."""
 
     def __init__(self, path: Path, optional: Sequence[str] = ()) -> None:
-        forget_messages()
+        libbpf.forget_messages()
         self.path = path
         self._handle = lib().bpf_object__open_file(str(path).encode(), ffi.NULL)
         if self._handle == ffi.NULL:
             raise failure(f"cannot read the BPF object {path}")
         library = lib()
         for handle in self._map_handles() if kernel_has_struct_ops_links() else ():
-            if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
-                library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)
+            if library.bpf_map__type(handle) == libbpf.MAP_TYPE_STRUCT_OPS:
+                library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | libbpf.BPF_F_LINK)
         for name in optional:
             library.bpf_program__set_autoload(self._program(name), True)
         try:

@@ -11,18 +11,8 @@ import os
 import socket
 from pathlib import Path
 
-from sluice.dataplane import build
-from sluice.dataplane.libbpf import (
-    ATTACH_CGROUP_GETSOCKOPT,
-    ATTACH_CGROUP_SETSOCKOPT,
-    ATTACH_CGROUP_SOCK_OPS,
-    PROGRAM_TYPE_CGROUP_SOCKOPT,
-    PROGRAM_TYPE_SCHED_CLS,
-    Resource,
-    ffi,
-    forget_messages,
-    lib,
-)
+from sluice.dataplane import build, libbpf
+from sluice.dataplane.libbpf import Resource, ffi, lib
 from sluice.dataplane.loader import BpfObject, open_object
 from sluice.dataplane.shared_resource import Provided
 from sluice.policy.errors import EnvironmentLacking
@@ -34,9 +24,9 @@ STATE_BYTES = 64
 MOUNTS = Path("/proc/self/mountinfo")
 
 _PROGRAMS = (
-    ("sluice_set", ATTACH_CGROUP_SETSOCKOPT),
-    ("sluice_get", ATTACH_CGROUP_GETSOCKOPT),
-    ("sluice_socket", ATTACH_CGROUP_SOCK_OPS),
+    ("sluice_set", libbpf.ATTACH_CGROUP_SETSOCKOPT),
+    ("sluice_get", libbpf.ATTACH_CGROUP_GETSOCKOPT),
+    ("sluice_socket", libbpf.ATTACH_CGROUP_SOCK_OPS),
 )
 
 
@@ -134,9 +124,9 @@ def _kernel_lacks_the_hook() -> bool:
     """Whether the kernel loads other programs of root, but not this type. Without capabilities it loads none."""
     hook, other = (
         lib().libbpf_probe_bpf_prog_type(kind, ffi.NULL)
-        for kind in (PROGRAM_TYPE_CGROUP_SOCKOPT, PROGRAM_TYPE_SCHED_CLS)
+        for kind in (libbpf.PROGRAM_TYPE_CGROUP_SOCKOPT, libbpf.PROGRAM_TYPE_SCHED_CLS)
     )
-    forget_messages()
+    libbpf.forget_messages()
     return bool(hook == 0 and other > 0)
 
 

@@ -8,14 +8,7 @@ from itertools import pairwise
 import pytest
 
 from sluice.dataplane.congestion import CongestionControl, register_congestion_control
-from tests.kernel.bottleneck import (
-    K_BYTES,
-    PORT,
-    Dumbbell,
-    bottleneck,
-    delivered,
-    flows,
-)
+from tests.kernel.bottleneck import K_BYTES, PORT, Dumbbell, bottleneck, delivered, flows
 from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace

@@ -18,7 +18,7 @@ from sluice.policy.wire.agents import HostSettings
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.lab import Namespace
-from tests.kernel.others import BPF_PROG_ATTACH, BPF_PROG_DETACH, add_filter, ending_program, tcx
+from tests.kernel.objects import BPF_PROG_ATTACH, BPF_PROG_DETACH, add_filter, ending_program, tcx
 
 WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)
 BEFORE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()

@@ -9,7 +9,7 @@ from sluice.dataplane.tagger import Tagger
 from sluice.policy.errors import EnvironmentLacking, SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
-from tests.kernel.others import add_filter, ending_program
+from tests.kernel.objects import add_filter, ending_program
 from tests.kernel.port_frames import OPEN, PORT, Port, frame, ipv4, received
 
 

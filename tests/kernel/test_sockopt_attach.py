@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.dataplane import sockopt
+from sluice.dataplane import libbpf, sockopt
 from sluice.dataplane.libbpf import ffi, lib
-from sluice.dataplane.sockopt import (
-    SOL_SLUICE,
-    Attachment,
-    SocketHook,
-    answers,
-)
+from sluice.dataplane.sockopt import SOL_SLUICE, Attachment, SocketHook, answers
 from sluice.policy.errors import EnvironmentLacking
 from sluice.runtime.command import run
 from sluice.runtime.process import spawn
@@ -170,9 +165,7 @@ def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not sockopt._kernel_lacks_the_hook()
-    monkeypatch.setattr(
-        sockopt, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0
-    )  # the unspecified type, which no kernel accepts
+    monkeypatch.setattr(libbpf, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0)  # unspecified, which no kernel accepts
     (tmp_path / "refused.bpf.o").write_bytes(b"")
     with pytest.raises(EnvironmentLacking, match="CONFIG_CGROUP_BPF"):
         Attachment(tmp_path / "refused.bpf.o")

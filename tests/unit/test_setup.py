@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the set-up says and does, in a copy of its files, with commands that install nothing.
 
-Also the rules for Prometheus, the inputs that fuzzing has kept, and the tool that repeats tests of time.
+Also the rules for Prometheus, and the inputs that fuzzing has kept.
 """
 
 import os
@@ -13,7 +13,6 @@ import pytest
 
 from sluice.store.totals import FLOW_SECONDS, FLOW_SLOWDOWN, Metric, bound_text
 from tests.fuzz.targets import TARGETS, corpus
-from tools import timing
 
 ROOT = Path(__file__).parents[2]
 FILES = (
@@ -161,19 +160,3 @@ def test_a_parser_answers_every_kept_input_with_its_own_errors_only(name: str) -
     assert inputs, "a target without corpus"
     for data in inputs:
         TARGETS[name](data)
-
-
-def test_main__repeats_until_all_is_decided_and_fails_if_most_rounds_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(timing, "ERROR", 0.3)
-    monkeypatch.setenv("PYTHONPATH", str(Path(timing.__file__).parents[1]))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.chdir(tmp_path)
-    Path("pytest.ini").write_text("[pytest]\nmarkers = timing: x")
-    tests = "import pytest\npytestmark = pytest.mark.timing\ndef test_good(): pass\ndef test_bad(): assert False\n"
-    Path("test_it.py").write_text(tests)
-    assert timing.main(["test_it.py"]) == 1
-    printed = capfd.readouterr().out
-    assert "2 of 2 passed: test_it.py::test_good" in printed
-    assert "0 of 2 passed: test_it.py::test_bad" in printed

@@ -6,36 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
+from sluice.policy.figures import validity
 from sluice.policy.figures.metrics import distribution, summarise, summarise_watched
-from sluice.policy.figures.validity import (
-    FORWARDED_LATE_FRAMES,
-    FORWARDED_LATE_LIMIT,
-    HOST_LATE_LIMIT,
-    LATE_LIMIT,
-)
 from sluice.policy.network.graph import Links
 from sluice.policy.schema.entries import entries
 from sluice.policy.wire.records import FlowRecord
+from sluice.policy.workload import scenario, tables
 from sluice.policy.workload.flows import Deadlines
 from sluice.policy.workload.listed_flows import ExplicitFlow
 from sluice.policy.workload.random_flows import PATTERNS
-from sluice.policy.workload.scenario import (
-    Background,
-    FabricKeys,
-    ScenarioKeys,
-    SimulatorSettings,
-    TcpVariant,
-    Transport,
-)
-from sluice.policy.workload.tables import (
-    CommonKeys,
-    FlowTableKeys,
-    IncastKeys,
-    MixKeys,
-    RandomKeys,
-    ShiftKeys,
-    TraceKeys,
-)
 from sluice.runs.bundle import FLOWS_FILE_SCHEMA, PORT_COLUMNS, SAMPLE_COLUMNS, Column
 from sluice.sweep.points import SweepKeys
 from sluice.sweep.table import FILE as SWEEP_FILE
@@ -45,18 +24,9 @@ from tools.reference.markdown import code, fence, joined, keys_of, page, sentenc
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _TABLES = (
-    *(
-        ScenarioKeys,
-        Background,
-        FabricKeys,
-        Transport,
-        SimulatorSettings,
-        TcpVariant,
-        RandomKeys,
-        MixKeys,
-        ShiftKeys,
-    ),
-    *(FlowTableKeys, TraceKeys, ExplicitFlow, Deadlines, SweepKeys),
+    *(scenario.ScenarioKeys, scenario.Background, scenario.FabricKeys, scenario.Transport),
+    *(scenario.SimulatorSettings, scenario.TcpVariant, tables.RandomKeys, tables.MixKeys),
+    *(tables.ShiftKeys, tables.FlowTableKeys, tables.TraceKeys, ExplicitFlow, Deadlines, SweepKeys),
 )
 _PATTERNS = {
     "all-to-all": "any host sends to any other host",
@@ -88,7 +58,7 @@ def scenario_page() -> str:
         patterns=table(
             ("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERNS]
         ),
-        incast=keys_of(IncastKeys, {entry.key for entry in entries(CommonKeys)}),
+        incast=keys_of(tables.IncastKeys, {entry.key for entry in entries(tables.CommonKeys)}),
     )
 
 
@@ -149,10 +119,10 @@ def results_page() -> str:
         "results",
         statistics=", ".join(map(code, distribution(np.empty(0)))),
         summary=table(("key", "meaning"), [(code(key), sentence(_SUMMARY_KEYS[key])) for key in keys]),
-        forwarded_limit=f"{FORWARDED_LATE_LIMIT:.0%}",
-        forwarded_frames=FORWARDED_LATE_FRAMES,
-        late_limit=f"{LATE_LIMIT:.0%}",
-        host_late_limit=f"{HOST_LATE_LIMIT:.0%}",
+        forwarded_limit=f"{validity.FORWARDED_LATE_LIMIT:.0%}",
+        forwarded_frames=validity.FORWARDED_LATE_FRAMES,
+        late_limit=f"{validity.LATE_LIMIT:.0%}",
+        host_late_limit=f"{validity.HOST_LATE_LIMIT:.0%}",
         flows=table(_COLUMN_HEADINGS, flows),
         ports=_columns(PORT_COLUMNS),
         samples=_columns(SAMPLE_COLUMNS),

@@ -260,27 +260,6 @@ def test_window_ended__past_the_deadline_urgency_rises_while_bytes_remain(laws: 
 # laws/datcp.h: when a flow is quenched, when it resumes, and the time that it counts as left.
 
 
-def test_quench__theta_step_by_step(laws: ModuleType) -> None:
-    s = state(laws, precedence_q16=ONE, raised=1)
-    for theta in range(1, THETA):
-        assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
-        assert s.fruitless == theta
-    assert not laws.lib.sl_datcp_quench(s, True, 2**32 - 1)
-    assert s.fruitless == THETA - 1, "a window with growing throughput neither raises nor lowers theta"
-    assert laws.lib.sl_datcp_quench(s, False, 2**32 - 1), "theta reaches Theta"
-    assert s.fruitless == 0
-
-
-def test_quench__theta_restarts_if_urgency_was_not_raised(laws: ModuleType) -> None:
-    s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
-    s.raised = 0
-    assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
-    assert s.fruitless == 0
-    s.raised = 1
-    assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
-    assert s.fruitless == 1
-
-
 @given(st.integers(1, TOP))
 def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(
     laws: ModuleType, precedence_q16: int

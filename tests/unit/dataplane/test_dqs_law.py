@@ -139,22 +139,6 @@ def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(
         assert numbers == sorted(numbers)
 
 
-def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(
-    laws: ModuleType,
-) -> None:
-    law = Law(laws, 1, 100)
-    law.enqueue("a", 1, 0)
-    law.dequeue(50)
-    assert law.active(150) == 1
-    assert law.state.queue[0].flow == 1
-    law.enqueue("guest", 2, 150)
-    assert law.state.queue[0].flow == 1, "a guest does not become the owner"
-    law.dequeue(150)
-    assert law.active(251) == 0
-    law.enqueue("b", 2, 251)
-    assert law.state.queue[0].flow == 2
-
-
 def test_shared__spreads_flows_evenly(laws: ModuleType) -> None:
     settings = laws.ffi.new("struct sl_dqs_settings *", (0, 32))
     hits = [0] * 32

@@ -159,33 +159,10 @@ def test_arrive__time_does_not_run_backwards(laws: ModuleType) -> None:
     assert laws.lib.sl_vq_backlog_bytes(state) == 1500, "drained once for each nanosecond"
 
 
-def test_drain__loses_nothing_to_rounding(laws: ModuleType) -> None:
-    """A hundred thousand drains of 7 ns take what one of 700 us takes."""
-    often, once = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
-    often.level = once.level = 10**15
-    _, settings = queue(laws, rate_bps=3)
-    for i in range(1, 100_001):
-        laws.lib.sl_vq_drain(often, settings, 7 * i)
-    laws.lib.sl_vq_drain(once, settings, 700_000)
-    assert often.level == once.level == 10**15 - 3 * 700_000
-
-
 def levels(laws: ModuleType, settings: Any, backlog_bytes: int | Fraction, random: int) -> int:
     """Return the verdict on an empty packet that finds this backlog."""
     state = laws.ffi.new("struct sl_vq_state *", (int(backlog_bytes * UNITS), 1, 0))
     return arrive(laws, state, settings, 0, 1, random)
-
-
-def test_ramp__never_up_to_min_and_always_above_max(laws: ModuleType) -> None:
-    _, settings = queue(laws, mark_bytes=80_000, mark_max_bytes=120_000)
-    assert levels(laws, settings, 80_000, 0) == PASS
-    assert levels(laws, settings, 80_000 + Fraction(1, UNITS), 0) == PASS, (
-        "less than a byte above: probability 0"
-    )
-    assert levels(laws, settings, 80_001, 0) == MARK
-    assert levels(laws, settings, 80_001, 2**32 // 40_000 + 1) == PASS
-    assert levels(laws, settings, 120_000, 2**32 - 1) == MARK
-    assert levels(laws, settings, 120_000 + Fraction(1, UNITS), 2**32 - 1) == MARK
 
 
 @given(
@@ -204,19 +181,6 @@ def test_ramp__probability_is_the_line(laws: ModuleType, low: int, high: int, fo
         assert levels(laws, settings, found, int(first_passed) - 1) == MARK
     if first_passed < 2**32:
         assert levels(laws, settings, found, int(first_passed)) == PASS
-
-
-def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws: ModuleType) -> None:
-    """1500 B every 123 us are 97.6 % of the link. The port stays empty, and the phantom queue at 95 % grows."""
-    state, settings = queue(laws, buffer_bytes=9000, phantom=(95 * 10**6, 6000))
-    verdicts = []
-    for i in range(1, 300):
-        laws.lib.sl_vq_drain(state, settings, i * 123_000)
-        assert state.level == 0
-        verdicts.append(arrive(laws, state, settings, 1500, i * 123_000))
-    grown_each = 1500 - Fraction(95 * 123, 8)  # 39.375 bytes
-    unmarked = int(6000 / grown_each) + 1  # the first packet is drained before the second has been sent
-    assert verdicts == [PASS] * unmarked + [MARK] * (len(verdicts) - unmarked)
 
 
 def test_phantom__switched_off_is_cleared(laws: ModuleType) -> None:

@@ -42,11 +42,6 @@ def test_network__several_controllers_of_each_switch() -> None:
     assert "controller=@s1_controller0,@s1_controller1" in argv
 
 
-@pytest.mark.parametrize(("listing", "rows"), [("[aa-1]\n", ["aa-1"]), ("[aa-1, bb-2]\n", ["aa-1", "bb-2"])])
-def test_controller_rows__of_one_and_of_several(listing: str, rows: list[str]) -> None:
-    assert commands.controller_rows(listing) == rows
-
-
 def test_host_links__the_transport_is_in_the_routes() -> None:
     lines = commands.host_links(host(1), rto_min_ms=10, initial_window=12).splitlines()
     routes = [line for line in lines if line.startswith("route")]
@@ -59,13 +54,6 @@ def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl(
     assert "rto_min" not in commands.host_links(host(1), rto_min_ms=None, initial_window=10)
     assert commands.host_sysctls(10)["net.ipv4.tcp_rto_min_us"] == "10000"
     assert "net.ipv4.tcp_rto_min_us" not in commands.host_sysctls(None)
-
-
-def test_neighbours__all_others_with_both_families() -> None:
-    peers = [host(i) for i in (1, 2, 300)]
-    lines = commands.neighbours(peers[0], peers).splitlines()
-    assert len(lines) == 4
-    assert "neigh replace fd00::12c lladdr 02:00:00:00:01:2c dev h1-eth0 nud permanent" in lines
 
 
 def test_switch_ports__the_credit_of_the_root_class_is_the_mtu() -> None:

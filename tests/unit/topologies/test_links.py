@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The links of a testbed: delays, losses, probes and the rules of its switches."""
 
-import json
 import socket
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,15 +101,6 @@ FOLDER = Path("/run/x")
 def test_tool_argv__appctl_gets_the_socket() -> None:
     expected = ["ovs-appctl", "-t", "/run/x/ovs-vswitchd.ctl", "dpif/show"]
     assert ovs.tool_argv(["ovs-appctl", "dpif/show"], FOLDER) == expected
-
-
-def test_tool_argv__other_tools_are_unchanged() -> None:
-    assert ovs.tool_argv(["ovs-vsctl", "show"], FOLDER) == ["ovs-vsctl", "show"]
-
-
-def test_received__survives_its_json() -> None:
-    seen = Received(3, 2000, 10, 20, {40: 2, 41: 1})
-    assert Received.from_json(json.dumps(asdict(seen))) == seen
 
 
 def test_rate__of_the_bytes_after_the_first_packet() -> None:
