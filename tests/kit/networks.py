@@ -6,25 +6,22 @@ from sluice.policy.network.graph import Port, Topology, host, switch
 RATE_BPS = 100_000_000
 
 
-def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
-    """Return a network of one switch without delays."""
-    ports = tuple(Port("s1", i, f"h{i}", 0, rate_bps, edge=True) for i in range(1, hosts + 1))
-    return Topology("single", tuple(host(i) for i in range(1, hosts + 1)), (switch(1),), ports)
-
-
 FABRIC_BPS = 10_000_000
 
 
-def _edge(at: str, number: int, name: str) -> Port:
-    return Port(at, number, name, 0, FABRIC_BPS, edge=True)
+def _edge(at: str, number: int, name: str, rate_bps: int = FABRIC_BPS) -> Port:
+    return Port(at, number, name, 0, rate_bps, edge=True)
 
 
-def single(hosts: int = 3) -> Topology:
+def single(hosts: int = 3, rate_bps: int = FABRIC_BPS) -> Topology:
     """One switch, host h<i> on port i."""
     names = range(1, hosts + 1)
-    return Topology(
-        "single", tuple(map(host, names)), (switch(1),), tuple(_edge("s1", i, f"h{i}") for i in names)
-    )
+    ports = tuple(_edge("s1", i, f"h{i}", rate_bps) for i in names)
+    return Topology("single", tuple(map(host, names)), (switch(1),), ports)
+
+
+def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
+    return single(hosts, rate_bps)
 
 
 def leaf_spine(leaves: int = 2, spines: int = 2, hosts_per_leaf: int = 2) -> Topology:

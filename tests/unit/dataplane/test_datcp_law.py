@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.dataplane import datcp_paper as paper
-from tests.unit.dataplane.datcp_inputs import (
+from tests.unit.dataplane.datcp_paper import (
     ONE,
     PRODUCT_FITS,
     THETA,
     TOP,
     U64,
+    Flow,
+    Goal,
+    Window,
     c_goal,
     c_window,
     goals,
@@ -25,7 +28,6 @@ from tests.unit.dataplane.datcp_inputs import (
     state,
     urgencies,
 )
-from tests.unit.dataplane.datcp_paper import Flow, Goal, Window
 from tests.unit.dataplane.law_driver import u32, u64
 
 # R_avg

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.dataplane.datcp_inputs import THETA, state
+from tests.unit.dataplane.datcp_paper import THETA, state
 
 # laws/dctcp.h against RFC 8257 in rational numbers.
 
