@@ -25,15 +25,8 @@ BUILD = HERE / "build"
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 
 _CLANG_FLAGS = (
-    "-O2",
-    "-g",
-    "-target",
-    "bpf",
-    "-mcpu=v3",
-    "-Wall",
-    "-Wextra",
-    "-Wno-unused-parameter",
-    "-Werror",
+    *("-O2", "-g", "-target", "bpf", "-mcpu=v3"),
+    *("-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"),
 )
 _LIBRARY_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 
@@ -50,17 +43,13 @@ def object_path(name: str) -> Path:
 
 def is_stale(name: str) -> bool:
     """Return whether the object is missing or older than its source, this file or a header (except vmlinux.h)."""
-    target = object_path(name)
-    if not target.exists():
-        return True
-    inputs = [
-        SOURCES / f"{name}.bpf.c",
-        *SOURCES.glob("*.h"),
-        *LAWS.glob("*.h"),
-        *INCLUDE.glob("*.h"),
-        Path(__file__),
-    ]
-    return any(path.stat().st_mtime_ns > target.stat().st_mtime_ns for path in inputs)
+    headers = (path for folder in (SOURCES, LAWS, INCLUDE) for path in folder.glob("*.h"))
+    return _is_older(object_path(name), SOURCES / f"{name}.bpf.c", *headers, Path(__file__))
+
+
+def _is_older(target: Path, *inputs: Path) -> bool:
+    """Return whether a file is missing or older than one of its inputs."""
+    return not target.exists() or any(p.stat().st_mtime_ns > target.stat().st_mtime_ns for p in inputs)
 
 
 def ensure(name: str) -> Path:
@@ -140,13 +129,9 @@ def _clang(source: Path, target: Path) -> None:
 def shared_library(source: Path) -> Path:
     """Return the shared library of a C file, and build it first if it is stale."""
     target = BUILD / f"{source.stem}.so"
-
-    def stale() -> bool:
-        return not target.exists() or source.stat().st_mtime_ns > target.stat().st_mtime_ns
-
-    if stale():
+    if _is_older(target, source):
         with lock():
-            if stale():
+            if _is_older(target, source):
                 partial = target.with_suffix(".partial")
                 run([_tool("clang"), *_LIBRARY_FLAGS, str(source), "-o", str(partial)])
                 partial.replace(target)

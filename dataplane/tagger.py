@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.dataplane.clsact import Netlink, attach_clsact, detach_clsact, is_attached
 from sluice.dataplane.libbpf import Resource
-from sluice.dataplane.loader import BpfObject, Program, load
+from sluice.dataplane.loader import BpfObject, load
 from sluice.policy.schemes.ports import written_tag
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import ForeignDscp
@@ -77,7 +77,7 @@ class Tagger(Resource):
     def __init__(self, settings: TagSettings = DEFAULT_SETTINGS) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("tag")
-        self._program = self._object.program("sluice_tag")
+        self.program = self._object.program("sluice_tag")
         self._netlink = Netlink()
         self.set(settings)
 
@@ -90,17 +90,12 @@ class Tagger(Resource):
             priority = settings.priorities[dscp] if settings.priorities else 0
             priorities.update(dscp, struct.pack("=I", priority))
 
-    @property
-    def program(self) -> Program:
-        """The program. /proc/self/fdinfo describes its file descriptor."""
-        return self._program
-
     def attach(self, ifname: str) -> None:
         """Tag packets that leave through this interface of the current network namespace. Idempotent.
 
         This replaces the tagger of an earlier process. Running flows then begin again at tag 1.
         """
-        attach_clsact(ifname, self._program)
+        attach_clsact(ifname, self.program)
 
     def detach(self, ifname: str) -> bool:
         """Stop tagging at this interface. False if no tagger was attached."""
@@ -108,7 +103,7 @@ class Tagger(Resource):
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's tagger is attached, not that of an earlier process."""
-        return is_attached(ifname, self._program, self._netlink)
+        return is_attached(ifname, self.program, self._netlink)
 
     def seen(self) -> int:
         """Return how many packets the program has seen, at all its interfaces."""

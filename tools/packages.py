@@ -201,14 +201,8 @@ def debian(version: str) -> None:
             shutil.copyfile(ROOT / "packaging/systemd" / unit, where / unit)
     manual = (TEXTS / "sluice.1").read_text()
     (source / "debian/sluice.1").write_text(manual.format(version=version))
-    run(
-        "dpkg-buildpackage",
-        "--build=binary",
-        "--unsigned-changes",
-        "--no-check-builddeps",
-        "--no-pre-clean",
-        cwd=source,
-    )
+    options = ("--build=binary", "--unsigned-changes", "--no-check-builddeps", "--no-pre-clean")
+    run("dpkg-buildpackage", *options, cwd=source)
 
 
 def changelog(version: str) -> str:

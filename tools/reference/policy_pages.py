@@ -2,7 +2,6 @@
 """The pages of docs/reference about a policy: its fields, the schemes, and the tags that packets carry."""
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 
 from sluice.controller.tables import PIPELINE
 from sluice.policy import tags
@@ -11,8 +10,8 @@ from sluice.policy.fabrics import SIMULATOR, TESTBED
 from sluice.policy.schema.field_kinds import MAX_QUEUES, Draft, PolicyEntry
 from sluice.policy.schema.fields import POLICY_FIELDS
 from sluice.policy.schema.kinds import Kind, ListOf
-from sluice.policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
-from sluice.policy.schemes.queues import QUEUE_RULES, QueueRule
+from sluice.policy.schemes import SCHEMES, Scheme, ThresholdRule
+from sluice.policy.schemes.queues import QUEUE_RULES
 from sluice.policy.units import format_bytes
 from tools.reference import markdown
 from tools.reference.markdown import code, joined, page, sentence, table
@@ -103,32 +102,6 @@ def _by_scheme(users: list[Scheme], of: Callable[[Scheme], str]) -> str:
     return "<br>".join([*lines, f"{usual}: {last}"])
 
 
-_THRESHOLD_RULES: dict[ThresholdRule, str] = {
-    ThresholdRule.NONE: "The scheme has no demotion thresholds.",
-    ThresholdRule.STATIC: "The policy gives the thresholds. They are the same at every port.",
-    ThresholdRule.PERCENTILE: "Each port takes percentiles of the flow sizes that completed there in a sliding window.",
-    ThresholdRule.ONLINE: "Each port finds the thresholds of least mean slowdown for the flows that it has seen.",
-}
-
-_QUEUES: dict[QueueRule, str] = {
-    QueueRule.SINGLE: "One queue for all packets.",
-    QueueRule.SHORTEST_FIRST: "The flow with the fewest bytes left is served first.",
-    QueueRule.BY_SIZE: "One queue for each class of known sizes. Flows of unknown size share the last queue.",
-    QueueRule.MLFQ: "Multi-level feedback: a flow moves one queue down with each threshold that it passes.",
-    QueueRule.SIEVE: "Deadline flows have queue 0. Below it, known sizes go by size, other flows by bytes sent.",
-    QueueRule.TWO_LEVEL: "2LPS: pairs of queues. The first of a pair is by bytes sent, the second by urgency.",
-    QueueRule.MERGED: "As MLFQ. Deadline flows and flows of known size are among the same levels.",
-}
-
-_MARKS: dict[Marking, str] = {
-    Marking.NONE: "The port marks nothing.",
-    Marking.PORT: "The port marks when its backlog exceeds K (`mark_at`).",
-    Marking.RED: "The port marks by chance. The probability is 0 up to `mark_min`, grows linearly, and is 1 above"
-    " `mark_max`.",
-    Marking.PHANTOM: "The port marks when its phantom queue exceeds `mark_at`.",
-}
-
-
 def schemes_page() -> str:
     """Return docs/reference/schemes.md: what each scheme is made of."""
     defaults = [
@@ -156,9 +129,6 @@ def schemes_page() -> str:
             ("scheme", "from", "congestion control", "thresholds", "queues", "marking", "tags", "runs on"),
             map(_row, SCHEMES.values()),
         ),
-        threshold_rules=_words("rule", _THRESHOLD_RULES),
-        queue_rules=_words("rule", {rule.label: what for rule, what in _QUEUES.items()}),
-        markings=_words("marking", _MARKS),
         defaults=table(
             ("scheme", "thresholds", "marks at", "least share of each lower queue", "urgent after"), defaults
         ),
@@ -182,32 +152,12 @@ def _row(scheme: Scheme) -> list[str]:
     ]
 
 
-def _words(heading: str, meanings: dict[ThresholdRule, str] | dict[Marking, str] | dict[str, str]) -> str:
-    rows = [
-        (code(str(word.value) if isinstance(word, Enum) else word), meaning)
-        for word, meaning in meanings.items()
-    ]
-    return table((heading, "meaning"), rows)
-
-
 def _sizes(values: Iterable[int]) -> str:
     return ", ".join(format_bytes(value) for value in values) or "–"
 
 
 def tags_page() -> str:
     """Return docs/reference/tags-and-pipeline.md: the values of the tag, and the tables of a switch."""
-    sizes = ", ".join(f"up to {format_bytes(edge)}" for edge in tags.KNOWN_SIZE_EDGES_BYTES)
-    ranges = [
-        (
-            str(tags.UNTAGGED),
-            "untagged: a host without an agent. The policy names the queue (`untagged_queue`)",
-        ),
-        (f"{tags.ATTAINED_FIRST}–{tags.ATTAINED_LAST}", "attained service: bytes sent before this packet"),
-        (f"{tags.URGENCY_FIRST}–{tags.URGENCY_LAST}", "deadline flow: urgency in 16 steps"),
-        (f"{tags.KNOWN_SIZE_FIRST}–{tags.KNOWN_SIZE_LAST}", f"known size: {sizes}, more"),
-        (str(tags.BACKGROUND), "background: a suspended or killed flow, or a demoted host"),
-        (f"{tags.TAG_COUNT}–63", "not used: the port treats them as untagged"),
-    ]
     edges = [format_bytes(edge) for edge in tags.EDGES_BYTES[:-1]] + ["–"]
     attained = []
     for first in range(0, tags.ATTAINED_BUCKETS, 8):
@@ -227,7 +177,8 @@ def tags_page() -> str:
     ]
     return page(
         "tags-and-pipeline",
-        ranges=table(("DSCP", "meaning"), ranges),
+        tags=tags,
+        sizes=", ".join(f"up to {format_bytes(edge)}" for edge in tags.KNOWN_SIZE_EDGES_BYTES),
         attained=table(("tags", *(f"edge {n}" for n in range(1, 9))), attained),
         urgency=table(("tag", "urgency up to"), urgency),
         tables=table(("table", "matches", "purpose", "nothing matches"), pipeline),
