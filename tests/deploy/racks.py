@@ -111,12 +111,8 @@ class Racks:
         """Start a service on a machine, with its output in a file of the folder."""
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [*self._sluice(machine), service, "--config", os.devnull, *argv],
-                env=env,
-                stdout=log,
-                stderr=log,
-            )
+            argv = (*self._sluice(machine), service, "--config", os.devnull, *argv)
+            self._processes[name] = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
 
     def stop(self, name: str, how: int = signal.SIGTERM) -> None:
         process = self._processes.pop(name)
@@ -135,20 +131,8 @@ class Racks:
     def start_web(self) -> None:
         token = ["--token-file", str(self.folder / "token")]
         agents = ["--agents", AGENTS, "--authority", str(self.folder / "authority")]
-        self.start(
-            "web",
-            "hub",
-            "web",
-            "--store",
-            self.store,
-            "--listen",
-            WEB,
-            "--plaintext-beyond-loopback",
-            "--unix",
-            str(self.folder / "web.sock"),
-            *agents,
-            *token,
-        )
+        listen = ["--listen", WEB, "--plaintext-beyond-loopback", "--unix", str(self.folder / "web.sock")]
+        self.start("web", "hub", "web", "--store", self.store, *listen, *agents, *token)
 
     def start_controller(self) -> None:
         self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")

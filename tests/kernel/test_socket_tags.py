@@ -13,9 +13,9 @@ from sluice.dataplane.sockopt import Attachment
 from sluice.dataplane.tagger import TagSettings
 from sluice.policy.tags import ATTAINED_FIRST, attained_tag
 from tests.kernel.capture import FIN, SYN, Capture, Packet
-from tests.kernel.conftest import FAMILIES, Pair
+from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.controls import private_build, private_name
-from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.lab import send_and_receive
 
 LONG_GAP_NS = 60_000_000_000
 SIZE_BYTES = 400_000
@@ -47,28 +47,20 @@ def host(hook: Attachment, pair: Pair, entries: HostEntry) -> Iterator[Host]:
         yield Host(pair, entries, private_name(program))
 
 
-@contextlib.contextmanager
-def connection(host: Host, family: socket.AddressFamily) -> Iterator[tuple[socket.socket, socket.socket]]:
-    with listen(host.pair.b, FAMILIES[family]["b"]) as listener:
-        client, server = dial(host.pair.a, listener)
-    with client, server:
-        yield client, server
-
-
 def offsets(packets: list[Packet]) -> list[tuple[int, int]]:
     """Return the first byte and the DSCP of each packet with data, in order."""
     data = [packet for packet in packets if packet.data_bytes]
     return [((packet.seq - data[0].seq) % 2**32, packet.dscp) for packet in data]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("address", [V4["b"], V6["b"]])
 @pytest.mark.parametrize("is_default", [True, False], ids=["default", "namespace from before the policy"])
 def test_no_packet_promises_more_than_its_place_in_the_flow(
-    host: Host, family: socket.AddressFamily, is_default: bool
+    host: Host, address: str, is_default: bool
 ) -> None:
     """Otherwise the controller would demote the host. Also in a namespace with the control from before the policy."""
     host.says(TagSettings(LONG_GAP_NS), host.control if is_default else FORMER)
-    with Capture(host.pair.b, "eth0") as capture, connection(host, family) as (client, server):
+    with Capture(host.pair.b, "eth0") as capture, host.pair.connection(address) as (client, server):
         control = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
         assert control == host.control
         send_and_receive(client, server, SIZE_BYTES)
@@ -90,7 +82,7 @@ def test_a_message_after_the_idle_gap_begins_at_tag_1(host: Host) -> None:
     with contextlib.ExitStack() as stack:
         host.says(TagSettings(LONG_GAP_NS), host.control)
         capture = stack.enter_context(Capture(host.pair.b, "eth0"))
-        client, server = stack.enter_context(connection(host, socket.AF_INET))
+        client, server = stack.enter_context(host.pair.connection())
         send_and_receive(client, server, SIZE_BYTES)
         host.says(TagSettings(gap_ns), host.control)
         seen = len(capture.packets())
@@ -105,7 +97,7 @@ def test_a_message_after_the_idle_gap_begins_at_tag_1(host: Host) -> None:
 def test_the_idle_half_of_a_connection_ends_without_a_tag(host: Host) -> None:
     """Switches count tagged FINs as flows that have ended."""
     host.says(TagSettings(LONG_GAP_NS), host.control)
-    with Capture(host.pair.b, "eth0") as capture, connection(host, socket.AF_INET) as (client, server):
+    with Capture(host.pair.b, "eth0") as capture, host.pair.connection() as (client, server):
         server.sendall(b"x" * 1000)
         assert client.recv(1000, socket.MSG_WAITALL)
         client.close()
@@ -118,7 +110,7 @@ def test_the_idle_half_of_a_connection_ends_without_a_tag(host: Host) -> None:
 
 def test_a_reserved_dscp_stays_and_no_tag_has_it(host: Host) -> None:
     host.says(TagSettings(LONG_GAP_NS, reserved_dscp=(1, 46)), host.control)
-    with Capture(host.pair.b, "eth0") as capture, connection(host, socket.AF_INET) as (client, server):
+    with Capture(host.pair.b, "eth0") as capture, host.pair.connection() as (client, server):
         client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 46 << 2)
         send_and_receive(client, server, SIZE_BYTES)
         found = capture.packets()
@@ -137,7 +129,7 @@ def test_a_connection_with_another_control_has_no_tag(host: Host, why: str) -> N
             host.pair.b.sysctl("net.ipv4.tcp_congestion_control", "reno")
             with host.pair.b:
                 host.entries.forget()
-        with connection(host, socket.AF_INET) as (client, server):
+        with host.pair.connection() as (client, server):
             if why == "its program selects another":
                 client.setsockopt(*option)
             send_and_receive(client, server, SIZE_BYTES)
@@ -149,7 +141,7 @@ def test_a_connection_with_another_control_has_no_tag(host: Host, why: str) -> N
 def test_after_the_policy_a_connection_has_no_tag(host: Host, dscp: int) -> None:
     """And before it, a program's DSCP stays."""
     host.says(NO_TAGS, host.control)
-    with Capture(host.pair.b, "eth0") as capture, connection(host, socket.AF_INET) as (client, server):
+    with Capture(host.pair.b, "eth0") as capture, host.pair.connection() as (client, server):
         client.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
         send_and_receive(client, server, SIZE_BYTES)
         assert {found for _, found in offsets(capture.packets())} == {dscp}

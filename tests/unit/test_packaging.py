@@ -21,14 +21,6 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-@pytest.mark.parametrize("extra", PROJECT["project"]["optional-dependencies"])
-def test_every_requirement_has_an_exact_version(extra: str) -> None:
-    pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().split()}
-    canonical = {_canonical(name) for name in pinned}
-    requirements = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][extra]
-    assert {_canonical(requirement) for requirement in requirements} <= canonical
-
-
 def _hashed(name: str) -> dict[str, str]:
     """Return the versions in a file of requirements/ by package."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")

@@ -84,17 +84,8 @@ def test_canary__each_queue_gets_exactly_the_packets_of_its_tags(racks: Racks, d
     queue_of = queue_map(policy, policy.thresholds)
     before = queue_packets(racks)
     argv = ["send", ADDRESSES["db1"], "--tags", *map(str, every), "--count", str(PER_TAG * len(every))]
-    argv = [
-        "env",
-        f"PYTHONPATH={ROOT}",
-        sys.executable,
-        "-m",
-        "sluice.topologies.probe",
-        *argv,
-        "--bytes",
-        "200",
-    ]
-    racks.inside("web1", argv)
+    probe = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "sluice.topologies.probe"]
+    racks.inside("web1", [*probe, *argv, "--bytes", "200"])
     after = queue_packets(racks)
     counted = [after[queue] - before[queue] for queue in range(QUEUES)]
     expected = [PER_TAG * sum(queue_of[tag] == queue for tag in every) for queue in range(QUEUES)]
