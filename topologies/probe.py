@@ -142,7 +142,7 @@ def main() -> None:
     sender.add_argument("address")
     sender.add_argument("--tags", type=int, nargs="+", default=[0])
     sender.add_argument("--ecn", type=int, default=0)
-    sender.add_argument("--bytes", type=int, default=1000, dest="size_bytes")
+    sender.add_argument("--bytes", type=int, default=1000, dest="size_bytes", metavar="BYTES")
     sender.add_argument("--count", type=int, default=1 << 40)
     sender.add_argument("--for-s", type=float, default=30.0)
     sender.add_argument("--pause-s", type=float, default=0.0)
