@@ -38,7 +38,7 @@ def _document_types() -> str:
     from sluice.webui.app import openapi_document
 
     document = json.dumps({**openapi_document(), "paths": {}})
-    argv = [_TYPE_GENERATOR, *_TYPE_OPTIONS]
+    argv = [str(_TYPE_GENERATOR), *_TYPE_OPTIONS]
     return (
         _TYPE_HEAD + subprocess.run(argv, input=document, capture_output=True, text=True, check=True).stdout
     )

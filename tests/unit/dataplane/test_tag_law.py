@@ -83,7 +83,7 @@ def test_segment__attained_is_the_distance_from_the_flows_first_byte(
 
 def send(laws: ModuleType, state: Any, seq: int, data_bytes: int, now_ns: int) -> int:
     """Send with all earlier data acknowledged."""
-    return int(laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, state.end, now_ns, GAP_NS))
+    return int(laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, state.end % 2**32, now_ns, GAP_NS))
 
 
 @given(st.integers(0, U64), st.integers(0, 2**29))
