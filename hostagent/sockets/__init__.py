@@ -11,22 +11,28 @@
         flow.wait_acknowledged()    # returns when the receiver's kernel has all data
         print(flow.state().urgency)
 
-- `DeadlineSocket` (blocking.py) wraps a socket, `DeadlineStream` (streams.py) an asyncio stream.
+- `DeadlineSocket` wraps a socket, `DeadlineStream` an asyncio stream (deadline.py).
 - `http.start_server` and `http.declaring` make an asyncio server declare the size of each HTTP response by itself.
 - `declare`, `undeclare`, `declared` and `state` (options.py) serve programs that send by themselves.
-- `FlowFields` (flow.py) lists what a program can declare, `FlowState` (flow_state.py) what it can read.
-- errors.py has the errors.
+- `FlowFields` (flow.py) lists what a program can declare, `FlowState` (options.py) what it can read.
+- All errors are SluiceError: WrongField, NoAgent, FlowQuenched. A broken connection raises OSError.
 
 No privileges are needed, but a Sluice agent must run on the machine. dataplane/include/sluice.h says
 what the kernel does with a declaration.
 """
 
-from sluice.hostagent.sockets.blocking import DeadlineSocket
-from sluice.hostagent.sockets.errors import FlowQuenched, NoAgent, WrongField
-from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, pack_flow
-from sluice.hostagent.sockets.flow_state import STATE, FlowState, Phase
-from sluice.hostagent.sockets.options import declare, declared, state, undeclare
-from sluice.hostagent.sockets.streams import DeadlineStream
+from sluice.hostagent.sockets.deadline import DeadlineSocket, DeadlineStream, FlowQuenched
+from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, WrongField, pack_flow
+from sluice.hostagent.sockets.options import (
+    STATE,
+    FlowState,
+    NoAgent,
+    Phase,
+    declare,
+    declared,
+    state,
+    undeclare,
+)
 
 __all__ = [
     "FLOW",

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program declares of a flow, and its form in the kernel (dataplane/include/sluice.h)."""
+"""What a program declares of a flow, and its form in the kernel (dataplane/include/sluice.h).
 
+The message for a text such as "5ms" shows the number to write.
+"""
+
+import operator
+import re
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
 
-from sluice.hostagent.sockets import numbers
-from sluice.hostagent.sockets.errors import WrongField
+from sluice.policy.errors import FieldError
 
 HAS_SIZE, HAS_DEADLINE, HAS_IMPORTANCE, HAS_QUENCH, HAS_CONTROL = 0x1, 0x2, 0x4, 0x8, 0x10
 FLOW = struct.Struct("=IIQqQII16s")
@@ -18,11 +24,18 @@ IMPORTANCE_MAX = 8.0
 FASTEST_LINK_GBIT = 800
 """No Ethernet link is faster, so no network meets a deadline that needs more."""
 
+_QUANTITY = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*")
+_SECONDS: Mapping[str, float] = {"": 1, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
+_BYTES: Mapping[str, float] = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 _INT64_MAX = 2**63 - 1
 _CONTROL_CHARACTERS_MAX = 15
 
 Quench = Literal["never", "kill", "suspend"]
 _QUENCHES: tuple[Quench, ...] = ("never", "kill", "suspend")
+
+
+class WrongField(FieldError, ValueError):
+    """A field of the declaration has a value that is not allowed. The socket is unchanged."""
 
 
 class FlowFields(TypedDict, total=False):
@@ -127,7 +140,7 @@ def unpack_flow(value: bytes) -> DeclaredFlow:
 def _size(size_bytes: int | None) -> int:
     if size_bytes is None:
         return 0
-    count = numbers.whole_bytes("size_bytes", size_bytes)
+    count = _whole_bytes("size_bytes", size_bytes)
     if not 1 <= count < 2**64:
         raise WrongField("size_bytes", f"must be at least 1 and below 2^64, not {count}")
     return count
@@ -136,7 +149,7 @@ def _size(size_bytes: int | None) -> int:
 def _deadline_ns(deadline_s: float | None) -> int:
     if deadline_s is None:
         return 0
-    deadline_s = numbers.seconds("deadline_s", deadline_s)
+    deadline_s = _seconds("deadline_s", deadline_s)
     if not 0 < deadline_s * 1e9 <= _INT64_MAX or not round(deadline_s * 1e9):
         raise WrongField(
             "deadline_s", f"must be in the future, by 1 ns to 292 years, not {deadline_s} s from now"
@@ -149,7 +162,7 @@ def _elapsed_ns(elapsed_s: float | None, deadline_s: float | None) -> int:
         return 0
     if deadline_s is None:
         raise WrongField("elapsed_s", "has a meaning only with deadline_s: give both, or leave it out")
-    elapsed_s = numbers.seconds("elapsed_s", elapsed_s)
+    elapsed_s = _seconds("elapsed_s", elapsed_s)
     if not 0 <= elapsed_s < time.monotonic():
         raise WrongField(
             "elapsed_s", f"must be 0 or more and less than this machine's uptime, not {elapsed_s}"
@@ -165,10 +178,10 @@ def _importance_milli(importance: float | None, share: float | None) -> tuple[in
                 "importance_share", "has a meaning only with importance: give both, or leave it out"
             )
         return 0, 0
-    importance = numbers.plain("importance", importance)
+    importance = _plain("importance", importance)
     if not 1 <= importance * 1000 <= IMPORTANCE_MAX * 1000:
         raise WrongField("importance", f"must be 0.001 … {IMPORTANCE_MAX:g}, not {importance}")
-    share = 0.5 if share is None else numbers.plain("importance_share", share)
+    share = 0.5 if share is None else _plain("importance_share", share)
     if not 0 <= share <= 1:
         raise WrongField("importance_share", f"must be 0 … 1, not {share}")
     return round(importance * 1000), round(share * 1000)
@@ -193,3 +206,43 @@ def _control_name(congestion_control: str | None) -> bytes:
             "congestion_control", f"must be a name of 1 … 15 characters, not {congestion_control!r}"
         )
     return name
+
+
+def _seconds(field: str, value: Any) -> float:
+    """Return a number of seconds. Raises WrongField for anything that is no number."""
+    if isinstance(value, timedelta):
+        raise WrongField(
+            field, f"must be a number of seconds, not a timedelta: write {value.total_seconds():g}"
+        )
+    return _number(field, value, "a number of seconds", _SECONDS)
+
+
+def _plain(field: str, value: Any) -> float:
+    """Return a number without a unit. Raises WrongField for anything that is no number."""
+    return _number(field, value, "a number", {"": 1})
+
+
+def _whole_bytes(field: str, value: Any) -> int:
+    """Return a whole number of bytes. Raises WrongField for anything else, also for the float 1e6."""
+    what = "a whole number of bytes"
+    if isinstance(value, bool):
+        raise WrongField(field, f"must be {what}, not {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        number = _number(field, value, what, _BYTES)
+    hint = f": write {number:.0f}" if number.is_integer() else ""
+    raise WrongField(field, f"must be {what}, not {value!r}{hint}")
+
+
+def _number(field: str, value: Any, what: str, units: Mapping[str, float]) -> float:
+    if not isinstance(value, str | bytes | bool):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    # The hint says what to write instead of a text with a known unit.
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    scale = units.get(match[2].lower()) if match else None
+    hint = "" if match is None or scale is None else f": write {float(match[1]) * scale:.15g}"
+    raise WrongField(field, f"must be {what}, not {value!r:.80}{hint}")

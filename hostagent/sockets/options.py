@@ -1,20 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
 """The socket options of declared flows: one call each to declare, to read back, and to read the state.
 
-They work on any TCP socket that does not listen, IPv4 or IPv6, of any user.
+They work on any TCP socket that does not listen, IPv4 or IPv6, of any user. The state is as the kernel reports it.
 """
 
 import errno
+import math
 import socket
 import struct
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol, Unpack
 
-from sluice.hostagent.sockets.errors import NoAgent, WrongField
-from sluice.hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, check_intent, pack_flow, unpack_flow
-from sluice.hostagent.sockets.flow_state import STATE, FlowState, unpack_state
+from sluice.hostagent.sockets import flow as fields
+from sluice.hostagent.sockets.flow import DeclaredFlow, FlowFields, WrongField
+from sluice.policy.errors import EnvironmentLacking
 
 SOL_SLUICE = 0x5C1C
 SLUICE_FLOW, SLUICE_STATE = 1, 2
+STATE = struct.Struct("=IIQQQIIIIIIII")
+"""struct sluice_state of dataplane/include/sluice.h, in the order of FlowState."""
+
+_NO_RATE_SUFFICES = 2**64 - 1
+
+
+class Phase(StrEnum):
+    """Whether the kernel sends the flow. Only sluice_datcp suspends and kills flows."""
+
+    SENDING = "sending"
+    SUSPENDED = "suspended"
+    """The kernel sends next to nothing until the network is lightly loaded."""
+    KILLED = "killed"
+    """The flow cannot meet its deadline. The kernel sends next to nothing from now on."""
+
+
+_PHASES = tuple(Phase)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowState:
+    """A flow's progress. Under a congestion control that is not Sluice's, only acked_bytes is valid."""
+
+    phase: Phase
+    windows: int
+    """Windows of data since the flow began."""
+    acked_bytes: int
+    """Bytes of this flow that the receiver's kernel has acknowledged."""
+    rate_bytes_per_s: int
+    """Averaged throughput."""
+    wanted_bytes_per_s: float
+    """The rate that meets the deadline from now on; math.inf if no rate would."""
+    alpha: float
+    """Averaged share of marked packets, 0 … 1."""
+    urgency: float
+    """UCP's s, D2TCP's d or DATCP's U: 1 for a flow without a deadline, larger for an urgent one."""
+    precedence: float
+    """DATCP's precedence P, from urgency and importance."""
+    decrease: float
+    """Share by which the next mark cuts the window, 0 … 1."""
+    cwnd_packets: int
+    """Congestion window."""
+    cuts: int
+    """Cuts of the window since the flow began."""
+    quenches: int
+    """How often the flow was suspended or killed."""
+    resumes: int
+    """How often a suspended flow continued."""
+
+
+class NoAgent(EnvironmentLacking):
+    """No Sluice agent runs on this machine, so the kernel takes no declarations."""
 
 
 class HasOptions(Protocol):
@@ -33,7 +88,7 @@ def declare(sock: HasOptions, **flow: Unpack[FlowFields]) -> None:
     deadline; NoAgent; and OSError if this is no TCP socket or one that listens. After an error, the
     socket is unchanged.
     """
-    check_intent(flow)
+    fields.check_intent(flow)
     put(sock, **flow)
 
 
@@ -44,7 +99,7 @@ def undeclare(sock: HasOptions) -> None:
 
 def put(sock: HasOptions, **flow: Unpack[FlowFields]) -> None:
     """Do `declare` with any allowed values, also none at all or a deadline that no link can meet."""
-    value = pack_flow(**flow)
+    value = fields.pack_flow(**flow)
     try:
         sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, value)
     except OSError as error:
@@ -53,12 +108,28 @@ def put(sock: HasOptions, **flow: Unpack[FlowFields]) -> None:
 
 def declared(sock: HasOptions) -> DeclaredFlow:
     """Return the declaration of the socket's flow, with times as of now. Raises NoAgent, OSError."""
-    return unpack_flow(_get(sock, SLUICE_FLOW, FLOW.size))
+    return fields.unpack_flow(_get(sock, SLUICE_FLOW, fields.FLOW.size))
 
 
 def state(sock: HasOptions) -> FlowState:
     """Return the state of the socket's flow. Raises NoAgent, OSError."""
-    return unpack_state(_get(sock, SLUICE_STATE, STATE.size))
+    value = _get(sock, SLUICE_STATE, STATE.size)
+    # Fractions are fixed-point numbers.
+    phase, windows, acked_bytes, rate, needed, alpha, urgency, precedence, decrease, *counts = STATE.unpack(
+        value
+    )
+    return FlowState(
+        _PHASES[phase],
+        windows,
+        acked_bytes,
+        rate,
+        math.inf if needed == _NO_RATE_SUFFICES else needed,
+        alpha / 2**20,
+        urgency / 2**16,
+        precedence / 2**16,
+        decrease / 2**16,
+        *counts,
+    )
 
 
 def _get(sock: HasOptions, option: int, size_bytes: int) -> bytes:

@@ -131,7 +131,7 @@ def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map
     flow = DeadlineSocket(sender)
     flow.declare(size_bytes=10**9)
     fill(sender)
-    flow._monitor.add_written(10**9)  # as if all data were in a buffer that no one reads
+    flow._add_written(10**9)  # as if all data were in a buffer that no one reads
     with later(lambda: set_phase(flows, sender, KILLED)), pytest.raises(FlowQuenched):
         flow.wait_acknowledged()
 
@@ -160,7 +160,7 @@ def test_wait_acknowledged__the_receiver_has_gone(ends: list[socket.socket]) -> 
     flow = DeadlineSocket(sender)
     flow.declare(size_bytes=10**9)
     fill(sender)
-    flow._monitor.add_written(10**9)
+    flow._add_written(10**9)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     receiver.close()
     with pytest.raises(ConnectionResetError):
@@ -217,7 +217,7 @@ def test_stream__a_kill_ends_the_waiting_call(flows: Map, pair: Pair, waits: str
         if waits == "send":
             waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
         else:
-            flow._monitor.add_written(10**9)
+            flow._add_written(10**9)
             waiting = asyncio.ensure_future(flow.wait_acknowledged())
         for phase in (SUSPENDED, KILLED):
             await asyncio.sleep(0.2)
