@@ -8,8 +8,6 @@ import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
 
 from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent.control import HostControl
@@ -20,12 +18,12 @@ from sluice.hostagent.receiver import Receiver, ReceiverStatistics
 from sluice.hostagent.records import STOPPED
 from sluice.hostagent.reporter import Courier, Reporter
 from sluice.hostagent.sender import Sender
-from sluice.hostagent.service import GRACE_S
+from sluice.hostagent.service import AgentOptions
 from sluice.hostagent.spool import Spool
 from sluice.hostagent.tagger import FlowHook, HostTagger, tag_settings
-from sluice.hostagent.tcp import running_flows
 from sluice.hostagent.traffic import EMPTY, Sampler, Traffic, Transport, start_in
 from sluice.hostagent.watch import FlowWatch
+from sluice.policy.schemes import SCHEMES
 from sluice.policy.units import NS_PER_MS, NS_PER_S
 from sluice.policy.version import VERSION
 from sluice.policy.wire.access import Holder
@@ -44,78 +42,60 @@ _SWITCH_INTERVAL_S = 0.0005
 """The longest time for which the reporter's thread delays the traffic's thread. Python's default is 5 ms."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The options of an agent."""
-
-    name: str
-    interface: str
-    run_dir: Path
-    web: str
-    schedule: Schedule = EMPTY
-    start_file: Path | None = None
-    """The runner writes the start of the schedule (epoch, s) into this file. None: the schedule starts at once."""
-    congestion_control: str | None = None
-    """In use until the web process answers with a policy. None: the namespace's default."""
-    use_bpf: bool = True
-    grace_s: float = GRACE_S
-    enrol: str | None = None
-    """An enrolment token, or the path of a file with one."""
-    fsync: bool = False
-    """Whether flow records reach the device twice a second, so that they survive a power failure."""
-    tags: str = "packet"
-    """Whether each packet gets its own tag at the interface, or TCP's sockets carry theirs ("socket")."""
-    queues_at: str | None = None
-    """Where the host's own link gets the scheme's queues (dataplane/link_queues.py). None: nowhere."""
-    realtime: bool = True
-    """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
-
-
 class Agent:
     """`run` serves until a signal asks for the end, then restores the host's settings."""
 
-    def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
-        """Connect the parts and, with a schedule, listen for flows. Raises SluiceError."""
-        self._settings = settings
-        self._notifier = notifier or Notifier({})
+    def __init__(
+        self, options: AgentOptions, name: str, interface: str, schedule: Schedule, notifier: Notifier
+    ) -> None:
+        """Connect the parts and, with a schedule, listen for flows. Raises SluiceError.
+
+        `name` and `interface` are those of the options, or what the machine has. `schedule` is for this host.
+        """
+        self._options = options
+        self._interface = interface
+        self._schedule = schedule
+        self._notifier = notifier
         self._policy_version = 0
         self._realtime = False
         identity = None
-        if is_tls(settings.web) or settings.enrol:
+        if is_tls(options.web) or options.enrol:
             # Importing the library of certificates takes a fifth of a start's CPU time.
             from sluice.runtime.agent_identity import identity_for
 
-            holder = Holder(settings.name, HostHeartbeat.KIND)
-            identity = identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
-        web = HttpClient(settings.web, tls=identity.context if identity else None)
-        self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
+            holder = Holder(name, HostHeartbeat.KIND)
+            identity = identity_for(options.web, options.run_dir / "identity", holder, options.enrol)
+        web = HttpClient(options.web, tls=identity.context if identity else None)
+        self._spool = Spool(options.run_dir / "spool", fsync=options.fsync)
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
-        self._sender = Sender(self._loop, settings.schedule.persistent)
-        self._journal = Journal(settings.run_dir)
+        self._sender = Sender(self._loop, schedule.persistent)
+        self._journal = Journal(options.run_dir)
         self._traffic = Traffic(
-            self._loop, settings.schedule, self._sender, self._spool, self._journal, settings.grace_s
+            self._loop, schedule, self._sender, self._spool, self._journal, options.grace_s
         )
         self._sampler: Sampler | None = None
-        if settings.schedule.sample_ms is not None:
-            self._sampler = Sampler(self._loop, self._sender, settings.run_dir, settings.schedule.sample_ms)
-        self._control = HostControl(settings.use_bpf)
+        if schedule.sample_ms is not None:
+            self._sampler = Sampler(self._loop, self._sender, options.run_dir, schedule.sample_ms)
+        self._control = HostControl(options.bpf)
         self._control_settings = DEFAULT_CONTROL
-        self._receiver = _receiver(self._loop, settings.schedule)
-        self._link = HostLink(settings.interface, settings.queues_at)
-        self._link_meter = LinkMeter(settings.interface)
-        self._tagger = HostTagger(settings.interface, settings.use_bpf, self._link)
-        self._hook = FlowHook(settings.use_bpf)
+        self._receiver: Receiver | None = None
+        if schedule is not EMPTY:  # without a schedule, the host opens no port
+            self._receiver = Receiver(self._loop, max_window=schedule.max_window)
+        self._link = HostLink(interface, options.queues_at)
+        self._link_meter = LinkMeter(interface)
+        self._tagger = HostTagger(interface, options.bpf, self._link)
+        self._hook = FlowHook(options.bpf)
         self._watch = FlowWatch(
-            settings.name,
-            settings.schedule.names,
-            Spool(settings.run_dir / "watched", fsync=settings.fsync),
+            name,
+            schedule.names,
+            Spool(options.run_dir / "watched", fsync=options.fsync),
             lambda: self._traffic.transport.scheme,
             ignored=lambda: web.peer,
-            use_bpf=settings.use_bpf,
+            use_bpf=options.bpf,
         )
         self._reporter = Reporter(
-            settings.name,
+            name,
             web,
             (self._courier, Courier(self._watch.spool, web.post)),
             self._status,
@@ -137,12 +117,14 @@ class Agent:
             self._tagger.attach()
             self._hook.ensure()
             self._control.begin()
-            if self._settings.congestion_control:
-                self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
+            scheme = SCHEMES.get(self._schedule.scheme)
+            first = self._options.congestion_control or (scheme.congestion_control if scheme else None)
+            if first:  # otherwise it is the namespace's default until the web process answers
+                self._use_control(first, self._schedule.scheme)
             self._watch.begin()
             self._await_start()
             self._reporter.start()
-            self._realtime = self._settings.realtime and _take_priority()
+            self._realtime = self._options.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as the agent, so no collection needs to visit it
             self._report_life()
             self._loop.run()
@@ -155,9 +137,7 @@ class Agent:
     def _report_life(self) -> None:
         """Tell systemd that the agent is ready, from inside the loop, and then that both threads turn."""
         now_ns = time.monotonic_ns()
-        self._loop.call_at(
-            now_ns, lambda: self._notifier.ready(f"tags packets on {self._settings.interface}")
-        )
+        self._loop.call_at(now_ns, lambda: self._notifier.ready(f"tags packets on {self._interface}"))
         interval_s = self._notifier.interval_s
         if interval_s is None:
             return
@@ -171,7 +151,7 @@ class Agent:
 
     def _await_start(self) -> None:
         """Start the schedule once its start time is known; poll the start file until then."""
-        file = self._settings.start_file
+        file = self._options.start_file
         start_at = time.time() if file is None else start_in(file)
         if start_at is None:
             self._loop.call_at(time.monotonic_ns() + _START_POLL_NS, self._await_start)
@@ -222,7 +202,7 @@ class Agent:
         self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
-        is_tagged = self._tagger.attached and self._settings.tags == "packet"
+        is_tagged = self._tagger.attached and self._options.tags == "packet"
         self._control.use(name, self._control_settings, is_tagged=is_tagged)
         transport = Transport(self._control.in_force, scheme)
         if transport == self._traffic.transport:
@@ -259,7 +239,7 @@ class Agent:
             flows_finished=sent.finished,
             flows_unfinished=sent.unfinished,
             flows_active=self._traffic.active,
-            flows_scheduled=len(self._settings.schedule.flows),
+            flows_scheduled=len(self._schedule.flows),
             schedule_done=self._traffic.done,
             flows_received=received.flows,
             bytes_received=received.bytes,
@@ -271,7 +251,7 @@ class Agent:
             start_lag_max_us=round(sent.start_lag_max_us),
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
             version=VERSION,
-            mac=mac_address(self._settings.interface),
+            mac=mac_address(self._interface),
             tag_burst_bytes=self._tagger.burst_bytes,
             urgent_bytes=self._tagger.urgent_bytes(),
             foreign_dscps=self._tagger.foreign(),
@@ -279,14 +259,9 @@ class Agent:
             link_problem=reason(self._link.problem),
             start_delays=tuple(sent.start_delays),
             answer_delays=tuple(self._sender.answer_delays),
-            running=running_flows(list(self._sender.active.values())),
+            running=self._sender.running(),
             link=self._link_meter.read(),
         )
-
-
-def _receiver(loop: Loop, schedule: Schedule) -> Receiver | None:
-    """Return the endpoint for the flows of a schedule. Without a schedule, the host opens no port."""
-    return None if schedule is EMPTY else Receiver(loop, None, max_window=schedule.max_window)
 
 
 def _take_priority() -> bool:

@@ -46,9 +46,7 @@ class ReceiverStatistics:
 class Receiver:
     """Accepts flows on all addresses of this namespace, IPv4 and IPv6."""
 
-    def __init__(
-        self, loop: Loop, congestion_control: str | None, port: int = PORT, max_window: int | None = None
-    ) -> None:
+    def __init__(self, loop: Loop, port: int = PORT, max_window: int | None = None) -> None:
         """`max_window`: the most segments that a sender may have in flight. Raises EnvironmentLacking."""
         self._loop = loop
         self.window_bytes = None if max_window is None else max_window * MSS_BYTES
@@ -59,8 +57,6 @@ class Receiver:
         self._listener = _listen(port)
         if self.window_bytes is not None:
             tcp.clamp_window(self._listener, self.window_bytes)
-        if congestion_control:
-            tcp.set_congestion_control(self._listener, congestion_control)
         loop.add(self._listener.fileno(), READ, lambda _: self._accept())
         self._open: set[IncomingConnection] = set()
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -103,6 +104,18 @@ class Sender:
         """Keep the connection no longer, if it was idle."""
         if connection in self._idle[connection.address]:
             self._idle[connection.address].remove(connection)
+
+    def running(self) -> tuple[RunningFlow, ...]:
+        """Return the state of the first flows, in any thread. Flows that end meanwhile are left out."""
+        flows: list[RunningFlow] = []
+        for connection in list(self.active.values()):
+            with suppress(OSError):
+                flow = connection.progress()
+                if flow is not None:
+                    flows.append(flow)
+            if len(flows) == tcp.MOST_SHOWN:
+                break
+        return tuple(flows)
 
     def abandon(self, reason: str) -> None:
         """End every active flow as unfinished and close all connections."""

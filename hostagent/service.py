@@ -7,7 +7,6 @@ import logging
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import AGENT, entry
@@ -23,10 +22,6 @@ from sluice.runtime.settings.kinds import (
     WebAddress,
 )
 
-if TYPE_CHECKING:
-    from sluice.hostagent.agent import Settings
-
-GRACE_S = 10.0
 _ROUTES = Path("/proc/net/route")
 
 
@@ -89,7 +84,7 @@ class AgentOptions:
         Number(0, 1e6, "seconds"),
         "Seconds after the last start until active flows are recorded as unfinished.",
         key="grace",
-        default=GRACE_S,
+        default=10.0,
     )
     fsync: bool = entry(
         Flag(),
@@ -105,40 +100,15 @@ class AgentOptions:
 
 def run(options: AgentOptions) -> int:
     """Serve until SIGTERM or SIGINT. Raises SluiceError."""
-    settings = _settings(options)
-    logging.basicConfig(
-        level=options.log_level, format=f"%(asctime)s {settings.name} %(levelname)s %(message)s"
-    )
     from sluice.hostagent.agent import Agent
-
-    Agent(settings, Notifier()).run()
-    return 0
-
-
-def _settings(options: AgentOptions) -> Settings:
-    from sluice.hostagent.agent import Settings
     from sluice.hostagent.traffic import EMPTY, load_schedule
-    from sluice.policy.schemes import SCHEMES
 
     name = options.name or AGENT.read("name", socket.gethostname())
     schedule = load_schedule(options.schedule, name) if options.schedule else EMPTY
-    scheme = SCHEMES.get(schedule.scheme)
-    return Settings(
-        name=name,
-        interface=options.interface or interface_of_default_route(),
-        tags=options.tags,
-        queues_at=options.queues_at,
-        run_dir=options.run_dir,
-        web=options.web,
-        schedule=schedule,
-        start_file=options.start_file,
-        congestion_control=options.congestion_control or (scheme.congestion_control if scheme else None),
-        use_bpf=options.bpf,
-        grace_s=options.grace_s,
-        realtime=options.realtime,
-        fsync=options.fsync,
-        enrol=options.enrol,
-    )
+    interface = options.interface or interface_of_default_route()
+    logging.basicConfig(level=options.log_level, format=f"%(asctime)s {name} %(levelname)s %(message)s")
+    Agent(options, name, interface, schedule, Notifier()).run()
+    return 0
 
 
 def interface_of_default_route(routes: Path = _ROUTES) -> str:

@@ -9,9 +9,8 @@ import math
 import socket
 import struct
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sluice.hostagent.sockets import FlowFields, FlowState, NoAgent, options
 from sluice.policy.controls import PREFIX
@@ -188,27 +187,6 @@ def state_sample(state: FlowState) -> Mapping[str, Any]:
         "quenches": state.quenches,
         "resumes": state.resumes,
     }
-
-
-class Running(Protocol):
-    """A connection that may carry a flow, for example hostagent.sender.OutgoingConnection."""
-
-    def progress(self) -> RunningFlow | None:
-        """Return the state of its flow; None without one. Raises OSError if the socket is closed."""
-        ...
-
-
-def running_flows(connections: Iterable[Running]) -> tuple[RunningFlow, ...]:
-    """Return the state of the first flows. Another thread may end them meanwhile; those are left out."""
-    flows: list[RunningFlow] = []
-    for connection in connections:
-        with suppress(OSError):
-            flow = connection.progress()
-            if flow is not None:
-                flows.append(flow)
-        if len(flows) == MOST_SHOWN:
-            break
-    return tuple(flows)
 
 
 def running_flow(

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from sluice.hostagent.journal import Journal, JournalContents, resume
 from sluice.hostagent.link import LARGEST_BYTES, burst_of, tag_burst_bytes
+from sluice.hostagent.loop import Loop
 from sluice.hostagent.records import AGENT_DOWN, CLOCK_STEPPED, RESTARTED, finished, to_json, unfinished
-from sluice.hostagent.tcp import TcpInfo, running_flow, running_flows
+from sluice.hostagent.sender import Sender
+from sluice.hostagent.tcp import TcpInfo, running_flow
 from sluice.hostagent.traffic import load_schedule, write_schedule
 from sluice.hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
 from sluice.policy.errors import FieldError
@@ -128,9 +130,11 @@ class Connection:
         return self.state
 
 
-def test_running_flows__leaves_out_those_that_end_meanwhile() -> None:
-    connections = [Connection(None), Connection(OSError("closed")), Connection(STATE)]
-    assert running_flows(connections) == (STATE,)
+def test_running__leaves_out_those_that_end_meanwhile() -> None:
+    sender: Any = Sender(Loop(), persistent=False)
+    states = (None, OSError("closed"), STATE)
+    sender.active = {number: Connection(state) for number, state in enumerate(states)}
+    assert sender.running() == (STATE,)
 
 
 def test_running_flow__counts_from_the_flows_start_on_a_persistent_connection() -> None:

@@ -58,7 +58,7 @@ class Bench:
 
     def __init__(self, folder: Path, run: Schedule, port: int | None = None, grace_s: float = 20.0) -> None:
         self.loop = Loop()
-        self.own_receiver = None if port else Receiver(self.loop, None, port=0)
+        self.own_receiver = None if port else Receiver(self.loop, port=0)
         self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)
         self.spool = Kept(folder / "spool")
         self.traffic = Traffic(self.loop, run, self.sender, self.spool, Journal(folder), grace_s)
@@ -353,7 +353,7 @@ def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path) -> None:
     max_window = 2
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
     bench.receiver.close()
-    bench.own_receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
+    bench.own_receiver = Receiver(bench.loop, port=0, max_window=max_window)
     bench.sender._port = bench.receiver.port
     windows: list[int] = []
 
