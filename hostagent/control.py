@@ -7,14 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from sluice.dataplane.congestion import (
-    DEFAULT_CONTROL,
-    NO_TAGS,
-    CongestionControl,
-    ControlSettings,
-    HostEntry,
-    available,
-)
+from sluice.dataplane import congestion
+from sluice.dataplane.congestion import DEFAULT_CONTROL, ControlSettings
 from sluice.hostagent import tcp
 from sluice.policy.controls import LAST_RESORT, PREFIX, fallback_of
 from sluice.policy.errors import EnvironmentLacking
@@ -33,8 +27,8 @@ class HostControl:
 
     def __init__(self, use_bpf: bool = True) -> None:
         self._use_bpf = use_bpf
-        self._registered: CongestionControl | None = None
-        self._entry: HostEntry | None = None
+        self._registered: congestion.CongestionControl | None = None
+        self._entry: congestion.HostEntry | None = None
         self._written: tuple[ControlSettings, ControlSettings | None] | None = None
         """What the entry holds, and that of other namespaces. None: unknown, as after a killed agent."""
         self._before = _DEFAULT.read_text().strip()
@@ -79,18 +73,15 @@ class HostControl:
         """Restore the namespace's default."""
         _set_default(self.own)
         self._release()
-        self._forget_settings()
+        if self._entry is not None:
+            self._entry.forget()
+            self._entry.close()
+        self._entry, self._written = None, None
 
     def _release(self) -> None:
         if self._registered is not None:
             self._registered.close()
             self._registered = None
-
-    def _forget_settings(self) -> None:
-        if self._entry is not None:
-            self._entry.forget()
-            self._entry.close()
-        self._entry, self._written = None, None
 
     def _provide(self, name: str, settings: ControlSettings, is_tagged: bool) -> str:
         """Register the control and write the settings of this machine's sockets. Returns it, or a fallback."""
@@ -98,7 +89,7 @@ class HostControl:
             self._require(name)
             if name.startswith(PREFIX):
                 others = replace(settings, control=name, without_ecn=self.own)
-                self._write(replace(others, tags=NO_TAGS) if is_tagged else others, others)
+                self._write(replace(others, tags=congestion.NO_TAGS) if is_tagged else others, others)
             else:
                 self.begin()
         except EnvironmentLacking as lacking:
@@ -112,7 +103,7 @@ class HostControl:
     def _write(self, own: ControlSettings, others: ControlSettings | None = None) -> None:
         """Write the settings of this namespace's sockets, and of those in namespaces without an agent."""
         if self._use_bpf and (own, others) != self._written:
-            self._entry = self._entry or HostEntry()
+            self._entry = self._entry or congestion.HostEntry()
             self._entry.set(own, others)
             self._written = own, others
 
@@ -121,9 +112,9 @@ class HostControl:
             if not self._use_bpf:
                 raise EnvironmentLacking("BPF is switched off (--no-bpf)")
             if self._registered is None:
-                self._registered = CongestionControl(name)
+                self._registered = congestion.CongestionControl(name)
                 self._registered.ensure()
-            elif name not in available():  # the agent that registered it has ended
+            elif name not in congestion.available():  # the agent that registered it has ended
                 self._registered.ensure()
         elif not _usable(name):
             raise EnvironmentLacking(

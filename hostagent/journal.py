@@ -42,27 +42,17 @@ class JournalContents:
     """Id → the record of the flow, unless the spool has one."""
 
 
-@dataclass(frozen=True)
-class Resumption:
-    """How to continue after an earlier process."""
-
-    records: list[FlowRecord]
-    """Records to spool now."""
-    next_sequence: int
-    """The first flow of the schedule to start."""
-
-
 def resume(
     earlier: JournalContents, schedule: Schedule, start_at: float, recorded: Set[str], now: float
-) -> Resumption:
-    """Return the records that an earlier process owes, and the first flow to start.
+) -> tuple[list[FlowRecord], int]:
+    """Return the records that an earlier process owes, and the sequence number of the first flow to start.
 
     Times are epoch seconds; `recorded` holds the ids in the spool. The first process of a run skips no
     flow: one that is already due starts late.
     """
     records = [record for id, record in earlier.started.items() if id not in recorded]
     if earlier.start_at != start_at:
-        return Resumption(records, 0)
+        return records, 0
     sequence = earlier.next_sequence
     while sequence < len(schedule.flows) and start_at + schedule.flows[sequence].start_s <= now:
         flow = schedule.flows[sequence]
@@ -74,7 +64,7 @@ def resume(
             flow, AGENT_DOWN, started_at=due_at, scheme=schedule.scheme, congestion_control="none"
         )
         records.append(record)
-    return Resumption(records, sequence)
+    return records, sequence
 
 
 class Journal:

@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -218,6 +219,4 @@ def with_rates(now: LinkCounters, before: LinkCounters | None) -> LinkCounters:
     if sent < 0 or received < 0:
         return now
     per_s = BITS_PER_BYTE / (now.at - before.at)
-    return LinkCounters(
-        **{**vars(now), "sent_bps": round(sent * per_s), "received_bps": round(received * per_s)}
-    )
+    return replace(now, sent_bps=round(sent * per_s), received_bps=round(received * per_s))

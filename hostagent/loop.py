@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from sluice.policy.units import NS_PER_S
 
-Handler = Callable[[int], None]
+Handler = Callable[[int], object]
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -33,7 +33,7 @@ class Loop:
         self._wake_writer, self._wake_reader = socket.socketpair()
         self._wake_writer.setblocking(False)
         self._wake_reader.setblocking(False)
-        self.add(self._wake_reader.fileno(), READ, lambda _: self._discard_wake_ups())
+        self.add(self._wake_reader.fileno(), READ, lambda _: self._wake_reader.recv(4096))
 
     @property
     def wake_fd(self) -> int:
@@ -90,10 +90,3 @@ class Loop:
         self._epoll.close()
         self._wake_writer.close()
         self._wake_reader.close()
-
-    def _discard_wake_ups(self) -> None:
-        try:
-            while self._wake_reader.recv(4096):
-                pass
-        except BlockingIOError:
-            return

@@ -58,7 +58,7 @@ class Receiver:
         if self.window_bytes is not None:
             tcp.clamp_window(self._listener, self.window_bytes)
         loop.add(self._listener.fileno(), READ, lambda _: self._accept())
-        self._open: set[IncomingConnection] = set()
+        self.open: set[IncomingConnection] = set()
 
     @property
     def port(self) -> int:
@@ -76,7 +76,7 @@ class Receiver:
         """Stop listening and reset the open connections."""
         self._loop.remove(self._listener.fileno())
         self._listener.close()
-        for connection in list(self._open):
+        for connection in list(self.open):
             connection.close()
 
     def _accept(self) -> None:
@@ -88,17 +88,8 @@ class Receiver:
             except ConnectionError:
                 continue  # the sender has closed it already
             connection = IncomingConnection(self, self._loop, sock, peer[0])
-            self._open.add(connection)
+            self.open.add(connection)
             connection.serve()  # the first bytes have usually arrived by now
-
-    @property
-    def connections(self) -> int:
-        """Number of open connections."""
-        return len(self._open)
-
-    def remove(self, connection: IncomingConnection) -> None:
-        """Keep a closed connection no longer."""
-        self._open.discard(connection)
 
 
 class IncomingConnection:
@@ -127,7 +118,7 @@ class IncomingConnection:
         """Close with RST."""
         self._loop.remove(self._sock.fileno())
         self._sock.close()
-        self._receiver.remove(self)
+        self._receiver.open.discard(self)
 
     def serve(self) -> None:
         """Read the bytes that have arrived."""

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sluice.policy.units import NS_PER_S, NS_PER_US
-from sluice.policy.wire.records import (
-    BACKGROUND,
-    FINISHED,
-    MAX_REASON,
-    SCHEDULED,
-    UNFINISHED,
-    FlowRecord,
-    ScheduledFlow,
-    size_class,
-)
+from sluice.policy.wire import records
+from sluice.policy.wire.records import FlowRecord, ScheduledFlow
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
@@ -53,16 +45,16 @@ def unfinished(
         retransmissions=retransmissions,
         congestion_control=congestion_control,
         scheme=scheme,
-        status=UNFINISHED,
-        reason=reason[:MAX_REASON],
-        source=BACKGROUND if flow.endless else SCHEDULED,
+        status=records.UNFINISHED,
+        reason=reason[: records.MAX_REASON],
+        source=records.BACKGROUND if flow.endless else records.SCHEDULED,
         label=flow.label or None,
     )
 
 
 def with_size(record: FlowRecord, size_bytes: int) -> FlowRecord:
     """Return the record of an endless flow with the size that it has reached."""
-    return replace(record, bytes=size_bytes, size_class=size_class(size_bytes))
+    return replace(record, bytes=size_bytes, size_class=records.size_class(size_bytes))
 
 
 def finished(
@@ -90,12 +82,12 @@ def finished(
     if fct_us < 0:
         return replace(record, reason=CLOCK_STEPPED)
     met = None if initial.deadline_us is None else fct_us <= initial.deadline_us
-    return replace(record, fct_us=fct_us, met=met, status=FINISHED, reason="")
+    return replace(record, fct_us=fct_us, met=met, status=records.FINISHED, reason="")
 
 
 def failed(initial: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
     """Return the record of a flow that failed after its start."""
-    return replace(initial, retransmissions=retransmissions, reason=reason[:MAX_REASON])
+    return replace(initial, retransmissions=retransmissions, reason=reason[: records.MAX_REASON])
 
 
 def to_json(record: FlowRecord) -> str:

@@ -68,7 +68,8 @@ class Sender:
         self._loop = loop
         self._persistent = persistent
         self._port = port
-        self._idle: dict[str, list[OutgoingConnection]] = defaultdict(list)
+        self.idle: dict[str, list[OutgoingConnection]] = defaultdict(list)
+        """Connections without a flow, by their address."""
         self.clocks = PeerClocks()
         self.active: dict[int, OutgoingConnection] = {}
         """Connections that carry a flow, by the flow's sequence number."""
@@ -88,22 +89,13 @@ class Sender:
         connection.begin(active, ends_with_fin=not self._persistent)
 
     def _free_connection(self, address: str, congestion_control: str | None) -> OutgoingConnection | None:
-        idle = self._idle[address]
+        idle = self.idle[address]
         while idle:
             connection = idle.pop()
             if connection.congestion_control == congestion_control:
                 return connection
             connection.close()
         return None
-
-    def add_idle(self, connection: OutgoingConnection) -> None:
-        """Keep a connection for the next flow to its address."""
-        self._idle[connection.address].append(connection)
-
-    def remove_idle(self, connection: OutgoingConnection) -> None:
-        """Keep the connection no longer, if it was idle."""
-        if connection in self._idle[connection.address]:
-            self._idle[connection.address].remove(connection)
 
     def running(self) -> tuple[RunningFlow, ...]:
         """Return the state of the first flows, in any thread. Flows that end meanwhile are left out."""
@@ -121,7 +113,7 @@ class Sender:
         """End every active flow as unfinished and close all connections."""
         for connection in list(self.active.values()):
             connection.fail(reason)
-        for idle in self._idle.values():
+        for idle in self.idle.values():
             while idle:
                 idle.pop().close()
 
@@ -174,7 +166,7 @@ class OutgoingConnection:
         try:
             self._declare(active)
             if active.ends_ns is not None:
-                tcp.limit_unsent(self._sock, ENDLESS_UNSENT_BYTES)
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, ENDLESS_UNSENT_BYTES)
                 self._loop.call_at(active.ends_ns, partial(self._end, active))
             if self._connected:
                 self._send()
@@ -316,7 +308,7 @@ class OutgoingConnection:
         if self._fin:
             self.close()
         else:
-            self._sender.add_idle(self)
+            self._sender.idle[self.address].append(self)
         active.on_done(active, record, timeouts)
 
     def fail(self, reason: str) -> None:
@@ -339,7 +331,8 @@ class OutgoingConnection:
 
     def close(self) -> None:
         """Close with RST."""
-        self._sender.remove_idle(self)
+        with suppress(ValueError):  # it was not idle
+            self._sender.idle[self.address].remove(self)
         self._loop.remove(self._sock.fileno())
         self._sock.close()
 

@@ -6,7 +6,6 @@ Without BPF, the host's packets leave untagged, and programs cannot declare thei
 
 import logging
 from dataclasses import replace
-from functools import partial
 
 from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.sockopt import SocketHook
@@ -54,20 +53,15 @@ class HostTagger:
         """Why packets leave untagged although they should be tagged; empty if they are tagged."""
 
     def attach(self) -> None:
-        """Attach the filter, and replace one that a killed agent left. Raises SluiceError without the interface."""
+        """Attach the filter before those of others, and replace one that a killed agent left.
+
+        Raises SluiceError without the interface.
+        """
         if not self._use_bpf:
             return
         try:
-            self._tagger = Tagger(self._set)
-        except EnvironmentLacking as lacking:
-            self._fail(f"packets are not tagged: {lacking}")
-            return
-        self._attach(self._tagger)
-
-    def _attach(self, tagger: Tagger) -> None:
-        """Attach the tagger before the filters of others. Raises SluiceError without the interface."""
-        try:
-            tagger.attach(self._interface)
+            self._tagger = self._tagger or Tagger(self._set)
+            self._tagger.attach(self._interface)
         except EnvironmentLacking as lacking:
             self._fail(f"packets are not tagged: {lacking}")
             return
@@ -85,15 +79,15 @@ class HostTagger:
         if not tagger.is_attached(self._interface):
             if self.attached:
                 log.warning("another program removed the tagger from %s: attaching it again", self._interface)
-            self._attach(tagger)
+            self.attach()
             return
         counted = traffic().get(self._interface)
         if counted is not None:
-            self._check.look(counted.sent_packets, tagger.seen(), partial(self._attach, tagger))
+            self._check.look(counted.sent_packets, tagger.seen(), self.attach)
         if self._check.is_skipped:
             self._fail(skipped(self._interface))
         elif not self.attached:
-            self._attach(tagger)
+            self.attach()
 
     def update(self, desired: HostSettings | None) -> None:
         """Apply the policy's settings if they have changed, and attach the filter again if it was removed.

@@ -93,11 +93,6 @@ def clamp_window(sock: socket.socket, limit_bytes: int) -> None:
         sock.setsockopt(*option, limit_bytes)
 
 
-def limit_unsent(sock: socket.socket, limit_bytes: int) -> None:
-    """Let the socket take no more data while this much waits unsent. So sending ends soon after writing."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limit_bytes)
-
-
 def congestion_control(sock: socket.socket) -> str:
     """Return the name of the socket's congestion control."""
     name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _NAME_BYTES)

@@ -121,6 +121,8 @@ class Traffic:
         self._active: dict[int, ActiveFlow] = {}
         self.statistics = TrafficStatistics()
         self.transport = Transport(None, schedule.scheme)
+        self.epoch_ns = 0
+        """CLOCK_MONOTONIC time of the schedule's start; set by `begin`."""
         self.done = False
         """Whether all flows of the schedule are recorded."""
 
@@ -129,19 +131,14 @@ class Traffic:
         """Number of flows that have started and not ended."""
         return len(self._active)
 
-    @property
-    def epoch_ns(self) -> int:
-        """CLOCK_MONOTONIC time of the schedule's start; set by `begin`."""
-        return self._epoch_ns
-
     def begin(self, start_at: float) -> None:
         """Record the flows that an earlier process owes, then run the schedule from `start_at` (epoch, s)."""
         self._start_at = start_at
-        self._epoch_ns = round(start_at * NS_PER_S) - (time.time_ns() - time.monotonic_ns())
-        resumption = resume(self._journal.read(), self._schedule, start_at, self._spool.ids(), time.time())
-        for record in resumption.records:
+        self.epoch_ns = round(start_at * NS_PER_S) - (time.time_ns() - time.monotonic_ns())
+        earlier, recorded = self._journal.read(), self._spool.ids()
+        owed, self._next = resume(earlier, self._schedule, start_at, recorded, time.time())
+        for record in owed:
             self._keep(record)
-        self._next = resumption.next_sequence
         self._checkpoint()
         end_ns = self._due_ns(self._schedule.last_s + self._grace_s)
         self._loop.call_at(end_ns, lambda: self._sender.abandon(RUN_ENDED))
@@ -153,7 +150,7 @@ class Traffic:
         self._sender.abandon(reason)
 
     def _due_ns(self, start_s: float) -> int:
-        return self._epoch_ns + round(start_s * NS_PER_S)
+        return self.epoch_ns + round(start_s * NS_PER_S)
 
     def _plan_next(self) -> None:
         if self._next < len(self._schedule.flows):

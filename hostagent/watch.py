@@ -51,17 +51,12 @@ class Host:
     epoch_ns: int
     """CLOCK_REALTIME at zero of CLOCK_MONOTONIC."""
 
-    def is_watched(self, connection: Connection) -> bool:
-        """Whether the other end is watched, too."""
-        remote = connection.remote
-        return remote.is_loopback or remote == connection.local or str(remote) in self.names
-
-    def remote_name(self, connection: Connection) -> str:
-        """Return the name of the other end; its address if it is not watched."""
+    def watched_name(self, connection: Connection) -> str | None:
+        """Return the name of the other end if it is watched, too, otherwise None."""
         remote = connection.remote
         if remote.is_loopback or remote == connection.local:
             return self.name
-        return self.names.get(str(remote), str(remote))
+        return self.names.get(str(remote))
 
     def identity(self, connection: Connection) -> str:
         """Return the flow's id. Only this end makes it, and a later flow of the socket has another."""
@@ -71,12 +66,15 @@ class Host:
         """Whether this host reports the connection. No host reports one without payload."""
         if not connection.sent_bytes and not connection.received_bytes:
             return False
-        return is_sender(connection) or not self.is_watched(connection)
+        return is_sender(connection) or self.watched_name(connection) is None
 
     def endpoints(self, connection: Connection) -> dict[str, Any]:
-        """Return source and destination of the data, with ports, as fields of a record."""
+        """Return source and destination of the data, with ports, as fields of a record.
+
+        An end that is not watched has its address for a name.
+        """
         here = (self.name, connection.local_port)
-        there = (self.remote_name(connection), connection.remote_port)
+        there = (self.watched_name(connection) or str(connection.remote), connection.remote_port)
         source, target = (here, there) if is_sender(connection) else (there, here)
         return {"src": source[0], "src_port": source[1], "dst": target[0], "dst_port": target[1]}
 
@@ -187,27 +185,6 @@ def is_complete(connection: Connection, idle_gap_ns: int) -> bool:
     return acknowledged and connection.read_ns - (connection.last_sent_ns or connection.read_ns) > gap_ns
 
 
-class Rates:
-    """Computes the rate of each live connection between two updates."""
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[int, int], tuple[int, int]] = {}
-        """Cookie and start of the flow → bytes and time (ns) at the last update."""
-
-    def update(self, connections: Iterable[Connection]) -> list[tuple[Connection, int]]:
-        """Return each connection with its rate (bits/s) since the last update or, if new, since its start."""
-        rated, seen = [], {}
-        for connection in connections:
-            now = (carried_bytes(connection), connection.read_ns)
-            key = (connection.cookie, connection.start_ns)
-            before = self._before.get(key, (0, connection.start_ns))
-            elapsed_ns = max(1, now[1] - before[1])
-            rated.append((connection, round(max(0, now[0] - before[0]) * 8e9 / elapsed_ns)))
-            seen[key] = now
-        self._before = seen
-        return rated
-
-
 def living_connection(connection: Connection, rate_bps: int, host: Host) -> LivingConnection:
     """Return the heartbeat's entry of a live connection."""
     sending = is_sender(connection)
@@ -253,7 +230,8 @@ class FlowWatch:
         self._ignored = ignored
         self._use_bpf = use_bpf
         self._watch: Watch | None = None
-        self._rates = Rates()
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        """Cookie and start of a live flow → bytes and time (ns) at the last heartbeat."""
         self._spooled = 0
         self._idle_gap_ns = DEFAULT_IDLE_GAP_NS
         self._early: dict[int, int] = {}
@@ -262,11 +240,6 @@ class FlowWatch:
         """Number of connections that became records."""
         self.problem = ""
         """Why connections are not watched although they should be; empty if they are watched."""
-
-    @property
-    def running(self) -> bool:
-        """Whether connections are watched."""
-        return self._watch is not None
 
     def begin(self) -> None:
         """Watch the namespace of the calling thread. A kernel that cannot watch sets `problem`; that is no error."""
@@ -322,7 +295,7 @@ class FlowWatch:
             if start_ns is not None and self._early.get(connection.cookie) != start_ns:
                 self._record(connection)
         self._early = early
-        rated = sorted(self._rates.update(living), key=lambda pair: (-pair[1], pair[0].cookie))
+        rated = sorted(self._rated(living), key=lambda pair: (-pair[1], pair[0].cookie))
         losses = self._watch.losses()
         return WatchStatus(
             watching=True,
@@ -332,6 +305,19 @@ class FlowWatch:
             living=len(living),
             connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
         )
+
+    def _rated(self, living: Iterable[Connection]) -> list[tuple[Connection, int]]:
+        """Return each connection with its rate (bits/s) since the last call or, if new, since its start."""
+        rated, seen = [], {}
+        for connection in living:
+            now = (carried_bytes(connection), connection.read_ns)
+            key = (connection.cookie, connection.start_ns)
+            before = self._before.get(key, (0, connection.start_ns))
+            elapsed_ns = max(1, now[1] - before[1])
+            rated.append((connection, round(max(0, now[0] - before[0]) * 8e9 / elapsed_ns)))
+            seen[key] = now
+        self._before = seen
+        return rated
 
     def end(self) -> None:
         """End the watch. A second call does nothing."""

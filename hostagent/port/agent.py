@@ -23,16 +23,10 @@ from sluice.dataplane.clsact import RunCheck, skipped
 from sluice.dataplane.port import PortProgram
 from sluice.dataplane.port_settings import PortSettings
 from sluice.hostagent.link import traffic
+from sluice.hostagent.port import settings as files
 from sluice.hostagent.port.machine_watch import MachineWatch, switch_losses
 from sluice.hostagent.port.queues import LIST_QUEUES, queue_rows, share_out
-from sluice.hostagent.port.settings import (
-    PortAgentSettings,
-    check_behaviour,
-    last_report,
-    port_settings,
-    read_json,
-    try_write_json,
-)
+from sluice.hostagent.port.settings import PortAgentSettings, check_behaviour, port_settings
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
@@ -209,7 +203,7 @@ class PortAgent:
         if written_ns == self.behaviour_file_ns:
             return
         self.behaviour_file_ns = written_ns
-        document = read_json(self.settings.behaviour_file)
+        document = files.read_json(self.settings.behaviour_file)
         if document:
             self.set_behaviour(read(PortBehaviour, document))
 
@@ -286,20 +280,13 @@ class PortAgent:
         except SluiceError as error:
             log.warning("%s", error)
 
-    def judged_interfaces(self) -> frozenset[str]:
-        """Return the interfaces whose queues are Sluice's, where only a full buffer may lose packets."""
-        return frozenset(self.attached) - self.unqueued
-
-    def watch_machine(self) -> None:
-        """Judge from now on how well the machine serves the ports."""
-        self.machine = MachineWatch(lambda: switch_losses(self.judged_interfaces))
-        self.machine.start()
-
 
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = Channel.open(agent.settings)
-    agent.watch_machine()
+    # Only queues of Sluice are judged: in them, only a full buffer may lose packets.
+    agent.machine = MachineWatch(lambda: switch_losses(frozenset(agent.attached) - agent.unqueued))
+    agent.machine.start()
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
@@ -314,7 +301,7 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
             if not wanted and agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
-            agent.disk_problem = try_write_json(agent.settings.port_agent_file, write(report))
+            agent.disk_problem = files.try_write_json(agent.settings.port_agent_file, write(report))
             if reported is None:
                 notifier.ready(f"{len(agent.attached)} of {len(agent.graph.ports)} ports have the program")
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
@@ -348,5 +335,5 @@ def _wait(changes: socket.socket, timeout_s: float) -> bool:
 
 def last_behaviour(settings: PortAgentSettings) -> PortBehaviour:
     """Return the behaviour that the agent before this one reported last. The first agent gets the testbed's."""
-    report = last_report(settings)
+    report = files.last_report(settings)
     return settings.behaviour if report is None else report.behaviour

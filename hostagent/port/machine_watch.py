@@ -14,14 +14,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluice.policy.figures.validity import (
-    LATE_LIMIT,
-    LEAST_BUSY_S,
-    MOST_PLACES,
-    MachineStatus,
-    delays_between,
-    share_forwarded_late,
-)
+from sluice.policy.figures import validity
+from sluice.policy.figures.validity import MachineStatus
 from sluice.policy.network.graph import Port
 from sluice.policy.units import BITS_PER_BYTE, NS_PER_S
 from sluice.policy.wire.agents import QueueCounters
@@ -107,28 +101,35 @@ class MachineWatch:
 def status_between(first: _Reading, now: _Reading) -> MachineStatus:
     ticks = max(now.ticks.total - first.ticks.total, 1)
     busy = min(1.0, max(0.0, (now.ticks.busy - first.ticks.busy) / ticks))
-    late = {port: round(share, 4) for port in now.busy_s if (share := _late(first, now, port)) > LATE_LIMIT}
+    late = {
+        port: round(share, 4)
+        for port in now.busy_s
+        if (share := _late(first, now, port)) > validity.LATE_LIMIT
+    }
     lost = {place: now.lost[place] - first.lost.get(place, 0) for place in now.lost}
     growing = [(place, count) for place, count in lost.items() if count > 0 and place in first.lost]
-    forwarded_late = round(share_forwarded_late(delays_between(first.forwarding, now.forwarding)), 4)
+    delays = validity.delays_between(first.forwarding, now.forwarding)
     return MachineStatus(
-        round(now.at_s - first.at_s, 1), round(busy, 3), late, dict(growing[:MOST_PLACES]), forwarded_late
+        round(now.at_s - first.at_s, 1),
+        round(busy, 3),
+        late,
+        dict(growing[: validity.MOST_PLACES]),
+        round(validity.share_forwarded_late(delays), 4),
     )
 
 
 def _late(first: _Reading, now: _Reading, port: str) -> float:
     """Return the lateness of a port as a share of its sending time; 0 for a port that is not judged."""
     sent_s = now.busy_s[port] - first.busy_s.get(port, now.busy_s[port])
-    if sent_s < LEAST_BUSY_S:
+    if sent_s < validity.LEAST_BUSY_S:
         return 0.0
     return max(0.0, now.late_s.get(port, 0.0) - first.late_s.get(port, 0.0)) / sent_s
 
 
-def switch_losses(interfaces: Callable[[], Collection[str]]) -> dict[str, int]:
+def switch_losses(interfaces: Collection[str]) -> dict[str, int]:
     """Return the packets that this network namespace lost at these interfaces, outside the emulated queues."""
-    chosen = frozenset(interfaces())
     losses = switch_side(run)
-    return {place: count for place, count in losses.items() if place.rpartition(" ")[2] in chosen}
+    return {place: count for place, count in losses.items() if place.rpartition(" ")[2] in interfaces}
 
 
 def switch_side(run: Callable[[list[str]], str]) -> dict[str, int]:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The port agent on a machine whose switches exist already: it follows the network that the web process knows.
 
-It makes the queues of the ports in Open vSwitch, and gives the ports back as they were. A port keeps the QoS that it
-had before in its external_ids, so a port agent that was killed can give it back, too.
+It makes the queues of the ports, in Open vSwitch or at other interfaces, and gives the ports back as they were.
 """
 
 import json
@@ -13,12 +12,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluice.hostagent.port.agent import PortAgent
-from sluice.hostagent.port.link_ports import LinkPorts
-from sluice.hostagent.port.queues import FASTEST_BPS, fit, mtu, own_burst_bytes, queues
+from sluice.hostagent.port.queues import FASTEST_BPS, classes, fit, mtu, own_burst_bytes, queues
 from sluice.policy.network.graph import Port, Topology
 from sluice.policy.schema.desired import PortBehaviour
 from sluice.policy.schema.field_kinds import name_port
-from sluice.runtime.command import CommandFailed
+from sluice.runtime.command import CommandFailed, run
 from sluice.runtime.http_client import HttpClient, ServerAway
 
 log = logging.getLogger(__name__)
@@ -29,6 +27,9 @@ WATCHING = PortBehaviour(acts_at=())
 """Until the first policy, the ports keep the queues that they have."""
 _FORMER = "sluice-former-qos"
 _NONE = "none"
+_MARK = 0x5C1C
+_KERNELS_OWN = "0:"
+"""The handle of a qdisc that no one has made."""
 _VLAN_COLUMNS = ("tag", "trunks", "vlan_mode")
 """They make Open vSwitch keep VLANs apart, but only in its own forwarding."""
 
@@ -47,7 +48,10 @@ class _PortRow(NamedTuple):
 
 
 class OwnPorts:
-    """The Open vSwitch of this machine."""
+    """The Open vSwitch of this machine.
+
+    A port keeps the QoS that it had before in its external_ids, so a port agent that was killed can give it back, too.
+    """
 
     def __init__(self, ovs: Callable[[list[str]], str]) -> None:
         """`ovs` runs a tool of Open vSwitch and returns its output. Raises CommandFailed."""
@@ -181,6 +185,81 @@ def _value(cell: Any) -> Any:
         case ["set", elements]:
             return [_value(element) for element in elements]
     return cell
+
+
+class LinkPorts:
+    """Interfaces that are no ports of Open vSwitch: of a Linux bridge, a router, a bond, a tunnel's card.
+
+    The qdisc has the classes of Open vSwitch's linux-htb, so the port program and the flow queues are the same. Packets
+    that no program has classified pass it by, so making it changes nothing yet. Its default class does not exist: by
+    that number an agent recognises what a killed one has left. A qdisc of anyone else stays.
+    """
+
+    def __init__(self) -> None:
+        self.problems: dict[str, str] = {}
+        """Interface → why it has no queues."""
+        self._made: dict[str, str] = {}
+        """Interface → the classes that this process has made there."""
+
+    def take(self, ports: Iterable[Port], shares: Sequence[float] | None) -> None:
+        """Give interfaces the queues of Sluice with these shares, unless they have them."""
+        roots = _roots()
+        self.problems = {}
+        for port in ports:
+            root = roots.get(port.interface)
+            if root is None:
+                self.problems[port.interface] = f"{port.id}: this machine has no interface {port.interface}"
+            elif not _is_ours(root) and root.get("handle") != _KERNELS_OWN and root["kind"] != "noqueue":
+                self.problems[port.interface] = (
+                    f"{port.id}: {port.interface} has a qdisc of another program, {root['kind']} {root['handle']},"
+                    f" which stays; to give the port queues, remove it: tc qdisc del dev {port.interface} root"
+                )
+            else:
+                self._make(port, classes(port, shares, "replace"), anew=not _is_ours(root))
+
+    def _make(self, port: Port, wanted: str, *, anew: bool) -> None:
+        """Make the classes, below a root of ours if there is none. Waiting packets stay where they are."""
+        if not anew and self._made.get(port.interface) == wanted:
+            return
+        root = f"qdisc replace dev {port.interface} root handle 1: htb default {_MARK:x}\n" if anew else ""
+        try:
+            run(["tc", "-batch", "-"], stdin=root + wanted)
+        except CommandFailed as error:
+            self.problems[port.interface] = f"{port.id}: {port.interface} takes no queues: {error}"
+            self.give_back([port.interface])
+            return
+        self._made[port.interface] = wanted
+        log.info("%s: %s has eight queues now", port.id, port.interface)
+
+    def give_back(self, interfaces: Iterable[str]) -> None:
+        """Let the kernel make its own qdisc again."""
+        for name in interfaces:
+            self._made.pop(name, None)
+            try:
+                run(["tc", "qdisc", "del", "dev", name, "root"])
+            except CommandFailed as error:
+                log.warning("%s keeps its qdisc: %s", name, error)
+            else:
+                log.info("%s has the kernel's own qdisc again", name)
+
+    def held(self) -> frozenset[str]:
+        """Return the interfaces that have queues of Sluice."""
+        return frozenset(name for name, root in _roots().items() if _is_ours(root))
+
+
+def _roots() -> dict[str, dict[str, Any]]:
+    """Return the root qdisc of each interface. One without any, such as a bridge's, has the kind noqueue."""
+    names = [link["ifname"] for link in json.loads(run(["ip", "-j", "link", "show"]))]
+    roots = {name: {"kind": "noqueue", "handle": _KERNELS_OWN} for name in names}
+    for qdisc in json.loads(run(["tc", "-j", "qdisc", "show"])):
+        if qdisc.get("root"):
+            roots[qdisc["dev"]] = qdisc
+    return roots
+
+
+def _is_ours(root: dict[str, Any]) -> bool:
+    default = str(root.get("options", {}).get("default", "0"))
+    return root["kind"] == "htb" and root["handle"] == "1:" and int(default, 16) == _MARK
 
 
 class NetworkPorts:

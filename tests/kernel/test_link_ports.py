@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sluice.hostagent.port.link_ports import LinkPorts
+from sluice.hostagent.port.network_ports import LinkPorts
 from sluice.policy.network.graph import Port
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import Namespace

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network tier: real Open vSwitch and real kernel TCP, in namespaces that the tests make."""
 
-from __future__ import annotations
-
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from sluice import topologies
 from sluice.dataplane.build import KERNEL_BTF
 from sluice.runtime.command import CommandFailed, run
+from sluice.runtime.wait import wait_until
 from sluice.topologies import commands
 from sluice.topologies.testbed import Testbed
 
@@ -57,9 +57,11 @@ def install(bed: Testbed, queue_of_tag: Callable[[int], int] = queue_of_tag) -> 
         bed.ovs(command.argv, stdin=command.stdin)
 
 
-def listens(bed: Testbed, host: str, port: str) -> bool:
-    """Return whether a program on the host listens on the TCP port."""
-    return f":{port}" in bed.exec(host, ["ss", "-ltn"])
+def iperf_server(bed: Testbed, host: str, port: str, *more: str) -> subprocess.Popen[bytes]:
+    """Start iperf on a host, and wait until it listens on the TCP port."""
+    server = bed.spawn(host, ["iperf", "-s", "-p", port, *more], log_file=Path("/dev/null"))
+    wait_until(lambda: f":{port}" in bed.exec(host, ["ss", "-Hltn"]), "iperf listens")
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs without Sluice on hosts with agents. Each of their connections is recorded and shown once."""
 
-from __future__ import annotations
-
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,13 +16,15 @@ from sluice.runs.stack import Stack
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.wait import wait_until
 from sluice.store.flows import all_flows, count_flows
+from tests.kit.flows import flow
+from tests.kit.known import known
+from tests.kit.pages import DOCS, ROOT, of_order
+from tests.net.conftest import iperf_server
 from tests.net.scenarios import RATE_BPS, scenario
-from tests.unit.hostagent.agents import Agents
-from tests.unit.hostagent.namespaces import ADDRESSES
+from tests.unit.hostagent.agents import ADDRESSES, Agents
 
 FILE_BYTES = 3_000_000
 NEVER_NS = 3600 * 10**9
-HERE = Path(__file__).parent
 PORT = 8000
 MET, MISSED = "/5000/3000", "/120000/10"
 """Bytes and milliseconds. The link needs 38 ms for 120 KB."""
@@ -70,12 +69,8 @@ def watched(agents: Agents) -> list[FlowRecord]:
     return [record for record in agents.web.records.values() if record.source == WATCHED]
 
 
-def flow(number: int) -> ScheduledFlow:
-    return ScheduledFlow(f"run/{number}", 0.02 * number, "h1", "h2", 20_000, "small", 500.0, None)
-
-
 def test_curl_is_recorded_once_by_the_sender_and_scheduled_flows_are_not(agents: Agents, file: Path) -> None:
-    agents.start(*[flow(i) for i in range(20)])
+    agents.start(*[flow(i, 0.02 * i, 20_000) for i in range(20)])
     wait_until(
         lambda: agents.status("h2")["default_congestion_control"] == "sluice_dctcp", "the host's default"
     )
@@ -86,9 +81,7 @@ def test_curl_is_recorded_once_by_the_sender_and_scheduled_flows_are_not(agents:
     assert (record.src, record.src_port, record.dst) == ("h2", 8000, "h1")
     assert 0 < record.bytes - FILE_BYTES < 500, "the file and the answer's head, once"
     assert (record.status, record.reason, record.ideal_us) == (FINISHED, "", None)
-    assert record.fct_us is not None
-    assert record.lasted_us is not None
-    assert 0 < record.fct_us <= record.lasted_us
+    assert 0 < known(record.fct_us) <= known(record.lasted_us)
     assert record.congestion_control == "sluice_dctcp"
     assert agents.status("h2")["watch"]["watching"] is True
     assert agents.status("h2")["watch"]["lost"] == 0
@@ -106,8 +99,7 @@ def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(
         fetch(agents)
     spool = agents.folder / "h2" / "watched"
     wait_until(lambda: lines(spool) >= 4, "the records are on disk")
-    agents.processes["h2"].send_signal(signal.SIGKILL)
-    agents.processes["h2"].wait()
+    agents.kill("h2")
     agents.web.start()
     agents.start_agent("h2")
     records = agents.records(4)
@@ -126,8 +118,7 @@ def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
     before = wait_until(lambda: agents.connections("h1"), "the heartbeat shows the connection")
-    agents.processes["h1"].send_signal(signal.SIGKILL)
-    agents.processes["h1"].wait()
+    agents.kill("h1")
     agents.start_agent("h1")
     again = wait_until(
         lambda: [c for c in agents.connections("h1") if c["rate_bps"]],
@@ -173,9 +164,9 @@ def test_iperf_on_the_testbed_shows_its_rate_and_becomes_a_flow(stack: Stack) ->
     wait_until(lambda: count_flows(stack.engine) == 10, "the schedule is done")
     stack.background[0].stop()
     wait_until(lambda: all_flows(stack.engine, WATCHED), "its record")
-    (flow,) = stack.get("flows?source=watched").json()["flows"]
-    assert flow["id"] == iperf["id"]
-    assert flow["bytes"] >= iperf["bytes"]
+    (recorded,) = stack.get("flows?source=watched").json()["flows"]
+    assert recorded["id"] == iperf["id"]
+    assert recorded["bytes"] >= iperf["bytes"]
     assert count_flows(stack.engine) == 10, "a run counts only its own flows"
     assert stack.get("fct").json()["classes"]["all"]["n"] <= 10
     wait_until(lambda: not living(stack), "the next heartbeat no longer has it")
@@ -183,8 +174,7 @@ def test_iperf_on_the_testbed_shows_its_rate_and_becomes_a_flow(stack: Stack) ->
 
 def test_ipv6_between_hosts_is_recorded_once_and_by_name(stack: Stack) -> None:
     address = stack.topology.host_by_name["h1"].ipv6
-    server = stack.testbed.spawn("h1", ["iperf", "-s", "-V", "-p", "5300"], log_file=Path("/dev/null"))
-    wait_until(lambda: ":5300" in stack.testbed.exec("h1", ["ss", "-Hltn"]), "iperf listens")
+    server = iperf_server(stack.testbed, "h1", "5300", "-V")
     stack.testbed.exec("h3", ["iperf", "-c", address, "-V", "-p", "5300", "-n", "200000"])
 
     def record() -> list[FlowRecord]:
@@ -197,49 +187,28 @@ def test_ipv6_between_hosts_is_recorded_once_and_by_name(stack: Stack) -> None:
     server.terminate()
 
 
-@pytest.fixture(scope="module")
-def rpc_server(stack: Stack) -> Iterator[None]:
-    """An asyncio server with deadlines on h4."""
-    argv = [sys.executable, str(HERE / "rpc_server.py"), server_address(stack), str(PORT)]
-    server = stack.testbed.spawn("h4", argv, log_file=stack.out / "rpc.log")
-    wait_until(lambda: f":{PORT}" in stack.testbed.exec("h4", ["ss", "-Hltn"]), "it listens")
-    yield
-    server.terminate()
-
-
-def server_address(stack: Stack) -> str:
-    return stack.topology.host_by_name["h4"].ipv4
-
-
-def answers(stack: Stack, client: str) -> list[FlowRecord]:
-    """Return the server's flows to a host, once there are as many as answers."""
+def answers(stack: Stack) -> list[FlowRecord]:
+    """Return the server's flows, once there are as many as answers."""
 
     def found() -> list[FlowRecord]:
         stack.check()
-        return [
-            flow for flow in all_flows(stack.engine, WATCHED) if flow.dst == client and flow.src_port == PORT
-        ]
+        return [record for record in all_flows(stack.engine, WATCHED) if record.src_port == PORT]
 
     wait_until(lambda: len(found()) >= len(ANSWERS), "a record for each answer")
-    return sorted(found(), key=lambda flow: flow.started_at)
+    return sorted(found(), key=lambda record: record.started_at)
 
 
 def check_answers(flows: list[FlowRecord]) -> None:
     assert len({flow.dst_port for flow in flows}) == 1, "one connection"
-    assert [flow.deadline_us for flow in flows] == [3e6, 1e4, 3e6]
-    assert [flow.met for flow in flows] == [True, False, True]
-    for flow, head in zip(flows, ANSWERS, strict=True):
+    assert [(answer.deadline_us, answer.met) for answer in flows] == [(3e6, True), (1e4, False), (3e6, True)]
+    for answer, head in zip(flows, ANSWERS, strict=True):
         size_bytes = int(head.split("/")[1])
-        assert size_bytes < flow.bytes < size_bytes + 100, "the answer and its head"
-        assert (flow.src, flow.src_port, flow.status) == ("h4", PORT, FINISHED)
-        assert flow.fct_us is not None
-        assert flow.ack_wait_us is not None
-        assert flow.slowdown is not None
-        assert 0 < flow.ack_wait_us <= flow.fct_us
-    assert flows[1].slowdown is not None
-    assert flows[1].slowdown > 0.9, "the emulated port's bucket lets the first bytes pass at once"
-    assert flows[1].fct_us is not None
-    assert flows[1].fct_us > 0.9 * 120_000 * 8e6 / RATE_BPS
+        assert size_bytes < answer.bytes < size_bytes + 100, "the answer and its head"
+        assert (answer.src, answer.src_port, answer.status) == ("h4", PORT, FINISHED)
+        assert answer.slowdown is not None
+        assert 0 < known(answer.ack_wait_us) <= known(answer.fct_us)
+    assert known(flows[1].slowdown) > 0.9, "the emulated port's bucket lets the first bytes pass at once"
+    assert known(flows[1].fct_us) > 0.9 * 120_000 * 8e6 / RATE_BPS
 
 
 def figures(stack: Stack, what: str, source: str) -> dict[str, Any]:
@@ -247,11 +216,17 @@ def figures(stack: Stack, what: str, source: str) -> dict[str, Any]:
     return found
 
 
-def test_rpc__curl_on_one_connection(stack: Stack, rpc_server: None) -> None:
-    urls = [f"http://{server_address(stack)}:{PORT}{path}" for path in ANSWERS]
+def test_rpc__curl_on_one_connection(stack: Stack, tmp_path: Path) -> None:
+    """The server that a page shows runs on h4."""
+    (page,) = of_order(DOCS / "tutorials" / "rpc-server.md", "save")
+    (tmp_path / "server.py").write_text(page.text)
+    argv = ["env", f"PYTHONPATH={ROOT}", sys.executable, str(tmp_path / "server.py"), str(PORT)]
+    server = stack.testbed.spawn("h4", argv, log_file=stack.out / "rpc.log")
+    wait_until(lambda: f":{PORT}" in stack.testbed.exec("h4", ["ss", "-Hltn"]), "the server listens")
+    urls = [f"http://{stack.topology.host_by_name['h4'].ipv4}:{PORT}{path}" for path in ANSWERS]
     sinks = ["-o", "/dev/null"] * len(urls)
     stack.testbed.exec("h2", ["curl", "-sS", "--rate", "30/s", *sinks, *urls])
-    check_answers(answers(stack, "h2"))
+    check_answers(answers(stack))
     deadlines = figures(stack, "deadlines", "watched")
     assert (deadlines["n"], deadlines["missed"]) == (3, 1)
     assert figures(stack, "deadlines", "scheduled")["n"] == 0
@@ -261,3 +236,4 @@ def test_rpc__curl_on_one_connection(stack: Stack, rpc_server: None) -> None:
     with closing(HttpClient(f"unix:{stack.web_socket}", 20)) as web:
         metrics = web.request("GET", "/metrics", None, None).body.decode()
     assert 'sluice_deadline_flows_total{met="false",scheme="pias",source="watched"} 1.0' in metrics
+    server.terminate()

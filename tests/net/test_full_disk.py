@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent whose disk is full keeps its host's traffic going, and loses no record that fits into memory."""
 
-from __future__ import annotations
-
-from sluice.policy.wire.records import FINISHED, ScheduledFlow
+from sluice.policy.wire.records import FINISHED
 from sluice.runtime.wait import wait_until
+from tests.kit.flows import flow
 from tests.kit.small_disk import SmallDisk
 from tests.unit.hostagent.agents import Agents
-
-
-def flow(number: int) -> ScheduledFlow:
-    return ScheduledFlow(f"run/{number}", 0.02 * number, "h1", "h2", 10_000, "small", 1000.0, None)
 
 
 def test_a_full_disk_ends_no_agent_and_the_records_arrive() -> None:
     with Agents() as agents:
         disk = SmallDisk(agents.folder / "h1", "256k")
         agents.prefix["h1"] = disk.prefix
-        agents.start(*map(flow, range(100)))
+        agents.start(*(flow(number, 0.02 * number) for number in range(100)))
         pid = agents.processes["h1"].pid
         disk.fill(pid)
         records = agents.records(100)

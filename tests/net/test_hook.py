@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents attach the setsockopt hook and take it over. They report what the kernel lacks and run without it."""
 
-from __future__ import annotations
-
-import json
-import signal
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,24 +55,10 @@ def test_agents_attach_the_hook_and_the_survivor_takes_it_over() -> None:
         agents.start()
         assert all(agents.status(host)["hook"] for host in ("h1", "h2"))
         assert can_declare(agents)
-        agents.processes["h1"].send_signal(signal.SIGKILL)
-        agents.processes["h1"].wait()
+        agents.kill("h1")
         wait_until(lambda: can_declare(agents), "the other agent provides the hook")
         agents.processes["h2"].terminate()
         assert agents.processes["h2"].wait(300) == 0
-
-
-@pytest.mark.timing
-def test_the_hook_ends_with_the_agents() -> None:
-    require_alone()
-    with Agents() as agents:
-        agents.start()
-        assert answers(), "the hook serves the whole machine"
-        for process in agents.processes.values():
-            process.terminate()
-        assert [process.wait(300) for process in agents.processes.values()] == [0, 0]
-        assert not answers()
-        assert not can_declare(agents)
 
 
 # -- machines that lack a feature: a mount namespace hides it
@@ -130,42 +110,3 @@ def test_agent__without_cgroups_does_all_but_the_hook() -> None:
     assert status["congestion_control"] == "sluice_dctcp"
     assert not status["hook"]
     assert "mount -t cgroup2" in status["hook_problem"]
-
-
-RUN_DOCTOR = (
-    "import json; from sluice import doctor;"
-    "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
-)
-
-
-def doctor_without(what: str) -> dict[str, tuple[bool, str]]:
-    """Return the doctor's findings in a new network namespace, by the name of the check."""
-    output = subprocess.run(
-        ["unshare", "--net", *without(what, [sys.executable, "-c", RUN_DOCTOR])],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    ).stdout
-    return {name: (ok, text) for name, ok, text in json.loads(output)}
-
-
-@pytest.mark.timing
-def test_doctor__without_btf_every_check_names_it() -> None:
-    require_alone()
-    found = doctor_without("btf")
-    names = ["kernel types (BTF)", "BPF programs", "setsockopt hook (cgroup BPF)"]
-    names += [f"{control} (struct_ops)" for control in congestion.ours()]
-    for name in names:
-        ok, text = found[name]
-        assert not ok, name
-        assert "BTF" in text
-    assert found["TCP congestion controls"][0]
-
-
-@pytest.mark.timing
-def test_doctor__without_cgroups_only_the_hook_is_missing() -> None:
-    require_alone()
-    found = doctor_without("cgroup")
-    assert {name for name, (ok, _) in found.items() if not ok} == {"setsockopt hook (cgroup BPF)"}
-    assert "mount -t cgroup2" in found["setsockopt hook (cgroup BPF)"][1]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents on real kernel TCP: two network namespaces on one cable."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -16,15 +14,11 @@ from pathlib import Path
 from sluice.hostagent.wire import PORT
 from sluice.policy.tags import attained_tag
 from sluice.policy.units import MSS_BYTES
-from sluice.policy.wire.records import FINISHED, UNFINISHED, ScheduledFlow
+from sluice.policy.wire.records import FINISHED, UNFINISHED
 from sluice.runs.services import BackgroundLoad, Load
 from sluice.runtime.wait import wait_until
-from tests.unit.hostagent.agents import Agents
-from tests.unit.hostagent.namespaces import ADDRESSES
-
-
-def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow:
-    return ScheduledFlow(f"run/{number}", start_s, "h1", "h2", size_bytes, "small", 1000.0, None)
+from tests.kit.flows import flow
+from tests.unit.hostagent.agents import ADDRESSES, Agents
 
 
 def counter(agents: Agents, host: str, name: str) -> int:
@@ -183,8 +177,7 @@ def test_killed_in_the_middle__every_flow_has_one_record() -> None:
     with Agents(rate="200mbit") as agents:
         agents.start(*flows)
         agents.records(50)
-        agents.processes["h1"].kill()
-        agents.processes["h1"].wait()
+        agents.kill("h1")
         assert egress_filters(agents, "h1") == 1, "a killed agent leaves its filter"
         agents.start_agent("h1")
         wait_until(lambda: agents.status("h1"), "the new agent reports")
@@ -204,29 +197,13 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> 
     with Agents(rate="20mbit") as agents:
         agents.start(flow(1, 0.0, 50_000_000), flow(2, 6.0))
         wait_until(lambda: agents.status("h1").get("flows_active") == 1, "flow 1 runs")
-        agents.processes["h2"].kill()
-        agents.processes["h2"].wait()
+        agents.kill("h2")
         assert agents.records(1)["run/1"].reason == "connection reset by the receiver"
         agents.start_agent("h2")
         record = agents.records(2)["run/2"]
         assert record.status == FINISHED
         # The killed agent may have registered the control.
         assert record.congestion_control == "sluice_dctcp"
-
-
-def test_the_web_process_is_away__nothing_is_lost() -> None:
-    """What it had taken but not yet answered comes again. The store knows it by its id."""
-    flows = [flow(i, 0.02 * i) for i in range(250)]
-    with Agents() as agents:
-        agents.start(*flows)
-        agents.records(10)
-        agents.web.stop()
-        before = len(agents.web.records)
-        time.sleep(2)
-        agents.web.start()
-        records = agents.records(250)
-        assert before < 250, "records waited"
-        assert {record.status for record in records.values()} == {FINISHED}
 
 
 def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares of the link among a port's queues, and flow queues in a queue. Both change on a busy Open vSwitch."""
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +15,7 @@ from sluice.policy.schema.desired import PortBehaviour
 from sluice.runtime.wait import wait_until
 from sluice.topologies import measure
 from sluice.topologies.testbed import Testbed
-from tests.net.conftest import RATE_BPS, install, listens
+from tests.net.conftest import RATE_BPS, install, iperf_server
 
 PORT = "s1-eth1"
 FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
@@ -28,29 +25,35 @@ SETTLED_S = 1.0
 """A class that exceeded its old rate waits for the time of a packet at that rate."""
 
 
-@pytest.fixture(scope="module")
-def busy(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
-    """Port s1:1 with a constant backlog. h2 and h4 send in queue 0, h3 in queue 1. The buffer holds their windows."""
-    with (
-        start_testbed("single", parameters={"hosts": 4, "host_rate_bps": RATE_BPS}) as bed,
-        ExitStack() as traffic,
-    ):
-        install(bed, queue_of_tag=lambda tag: 1 if tag == 2 else 0)
+@contextmanager
+def loaded(
+    start_testbed: Callable[..., Testbed],
+    queue_of_tag: Callable[[int], int],
+    senders: Mapping[str, str],
+    window: str,
+) -> Iterator[Testbed]:
+    """Port s1:1 with a constant backlog. iperf sends to h1 with these options; the buffer holds the windows."""
+    parameters = {"hosts": len(senders) + 1, "host_rate_bps": RATE_BPS}
+    with start_testbed("single", parameters=parameters) as bed, ExitStack() as traffic:
+        install(bed, queue_of_tag=queue_of_tag)
         bed.set_behaviour(PortBehaviour(None, 2_000_000))
-        for number, (host, tag) in enumerate((("h2", 1), ("h4", 1), ("h3", 2))):
+        for number, (host, options) in enumerate(senders.items()):
             port = str(6001 + number)
-            _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "128K"])
-            wait_until(partial(listens, bed, "h1", port), "iperf listens")
-            argv = ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", "128K", "-S", hex(tag << 2)]
-            _spawn(bed, traffic, host, argv)
+            argv = ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", *options.split()]
+            for process in (iperf_server(bed, "h1", port, "-w", window), bed.spawn(host, argv)):
+                traffic.callback(process.wait)
+                traffic.callback(process.kill)
         wait_until(lambda: backlog_bytes(bed) > 100_000, "the queues have a backlog")
         yield bed
 
 
-def _spawn(bed: Testbed, traffic: ExitStack, host: str, argv: Sequence[str]) -> None:
-    process = bed.spawn(host, argv)
-    traffic.callback(process.wait)
-    traffic.callback(process.kill)
+@pytest.fixture(scope="module")
+def busy(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
+    """h2 and h4 send in queue 0, h3 in queue 1."""
+    first, second = (f"-w 128K -S {hex(tag << 2)}" for tag in (1, 2))
+    senders = {"h2": first, "h4": first, "h3": second}
+    with loaded(start_testbed, lambda tag: 1 if tag == 2 else 0, senders, "128K") as bed:
+        yield bed
 
 
 def root_qdisc(bed: Testbed) -> dict[str, Any]:
@@ -62,12 +65,11 @@ def backlog_bytes(bed: Testbed) -> int:
     return int(root_qdisc(bed)["backlog"])
 
 
-def share_of_queue_1(bed: Testbed) -> float:
-    """Return queue 1's share of the packets that queues 0 and 1 send in MEASURED_S."""
-    before = measure.queue_packets(bed, "s1:1")
+def share_of_second(count: Callable[[], Sequence[int]]) -> float:
+    """Return the second part's share of the packets that both send in MEASURED_S."""
+    before = count()
     time.sleep(MEASURED_S)
-    after = measure.queue_packets(bed, "s1:1")
-    sent = [after[q] - before[q] for q in (0, 1)]
+    sent = [now - was for now, was in zip(count(), before, strict=True)]
     assert sum(sent) * 1500 * 8 > 0.9 * RATE_BPS * MEASURED_S, "the link is full"
     return sent[1] / sum(sent)
 
@@ -83,7 +85,8 @@ def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy: Testbe
     ):
         busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
         time.sleep(SETTLED_S)
-        assert low <= share_of_queue_1(busy) <= high, shares
+        share = share_of_second(lambda: measure.queue_packets(busy, "s1:1")[:2])
+        assert low <= share <= high, shares
 
 
 def test_changing_shares_interrupts_no_traffic(busy: Testbed) -> None:
@@ -103,32 +106,16 @@ def test_changing_shares_interrupts_no_traffic(busy: Testbed) -> None:
 @pytest.fixture(scope="module")
 def unequal(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
     """Two flows to h1 in one queue of the port. h2's window is eight times h3's."""
-    with (
-        start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed,
-        ExitStack() as traffic,
-    ):
-        install(bed, queue_of_tag=lambda tag: 3)
-        bed.set_behaviour(PortBehaviour(None, 2_000_000))
-        for number, (host, window) in enumerate((("h2", "256K"), ("h3", "32K"))):
-            port = str(6001 + number)
-            _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "512K"])
-            wait_until(partial(listens, bed, "h1", port), "iperf listens")
-            _spawn(bed, traffic, host, ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", window])
-        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queue has a backlog")
+    with loaded(start_testbed, lambda tag: 3, {"h2": "-w 256K", "h3": "-w 32K"}, "512K") as bed:
         yield bed
 
 
-def sent_by(bed: Testbed, host: str) -> int:
-    return sent_packets(bed.exec(host, ["cat", "/proc/net/dev"]), f"{host}-eth0")
-
-
 def part_of_h3(bed: Testbed) -> float:
-    """Return h3's share of the packets that h2 and h3 send in MEASURED_S."""
-    before = [sent_by(bed, host) for host in ("h2", "h3")]
-    time.sleep(MEASURED_S)
-    sent = [sent_by(bed, host) - was for host, was in zip(("h2", "h3"), before, strict=True)]
-    assert sum(sent) * 1500 * 8 > 0.9 * RATE_BPS * MEASURED_S, "the link is full"
-    return sent[1] / sum(sent)
+    """Return h3's share of the packets that h2 and h3 send."""
+    devices = ["cat", "/proc/net/dev"]
+    return share_of_second(
+        lambda: [sent_packets(bed.exec(host, devices), f"{host}-eth0") for host in ("h2", "h3")]
+    )
 
 
 @pytest.mark.timing

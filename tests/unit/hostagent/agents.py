@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real agents on two cabled hosts that report to a fake web process."""
+"""Two hosts on one cable, without a switch, and real agents on them that report to a fake web process.
 
-from __future__ import annotations
+The network namespaces of the hosts end with the process that made them.
+"""
 
 import json
 import shutil
@@ -9,22 +10,95 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sluice.hostagent.traffic import write_start
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.wire.agents import AgentSettings, HostSettings
 from sluice.policy.wire.records import FlowRecord, ScheduledFlow
+from sluice.runtime import command
+from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
-from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
+HOSTS = ("h1", "h2")
+ADDRESSES = {"h1": "10.9.0.1", "h2": "10.9.0.2"}
 REPORT_TIMEOUT_S = 300.0
 START_LEAD_S = 0.5
 """Time from the reports of both agents to the first flow."""
+
+
+class Cable:
+    """The hosts h1 (10.9.0.1 on h1-eth0) and h2 (10.9.0.2 on h2-eth0).
+
+    `rate`, for example "100mbit", shapes both directions.
+    """
+
+    def __init__(self, rate: str | None = None) -> None:
+        self._holders = {name: spawn(["unshare", "--net", "sleep", "infinity"]) for name in HOSTS}
+        self._children: list[subprocess.Popen[bytes]] = []
+        try:
+            self._lay(rate)
+        except BaseException:
+            self.close()
+            raise
+
+    def exec(self, host: str, argv: Sequence[str], timeout_s: float = 30.0) -> str:
+        return command.run([*self._enter(host), *argv], timeout_s=timeout_s)
+
+    def spawn(self, host: str, argv: Sequence[str], log_file: Path | None = None) -> subprocess.Popen[bytes]:
+        child = spawn([*self._enter(host), *argv], log_file=log_file)
+        self._children.append(child)
+        return child
+
+    def close(self) -> None:
+        for process in [*self._children, *self._holders.values()]:
+            stop(process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _enter(self, host: str) -> list[str]:
+        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
+
+    def _lay(self, rate: str | None) -> None:
+        for process in self._holders.values():
+            wait_until(partial(_is_elsewhere, process.pid), "the host has its network namespace")
+        peer = str(self._holders["h2"].pid)
+        self.exec("h1", f"ip link add h1-eth0 type veth peer name h2-eth0 netns {peer}".split())
+        for name in HOSTS:
+            for line in _host_commands(f"{name}-eth0", ADDRESSES[name], rate):
+                self.exec(name, line.split())
+
+
+def _is_elsewhere(pid: int) -> bool:
+    """Whether a process has left this process's network namespace."""
+    return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+
+
+def _host_commands(interface: str, address: str, rate: str | None) -> list[str]:
+    commands = [
+        "sysctl -q -w net.ipv4.tcp_ecn=1 net.ipv4.tcp_no_metrics_save=1",
+        f"ethtool -K {interface} tx off tso off gso off gro off",
+        f"ip link set {interface} gso_max_segs 1",
+        f"ip address add {address}/24 dev {interface}",
+        "ip link set lo up",
+        f"ip link set {interface} up",
+    ]
+    if rate:
+        commands += [
+            f"tc qdisc add dev {interface} root handle 1: htb default 1",
+            f"tc class add dev {interface} parent 1: classid 1:1 htb rate {rate}",
+        ]
+    return commands
 
 
 class Agents:
@@ -80,19 +154,14 @@ class Agents:
         write_start(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
-        argv = [
-            *self.prefix.get(host, []),
-            sys.executable,
-            "-m",
-            "sluice",
-            "agent",
-            "--name",
-            host,
-            "--interface",
-            f"{host}-eth0",
-        ]
+        argv = [*self.prefix.get(host, []), sys.executable, "-m", "sluice", "agent", "--name", host]
+        argv += ["--interface", f"{host}-eth0"]
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
+
+    def kill(self, host: str) -> None:
+        self.processes[host].kill()
+        self.processes[host].wait()
 
     def status(self, host: str) -> dict[str, Any]:
         """Return the agent's newest heartbeat."""
@@ -116,7 +185,7 @@ class Agents:
         self.web.stop()
         shutil.rmtree(self.folder)
 
-    def __enter__(self) -> Agents:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

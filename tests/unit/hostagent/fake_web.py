@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fake web process: HTTP over a real Unix socket. It can stop, lose answers and refuse records."""
 
-from __future__ import annotations
-
 import json
 import random
 import socketserver
@@ -11,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sluice.policy.errors import FieldError
 from sluice.policy.schema.entries import write
@@ -45,7 +43,7 @@ class FakeWeb:
     def target(self) -> str:
         return f"unix:{self.path}"
 
-    def start(self) -> FakeWeb:
+    def start(self) -> Self:
         self.path.unlink(missing_ok=True)
         self._server = _Server(str(self.path), _Handler)
         self._server.web = self
@@ -60,7 +58,7 @@ class FakeWeb:
             self._server = None
         self.path.unlink(missing_ok=True)
 
-    def __enter__(self) -> FakeWeb:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:

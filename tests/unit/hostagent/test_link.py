@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's link: its bytes, its tagger, its address, and the loop and the clocks around it."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -23,7 +21,7 @@ from sluice.hostagent.tagger import HostTagger
 from sluice.hostagent.wire import DRIFT, Difference, Notice, PeerClock, PeerClocks, machine_number
 from sluice.policy.wire.agents import LinkCounters
 from sluice.runtime.identity import boot
-from tests.unit.hostagent.namespaces import Cable
+from tests.unit.hostagent.agents import Cable
 
 OURS, ROOT = 0x5C1C0000, 0xFFFFFFFF
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivery over a real Unix socket, through lost answers, restarts on both sides and bad records."""
 
-from __future__ import annotations
-
 import logging
 import random
 import shutil
@@ -29,12 +27,15 @@ from tests.kit.flows import record
 from tests.kit.heartbeats import host_heartbeat
 from tests.unit.hostagent.fake_web import FakeWeb
 
+SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
+
 
 @pytest.fixture
 def web() -> Iterator[FakeWeb]:
     # A short name, because a socket path has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="sluice-"))
     with FakeWeb(folder / "web.sock") as server:
+        server.settings = write(SETTINGS)
         yield server
     shutil.rmtree(folder)
 
@@ -44,11 +45,16 @@ def deliver_all(courier: Courier) -> None:
         pass
 
 
-def test_delivers_once_without_faults(web: FakeWeb, tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    for number in range(700):
+def spooled(web: FakeWeb, folder: Path, *numbers: int) -> tuple[Spool, Courier]:
+    """Return a spool with these records, and its courier."""
+    spool = Spool(folder, segment_bytes=2000)
+    for number in numbers:
         spool.append(record(number))
-    deliver_all(Courier(spool, HttpClient(web.target).post))
+    return spool, Courier(spool, HttpClient(web.target).post)
+
+
+def test_delivers_once_without_faults(web: FakeWeb, tmp_path: Path) -> None:
+    deliver_all(spooled(web, tmp_path, *range(700))[1])
     assert len(web.deliveries) == 700
     assert set(web.deliveries.values()) == {1}
 
@@ -58,8 +64,7 @@ def test_every_record_arrives_despite_kills_and_losses(web: FakeWeb, tmp_path: P
     """The web process drops requests and answers and restarts. The agent is killed within a line."""
     rng = random.Random(seed)
     web.refuse_requests = web.lose_answers = 0.2
-    spool, number = Spool(tmp_path, segment_bytes=2000), 0
-    courier = Courier(spool, HttpClient(web.target).post)
+    (spool, courier), number = spooled(web, tmp_path), 0
     for _ in range(150):
         for _ in range(rng.randrange(4)):
             spool.append(record(number))
@@ -69,8 +74,7 @@ def test_every_record_arrives_despite_kills_and_losses(web: FakeWeb, tmp_path: P
             newest = max(tmp_path.glob("segment-*"))
             with newest.open("ab") as file:
                 file.write(b'{"id":"torn')
-            spool = Spool(tmp_path, segment_bytes=2000)
-            courier = Courier(spool, HttpClient(web.target).post)
+            spool, courier = spooled(web, tmp_path)
         elif act < 0.2:
             web.stop()
             web.start()
@@ -87,27 +91,11 @@ def test_every_record_arrives_despite_kills_and_losses(web: FakeWeb, tmp_path: P
     assert courier.refused == 0
 
 
-def test_web_away__raises_and_keeps_the_records(web: FakeWeb, tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.append(record(1))
-    web.stop()
-    courier = Courier(spool, HttpClient(web.target).post)
-    with pytest.raises(ServerAway):
-        courier.deliver()
-    assert spool.depth == 1
-    web.start()
-    deliver_all(courier)
-    assert set(web.records) == {"run/1"}
-
-
 def test_a_bad_record_goes_to_quarantine_and_the_others_arrive(web: FakeWeb, tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    for number in range(40):
-        spool.append(record(number))
-    segment = tmp_path / "segment-00000001.jsonl"
-    text = segment.read_text().replace('"run/17","src":"h1"', '"run/17","src":"h 1"')
-    segment.write_text(text.replace('{"id":"run/30"', '{id:"run/30"'))
-    courier = Courier(spool, HttpClient(web.target).post)
+    spool, courier = spooled(web, tmp_path, *range(40))
+    for segment in tmp_path.glob("segment-*.jsonl"):
+        text = segment.read_text().replace('"run/17","src":"h1"', '"run/17","src":"h 1"')
+        segment.write_text(text.replace('{"id":"run/30"', '{id:"run/30"'))
     deliver_all(courier)
     assert set(web.records) == {f"run/{i}" for i in range(40)} - {"run/17", "run/30"}
     assert courier.refused == 2
@@ -119,9 +107,7 @@ def test_a_bad_record_goes_to_quarantine_and_the_others_arrive(web: FakeWeb, tmp
 
 @pytest.mark.parametrize("status", [404, 503])
 def test_a_failing_service_loses_no_record(web: FakeWeb, tmp_path: Path, status: int) -> None:
-    spool = Spool(tmp_path)
-    spool.append(record(1))
-    courier = Courier(spool, HttpClient(web.target).post)
+    _, courier = spooled(web, tmp_path, 1)
     web.flow_status = status
     with pytest.raises(ServerAway, match=str(status)):
         courier.deliver()
@@ -131,27 +117,14 @@ def test_a_failing_service_loses_no_record(web: FakeWeb, tmp_path: Path, status:
     assert not (tmp_path / "quarantine.jsonl").exists()
 
 
-SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
-
-
-@pytest.fixture
-def web_with_settings() -> Iterator[FakeWeb]:
-    # A short name, because a socket path has at most 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="sluice-"))
-    server = FakeWeb(folder / "web.sock")
-    server.settings = write(SETTINGS)
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
-
-
 class Bench:
-    """A reporter with a spool. `applied` holds the settings that it applied."""
+    """A reporter with a record to deliver. `applied` holds the settings that it applied."""
 
     def __init__(
         self, web: FakeWeb, folder: Path, apply: Callable[[AgentSettings], None] | None = None
     ) -> None:
         self.spool = Spool(folder)
+        self.spool.append(record(1))
         self.applied: list[AgentSettings] = []
         self.failures = 0
         client = HttpClient(web.target)
@@ -170,42 +143,41 @@ class Bench:
 
 @pytest.mark.slow
 def test_heartbeats_are_answered_and_records_delivered_while_it_runs_and_when_it_ends(
-    web_with_settings: FakeWeb, tmp_path: Path
+    web: FakeWeb, tmp_path: Path
 ) -> None:
-    bench = Bench(web_with_settings.start(), tmp_path)
-    bench.spool.append(record(1))
+    bench = Bench(web, tmp_path)
     bench.reporter.start()
-    wait_until(lambda: "run/1" in web_with_settings.records, "the first record")
+    wait_until(lambda: "run/1" in web.records, "the first record")
     wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
     bench.spool.append(record(2))
     bench.reporter.finish()
-    assert web_with_settings.heartbeats[0] == heartbeat_document(host_heartbeat())
+    assert web.heartbeats[0] == heartbeat_document(host_heartbeat())
     assert bench.applied[0] == SETTINGS
-    assert set(web_with_settings.records) == {"run/1", "run/2"}
+    assert set(web.records) == {"run/1", "run/2"}
     assert bench.spool.depth == 0
 
 
 @pytest.mark.slow
 def test_web_away__one_warning_and_then_retries(
-    web_with_settings: FakeWeb, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    web: FakeWeb, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="sluice.hostagent.reporter")
-    bench = Bench(web_with_settings, tmp_path)
-    bench.spool.append(record(1))
+    web.stop()
+    bench = Bench(web, tmp_path)
     bench.reporter.start()
     wait_until(lambda: bench.reporter._retry_s == LAST_RETRY_S, "the retries reach their longest pause")
     assert [entry.levelname for entry in caplog.records] == ["WARNING"]
-    web_with_settings.start()
-    wait_until(lambda: "run/1" in web_with_settings.records, "the record arrives")
+    web.start()
+    wait_until(lambda: "run/1" in web.records, "the record arrives")
     wait_until(lambda: len(caplog.records) == 2, "the log says that the web process answers")
     assert "serves this agent again" in caplog.text
     bench.reporter.finish()
 
 
 @pytest.mark.slow
-def test_finish__does_not_wait_without_limit(web_with_settings: FakeWeb, tmp_path: Path) -> None:
-    bench = Bench(web_with_settings, tmp_path)
-    bench.spool.append(record(1))
+def test_finish__does_not_wait_without_limit(web: FakeWeb, tmp_path: Path) -> None:
+    web.stop()
+    bench = Bench(web, tmp_path)
     bench.reporter.start()
     bench.reporter.finish()
     assert not bench.reporter.is_alive()
@@ -213,11 +185,11 @@ def test_finish__does_not_wait_without_limit(web_with_settings: FakeWeb, tmp_pat
 
 
 @pytest.mark.slow
-def test_an_error_ends_the_agent_and_is_kept(web_with_settings: FakeWeb, tmp_path: Path) -> None:
+def test_an_error_ends_the_agent_and_is_kept(web: FakeWeb, tmp_path: Path) -> None:
     def broken(settings: object) -> None:
         raise RuntimeError("a bug")
 
-    bench = Bench(web_with_settings.start(), tmp_path, broken)
+    bench = Bench(web, tmp_path, broken)
     bench.reporter.start()
     bench.reporter.join(60)
     assert isinstance(bench.reporter.error, RuntimeError)
@@ -226,11 +198,9 @@ def test_an_error_ends_the_agent_and_is_kept(web_with_settings: FakeWeb, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", [[], None])
-def test_an_answer_that_is_no_object_is_not_applied(
-    web_with_settings: FakeWeb, tmp_path: Path, answer: object
-) -> None:
-    web_with_settings.settings = answer
-    bench = Bench(web_with_settings.start(), tmp_path)
+def test_an_answer_that_is_no_object_is_not_applied(web: FakeWeb, tmp_path: Path, answer: object) -> None:
+    web.settings = answer
+    bench = Bench(web, tmp_path)
     bench.reporter.start()
     wait_until(lambda: bench.reporter._is_away, "the reporter notes that the web process is away")
     bench.reporter.finish()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of a sender, its records, its journal, and what it writes to the wire."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -49,7 +47,11 @@ def test_load__what_a_runner_writes(tmp_path: Path) -> None:
         50,
         {"h2": "10.0.0.2"},
         {"h2": "fd00::2"},
-        (flow(1), flow(2, 0.5, deadline_us=3e3)),
+        (
+            flow(1),
+            flow(2, 0.5, deadline_us=3e3),
+            replace(flow(3, 0.6), until_s=7.5, importance=2.0, label="b"),
+        ),
     )
     path = tmp_path / "schedule.json.gz"
     write_schedule(path, schedule)
@@ -57,18 +59,8 @@ def test_load__what_a_runner_writes(tmp_path: Path) -> None:
     path.write_text(json.dumps(write(schedule)))
     assert load_schedule(path, "h1") == schedule
     assert schedule.names == {"10.0.0.2": "h2", "fd00::2": "h2"}
-
-
-def test_load__optional_fields_are_absent_or_given(tmp_path: Path) -> None:
-    optional = ("until_s", "quench", "label")
-    plain = {name: value for name, value in asdict(flow(1)).items() if name not in optional}
-    endless = {**asdict(flow(2)), "until_s": 7.5, "importance": 2.0, "label": "b"}
-    loaded = load(tmp_path, flows=[plain, endless], sample_ms=100, max_window=50)
-    assert not loaded.flows[0].endless
-    assert loaded.flows[1].endless
-    assert (loaded.flows[1].importance, loaded.flows[1].label, loaded.flows[1].quench) == (2.0, "b", "never")
-    assert loaded.last_s == 7.5
-    assert (loaded.sample_ms, loaded.max_window) == (100, 50)
+    assert [flow.endless for flow in schedule.flows] == [False, False, True]
+    assert schedule.last_s == 7.5
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,6 @@ def test_load__optional_fields_are_absent_or_given(tmp_path: Path) -> None:
         ({"addresses": {}}, "flows[0].dst"),
         ({"flows": [{"id": "x"}]}, "flows[0].start_s"),
         ({"flows": [{**asdict(flow(1)), "quench": "perhaps"}]}, "flows[0].quench"),
-        ({"sample_ms": 0}, "sample_ms"),
         ({"flows": [{**asdict(flow(1)), "bytes": 39}]}, "flows[0].bytes"),
     ],
 )
@@ -258,31 +249,27 @@ def test_a_full_disk__the_journal_is_replaced_later(tmp_path: Path, monkeypatch:
 
 
 def test_resume__the_first_process_skips_nothing() -> None:
-    assert resume(JournalContents(), RUN, 100.0, set(), now=105.0).next_sequence == 0
+    assert resume(JournalContents(), RUN, 100.0, set(), now=105.0) == ([], 0)
 
 
 def test_resume__another_run_starts_at_its_first_flow_and_records_the_last_runs() -> None:
     earlier = JournalContents(50.0, 7, {"old/1": record(99)})
-    result = resume(earlier, RUN, 100.0, set(), now=100.0)
-    assert result.next_sequence == 0
-    assert result.records == [record(99)]
+    assert resume(earlier, RUN, 100.0, set(), now=100.0) == ([record(99)], 0)
 
 
 def test_resume__started_flows_without_a_record_get_one() -> None:
     earlier = JournalContents(100.0, 2, {"run/0": record(0, RESTARTED), "run/1": record(1, RESTARTED)})
-    result = resume(earlier, RUN, 100.0, {"run/0"}, now=101.5)
-    assert [(r.id, r.reason) for r in result.records] == [("run/1", RESTARTED)]
-    assert result.next_sequence == 2
+    assert resume(earlier, RUN, 100.0, {"run/0"}, now=101.5) == ([record(1, RESTARTED)], 2)
 
 
 def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() -> None:
-    result = resume(JournalContents(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
-    assert [(r.id, r.reason, r.started_at) for r in result.records] == [
+    owed, first = resume(JournalContents(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
+    assert [(r.id, r.reason, r.started_at) for r in owed] == [
         ("run/2", AGENT_DOWN, 102.0),
         ("run/4", AGENT_DOWN, 104.0),
         ("run/5", AGENT_DOWN, 105.0),
     ]
-    assert result.next_sequence == 6
+    assert first == 6
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -294,16 +281,16 @@ def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: in
     while running:
         budget = rng.randrange(1, 12)  # writes until the kill
         journal = Journal(tmp_path)
-        resumption = resume(journal.read(), RUN, 100.0, set(recorded), now)
-        for item in resumption.records:
+        owed, first = resume(journal.read(), RUN, 100.0, set(recorded), now)
+        for item in owed:
             if budget == 0:
                 break
             recorded.append(item.id)
             budget -= 1
         if budget:
-            journal.replace(100.0, resumption.next_sequence)
+            journal.replace(100.0, first)
             budget -= 1
-        for sequence in range(resumption.next_sequence, 10):
+        for sequence in range(first, 10):
             if budget == 0:
                 break
             journal.append_start(sequence, record(sequence, RESTARTED))
@@ -314,8 +301,8 @@ def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: in
         journal.close()
         now += rng.random() * 2
         running = budget == 0
-    final = resume(Journal(tmp_path).read(), RUN, 100.0, set(recorded), now=200.0)
-    recorded += [item.id for item in final.records]
+    owed, _ = resume(Journal(tmp_path).read(), RUN, 100.0, set(recorded), now=200.0)
+    recorded += [item.id for item in owed]
     assert sorted(recorded) == sorted(f.id for f in RUN.flows)
 
 

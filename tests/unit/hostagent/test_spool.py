@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.hostagent.spool import Batch, Spool
 from tests.kit.flows import drain, record
+from tests.kit.known import known
 
 
 def next_batch(spool: Spool) -> Batch:
     """Return the next batch, which must exist."""
-    batch = spool.next_batch()
-    assert batch is not None
-    return batch
+    return known(spool.next_batch())
+
+
+def spool_of(folder: Path, count: int, **settings: Any) -> Spool:
+    """Return a spool with the records from 0 on."""
+    spool = Spool(folder, **settings)
+    for number in range(count):
+        spool.append(record(number))
+    return spool
 
 
 def ids(*numbers: int) -> list[str]:
@@ -34,9 +40,7 @@ def test_next_batch__is_the_same_until_acknowledged(tmp_path: Path) -> None:
 
 
 def test_restart__delivers_unacknowledged_records(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=1000)
-    for number in range(10):
-        spool.append(record(number))
+    spool = spool_of(tmp_path, 10, segment_bytes=1000)
     spool.acknowledge(next_batch(spool))
     left = spool.depth
     assert 0 < left < 10
@@ -69,17 +73,13 @@ def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path: Path) 
 
 
 def test_restart__without_a_cursor_all_records_come_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.append(record(1))
-    drain(spool)
+    drain(spool_of(tmp_path, 2))
     (tmp_path / "cursor").write_text("")
-    assert drain(Spool(tmp_path)) == ids(1)
+    assert drain(Spool(tmp_path)) == ids(0, 1)
 
 
 def test_segments_are_removed_once_delivered_and_forgotten(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=1000)
-    for number in range(10):
-        spool.append(record(number))
+    spool = spool_of(tmp_path, 10, segment_bytes=1000)
     drain(spool)
     assert spool.ids() == set(ids(*range(10)))  # delivered, but needed after a restart
     spool.forget_before(spool.rotate())
@@ -90,16 +90,13 @@ def test_segments_are_removed_once_delivered_and_forgotten(tmp_path: Path) -> No
 
 
 def test_forgotten_segments_stay_until_they_are_delivered(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.append(record(1))
+    spool = spool_of(tmp_path, 1)
     spool.forget_before(spool.rotate())
-    assert drain(Spool(tmp_path)) == ids(1)
+    assert drain(Spool(tmp_path)) == ids(0)
 
 
 def test_a_batch_is_bounded(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=10**9)
-    for number in range(1201):
-        spool.append(record(number))
+    spool = spool_of(tmp_path, 1201, segment_bytes=10**9)
     assert len(next_batch(spool).lines) == 500
     assert len(drain(spool)) == 1201
 
@@ -122,7 +119,7 @@ class FullDisk:
     """Takes the first bytes of each write while it is full, as a file system with a partly used block does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full = True
+        self.full = False
         write, pwrite = os.write, os.pwrite
 
         def limited(file: int, data: bytes) -> int:
@@ -137,42 +134,41 @@ class FullDisk:
         monkeypatch.setattr("os.pwrite", refused)
 
 
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
 def test_a_full_disk__records_wait_in_memory_and_are_delivered_from_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk: FullDisk
 ) -> None:
-    spool = Spool(tmp_path)
+    spool = spool_of(tmp_path, 1)
+    disk.full = True
     spool.append(record(1))
-    FullDisk(monkeypatch)
     spool.append(record(2))
-    spool.append(record(3))
     assert spool.depth == 3
     assert "No space left on device" in spool.problem
     assert "disk" in spool.problem
     assert "2 wait in memory" in spool.problem
-    assert drain(spool) == ids(1, 2, 3)
+    assert drain(spool) == ids(0, 1, 2)
     assert (spool.depth, spool.dropped) == (0, 0)
 
 
 def test_a_full_disk__once_there_is_room_the_records_reach_it_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk: FullDisk
 ) -> None:
-    spool = Spool(tmp_path)
+    spool = spool_of(tmp_path, 1)
+    disk.full = True
     spool.append(record(1))
-    disk = FullDisk(monkeypatch)
-    spool.append(record(2))
     disk.full = False
-    spool.append(record(3))
+    spool.append(record(2))
     assert spool.problem == ""
-    assert drain(Spool(tmp_path)) == ids(1, 2, 3)  # of another process: all are on the disk
+    assert drain(Spool(tmp_path)) == ids(0, 1, 2)  # of another process: all are on the disk
 
 
-def test_a_full_disk__the_oldest_in_memory_are_dropped_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spool = Spool(tmp_path, most_held=3)
-    disk = FullDisk(monkeypatch)
-    for number in range(5):
-        spool.append(record(number))
+def test_a_full_disk__the_oldest_in_memory_are_dropped_and_counted(tmp_path: Path, disk: FullDisk) -> None:
+    disk.full = True
+    spool = spool_of(tmp_path, 5, most_held=3)
     assert (spool.depth, spool.dropped) == (3, 2)
     assert "2 were dropped" in spool.problem
     disk.full = False
@@ -194,13 +190,9 @@ def test_a_full_disk__a_new_process_starts_and_delivers(
     assert drain(spool) == ids(1, 2)
 
 
-def test_a_full_disk__closing_saves_what_waits_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spool = Spool(tmp_path)
-    disk = FullDisk(monkeypatch)
-    for number in range(3):
-        spool.append(record(number))
+def test_a_full_disk__closing_saves_what_waits_in_memory(tmp_path: Path, disk: FullDisk) -> None:
+    disk.full = True
+    spool = spool_of(tmp_path, 3)
     assert len(next_batch(spool).lines) == 3  # the web process does not answer
     disk.full = False
     spool.close()
@@ -208,9 +200,7 @@ def test_a_full_disk__closing_saves_what_waits_in_memory(
 
 
 def test_beyond_the_bound_of_the_files_the_oldest_segments_are_dropped(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=1000, most_bytes=4000)
-    for number in range(40):
-        spool.append(record(number))
+    spool = spool_of(tmp_path, 40, segment_bytes=1000, most_bytes=4000)
     left = drain(spool)
     assert left == ids(*range(40 - len(left), 40))
     assert 0 < len(left) < 20
@@ -225,9 +215,7 @@ def test_fsync__covers_ended_segments_the_current_one_and_the_folder(
     synced: list[str] = []
     monkeypatch.setattr("os.fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())))
     for fsync in (False, True):
-        spool = Spool(tmp_path / str(fsync), segment_bytes=1000, fsync=fsync)
-        for number in range(5):
-            spool.append(record(number))
+        spool = spool_of(tmp_path / str(fsync), 5, segment_bytes=1000, fsync=fsync)
         spool.sync()
         spool.close()
     assert {Path(path).name for path in synced} >= {

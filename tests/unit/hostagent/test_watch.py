@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import errno
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -171,10 +169,9 @@ def test_to_record__a_client_that_resets_after_its_answer_may_have_had_it_in_tim
 class FakeWatch:
     """A replacement of dataplane.watch.Watch."""
 
-    def __init__(self, own_port: int) -> None:
+    def __init__(self) -> None:
         self.ends: list[Connection] = []
         self.lives: list[Connection] = []
-        self.gaps_ns: list[int] = []
         self.open = True
 
     def ended(self) -> list[Connection]:
@@ -187,14 +184,13 @@ class FakeWatch:
     def losses(self) -> Losses:
         return Losses(2, 1)
 
-    def set_idle_gap(self, idle_gap_ns: int) -> None:
-        self.gaps_ns.append(idle_gap_ns)
-
     def close(self) -> None:
         self.open = False
 
 
-class FakeSpool:
+class Kept(Spool):
+    """A spool that keeps the records in memory alone."""
+
     def __init__(self) -> None:
         self.records: list[FlowRecord] = []
         self.rotations = 0
@@ -206,70 +202,53 @@ class FakeSpool:
         self.rotations += 1
         return self.rotations
 
-    def forget_before(self, segment: int) -> None:
-        pass
+
+Watched = tuple[FlowWatch, FakeWatch, Kept]
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> list[FakeWatch]:
-    """The watches that flow watches have started."""
-    made: list[FakeWatch] = []
-
-    def make(own_port: int) -> FakeWatch:
-        made.append(FakeWatch(own_port))
-        return made[-1]
-
-    monkeypatch.setattr("sluice.hostagent.watch.Watch", make)
-    return made
-
-
-def flow_watch(**arguments: Any) -> FlowWatch:
-    return FlowWatch("h1", dict(H1.names), cast(Spool, FakeSpool()), lambda: "pias", **arguments)
-
-
-def spool_of(watch: FlowWatch) -> FakeSpool:
-    spool: object = watch.spool
-    assert isinstance(spool, FakeSpool)
-    return spool
-
-
-def test_collect__spools_ended_connections_once(fake: list[FakeWatch]) -> None:
-    watch = flow_watch()
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    """A flow watch that has begun, its kernel, and its spool. It leaves out connections to port 99."""
+    kernel, spool = FakeWatch(), Kept()
+    monkeypatch.setattr("sluice.hostagent.watch.Watch", lambda own_port: kernel)
+    watch = FlowWatch("h1", H1.names, spool, lambda: "pias", ignored=lambda: (str(ELSEWHERE), 99))
     watch.begin()
-    fake[0].ends = [UPLOAD, DOWNLOAD, upload(cookie=78)]
+    return watch, kernel, spool
+
+
+def test_collect__spools_ended_connections_once(watched: Watched) -> None:
+    watch, kernel, spool = watched
+    kernel.ends = [UPLOAD, DOWNLOAD, upload(cookie=78)]
     watch.collect()
     watch.collect()
-    assert [r.id.split("/")[2] for r in spool_of(watch).records] == ["77.1000000000", "78.1000000000"]
+    assert [r.id.split("/")[2] for r in spool.records] == ["77.1000000000", "78.1000000000"]
     assert watch.recorded == 2
 
 
-def test_collect__leaves_out_the_agents_own_reports(fake: list[FakeWatch]) -> None:
-    watch = flow_watch(ignored=lambda: ("192.0.2.9", 80))
-    watch.begin()
-    fake[0].ends = [upload(remote=ELSEWHERE), upload(remote=ELSEWHERE, remote_port=81)]
+def test_collect__leaves_out_the_agents_own_reports(watched: Watched) -> None:
+    watch, kernel, spool = watched
+    kernel.ends = [upload(remote=ELSEWHERE, remote_port=port) for port in (99, 81)]
     watch.collect()
-    assert [r.dst_port for r in spool_of(watch).records] == [81]
+    assert [r.dst_port for r in spool.records] == [81]
 
 
-def test_collect__the_spool_does_not_grow_without_limit(fake: list[FakeWatch]) -> None:
-    watch = flow_watch()
-    watch.begin()
-    before = spool_of(watch).rotations
-    fake[0].ends = [upload(cookie=i) for i in range(10_001)]
+def test_collect__the_spool_does_not_grow_without_limit(watched: Watched) -> None:
+    watch, kernel, spool = watched
+    before = spool.rotations
+    kernel.ends = [upload(cookie=i) for i in range(10_001)]
     watch.collect()
-    assert spool_of(watch).rotations == before + 2
+    assert spool.rotations == before + 2
 
 
-def test_status__shows_the_fastest_and_counts_all(fake: list[FakeWatch]) -> None:
-    watch = flow_watch()
-    watch.begin()
-    fake[0].lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
+def test_status__shows_the_fastest_and_counts_all(watched: Watched) -> None:
+    watch, kernel, _ = watched
+    kernel.lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
     status = watch.status()
     assert (status.living, status.lost) == (100, 3)
     assert len(status.connections) == MOST_SHOWN
     assert status.connections[0].bytes == 100_000
     watch.end()
-    assert not fake[0].open
+    assert not kernel.open
     assert watch.status() == WatchStatus(watching=False)
 
 
@@ -280,18 +259,15 @@ def test_begin__a_kernel_without_support_is_reported_without_an_error(
         raise EnvironmentLacking("no ring buffers here")
 
     monkeypatch.setattr("sluice.hostagent.watch.Watch", refuse)
-    watch = flow_watch()
+    watch = FlowWatch("h1", H1.names, Kept(), lambda: "pias")
     watch.begin()
     watch.collect()
-    assert watch.status() == WatchStatus(
-        watching=False, problem="connections are not watched: no ring buffers here"
-    )
+    problem = "connections are not watched: no ring buffers here"
+    assert watch.status() == WatchStatus(watching=False, problem=problem)
 
 
 # ── Records of the flows of a persistent connection ────────────────────────────────────────────
 
-
-__all__ = ["fake"]
 
 ANSWER = replace(
     DOWNLOAD,
@@ -357,16 +333,15 @@ def test_is_complete(changes: dict[str, Any], complete: bool) -> None:
     assert is_complete(replace(ANSWER, **changes), 10_000_000) is complete
 
 
-def test_status__an_answer_on_an_open_connection_is_recorded_once(fake: list[FakeWatch]) -> None:
-    watch = flow_watch()
-    watch.begin()
-    fake[0].lives = [ANSWER]
+def test_status__an_answer_on_an_open_connection_is_recorded_once(watched: Watched) -> None:
+    watch, kernel, spool = watched
+    kernel.lives = [ANSWER]
     watch.status()
     watch.status()
-    fake[0].ends = [ANSWER]
-    fake[0].lives = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=None)]
+    kernel.ends = [ANSWER]
+    kernel.lives = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=None)]
     watch.status()
-    assert [r.id.split("/")[2] for r in spool_of(watch).records] == ["77.1000000000"]
-    fake[0].ends = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=9 * 10**9)]
+    assert [r.id.split("/")[2] for r in spool.records] == ["77.1000000000"]
+    kernel.ends = [replace(ANSWER, start_ns=7 * 10**9, first_sent_ns=8 * 10**9, sent_at_ns=9 * 10**9)]
     watch.collect()
     assert watch.recorded == 2

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The port agent's decisions. A dictionary replaces the port program."""
 
-from __future__ import annotations
-
 import json
 import logging
 import uuid
@@ -28,13 +26,8 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import Policy, PortBehaviour
 from sluice.policy.schema.entries import write
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.wire.agents import (
-    NO_SETTINGS,
-    AgentSettings,
-    QueueCounters,
-    heartbeat_document,
-    heartbeat_from,
-)
+from sluice.policy.wire import agents as wire
+from sluice.policy.wire.agents import AgentSettings, QueueCounters
 from sluice.runtime.command import CommandFailed
 from sluice.runtime.http_client import Answer, ServerAway
 from sluice.runtime.identity import Ticks
@@ -109,6 +102,11 @@ class FakeDatabase:
         return [["uuid", f"{interface}/{queue}"], ["map", ids], ["map", config]]
 
 
+def settings(version: int, **policy: Any) -> AgentSettings:
+    """Return the answer to a heartbeat under this policy."""
+    return AgentSettings.of(version, Policy.from_document(policy))
+
+
 @pytest.fixture
 def graph() -> Topology:
     return topologies.build("dumbbell", left=1, right=1, host_rate_bps=10**7, core_rate_bps=2 * 10**7)
@@ -149,7 +147,7 @@ def test_report__judges_the_machine_once_it_watches(agent: PortAgent) -> None:
     assert agent.report().machine is None
     report = agent.report()
     assert report.machine == MachineStatus(5.0, 0.0)
-    assert heartbeat_from(heartbeat_document(report)) == report
+    assert wire.heartbeat_from(wire.heartbeat_document(report)) == report
 
 
 def test_reconcile__only_what_is_missing_and_counts_it(agent: PortAgent, program: FakeProgram) -> None:
@@ -158,17 +156,6 @@ def test_reconcile__only_what_is_missing_and_counts_it(agent: PortAgent, program
     agent.reconcile()
     agent.reconcile()
     assert agent.attached == {"s1-eth1": 1, "s1-eth2": 2, "s2-eth1": 1, "s2-eth2": 1}
-
-
-def test_reconcile__a_port_that_is_gone_is_taken_up_when_it_is_back(
-    agent: PortAgent, program: FakeProgram
-) -> None:
-    program.gone = {"s1-eth1"}
-    agent.reconcile()
-    assert "s1-eth1" not in program.on
-    program.gone = set()
-    agent.reconcile()
-    assert "s1-eth1" in program.on
 
 
 def test_set_behaviour__reaches_attached_ports_and_those_attached_later(
@@ -180,6 +167,7 @@ def test_set_behaviour__reaches_attached_ports_and_those_attached_later(
     program.gone = set()
     agent.reconcile()
     assert {(s.mark_bytes, s.buffer_bytes) for s in program.on.values()} == {(30_000, 200_000)}
+    assert "s2-eth1" in program.on, "a port that is back is taken up"
 
 
 def test_set_behaviour__impossible_values_change_nothing(agent: PortAgent, program: FakeProgram) -> None:
@@ -195,10 +183,8 @@ def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program
     """Each way of marking in turn, from the web process's answer to the settings of a port."""
     agent.reconcile()
     for name, threshold in (("dctcp", 65), ("datcp", None), ("hull", None), ("datcp", None), ("d2tcp", 9)):
-        policy = Policy.from_document(
-            {"scheme": name, **({"mark_at": f"{threshold}pkt"} if threshold else {})}
-        )
-        agent.apply(AgentSettings.of(7, policy))
+        marks = {"mark_at": f"{threshold}pkt"} if threshold else {}
+        agent.apply(settings(7, scheme=name, **marks))
         port = program.on["s1-eth1"]
         assert {
             "dctcp": (97_500, None, None),
@@ -211,10 +197,10 @@ def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program
 
 def test_apply__every_scheme_is_possible_on_a_port(agent: PortAgent) -> None:
     agent.reconcile()
-    agent.apply(NO_SETTINGS)
+    agent.apply(wire.NO_SETTINGS)
     assert agent.behaviour == PortBehaviour(None, 100_000), "there is no policy yet"
     for name, scheme in SCHEMES.items():
-        agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": name})))
+        agent.apply(settings(1, scheme=name))
         marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
         assert marks == (scheme.marking != "none")
 
@@ -265,19 +251,15 @@ def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
     assert set(report.ports) == {"s1:1", "s1:2", "s2:1", "s2:2"}
     assert report.ports["s1:1"][7] == QueueCounters(1, 2, 3, 4, 5)
     assert report.late_ns == dict.fromkeys(report.ports, 6)
-    assert heartbeat_from(json.loads(json.dumps(heartbeat_document(report)))) == report
+    assert wire.heartbeat_from(json.loads(json.dumps(wire.heartbeat_document(report)))) == report
 
 
 def test_apply__a_core_port_has_a_threshold_of_its_own(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    agent.apply(
-        AgentSettings.of(
-            1, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt", "mark_at_core": "65pkt"})
-        )
-    )
+    agent.apply(settings(1, scheme="dctcp", mark_at="9pkt", mark_at_core="65pkt"))
     marks = {name: settings.mark_bytes for name, settings in program.on.items()}
     assert marks == {"s1-eth1": 13_500, "s1-eth2": 97_500, "s2-eth1": 13_500, "s2-eth2": 97_500}
-    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
+    agent.apply(settings(2, scheme="dctcp", mark_at="9pkt"))
     assert {settings.mark_bytes for settings in program.on.values()} == {13_500}
 
 
@@ -286,14 +268,11 @@ def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
 ) -> None:
     agent.reconcile()
     assert database.transactions == 0, "Open vSwitch starts with strict priorities"
-    policy = Policy.from_document(
-        {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "shares": [0.9, 0.1]}
-    )
-    agent.apply(AgentSettings.of(1, policy))
+    agent.apply(settings(1, scheme="pias", queues=2, thresholds=["10KB"], shares=[0.9, 0.1]))
     assert database.transactions == 1
     assert [database.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
     assert [database.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
-    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "pias"})))
+    agent.apply(settings(2, scheme="pias"))
     assert set(database.min_rate.values()) == {12_000}
     assert agent.state().shares_stand
 
@@ -301,7 +280,7 @@ def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
 def test_apply__shares_that_cannot_be_set_are_set_later(agent: PortAgent, database: FakeDatabase) -> None:
     agent.reconcile()
     database.away = True
-    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "fish"})))
+    agent.apply(settings(1, scheme="fish"))
     assert not agent.state().shares_stand
     database.away = False
     agent.reconcile()
@@ -312,7 +291,7 @@ def test_apply__shares_that_cannot_be_set_are_set_later(agent: PortAgent, databa
 def test_last_behaviour__a_new_agent_keeps_the_last_settings(agent: PortAgent) -> None:
     assert last_behaviour(agent.settings) == PortBehaviour()
     agent.reconcile()
-    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    agent.apply(settings(1, scheme="sluice"))
     write_json(agent.settings.port_agent_file, write(agent.report()))
     assert last_behaviour(agent.settings) == agent.behaviour
 
@@ -351,10 +330,10 @@ def channel(answer: Answer | None) -> tuple[Channel, FakeWeb]:
 
 
 def test_ask__sends_the_heartbeat_and_reads_the_settings() -> None:
-    settings = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
-    ports, web = channel(Answer(200, json.dumps(write(settings)).encode()))
-    assert ports.ask(port_heartbeat()) == settings
-    assert web.heard == [("/api/v1/agents/rack1", heartbeat_document(port_heartbeat()))]
+    answer = settings(7, scheme="fish")
+    ports, web = channel(Answer(200, json.dumps(write(answer)).encode()))
+    assert ports.ask(port_heartbeat()) == answer
+    assert web.heard == [("/api/v1/agents/rack1", wire.heartbeat_document(port_heartbeat()))]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -17,14 +15,7 @@ from sluice.hostagent.port import queues as port_queues
 from sluice.hostagent.port import service
 from sluice.hostagent.port.machine_watch import LEAST_WINDOW_S, WINDOW_S, MachineWatch
 from sluice.hostagent.port.network_ports import OwnPorts
-from sluice.hostagent.port.queues import (
-    CREDIT_NS,
-    LIST_QUEUES,
-    SMALLEST_BYTES,
-    classes,
-    own_burst_bytes,
-    queue_rows,
-)
+from sluice.hostagent.port.queues import classes, own_burst_bytes
 from sluice.policy.figures.validity import DELAYS, MachineStatus, delay_class
 from sluice.policy.network.graph import Port, Switch, Topology
 from sluice.policy.wire.agents import QueueCounters
@@ -38,8 +29,8 @@ GBIT = 10**9
 
 
 def test_own_burst_bytes__lasts_for_a_late_timer_and_has_room_for_two_long_frames() -> None:
-    assert own_burst_bytes(100 * GBIT) * 8 * 10**9 // (100 * GBIT) == CREDIT_NS
-    assert own_burst_bytes(10**8) == SMALLEST_BYTES
+    assert own_burst_bytes(100 * GBIT) * 8 * 10**9 // (100 * GBIT) == port_queues.CREDIT_NS
+    assert own_burst_bytes(10**8) == port_queues.SMALLEST_BYTES
 
 
 def port(gbit: int) -> Port:
@@ -227,6 +218,12 @@ def picture(tool: Tool) -> dict[str, object]:
     return {"ports": sorted(ports, key=str), **{name: sorted(rows, key=str) for name, rows in tables.items()}}
 
 
+def configs(tool: Tool, table: str) -> list[dict[str, str]]:
+    """Return the settings of each row of a table."""
+    listing = json.loads(tool(["", "--format=json", "--columns=other_config", "list", table]))
+    return [dict(config[1]) for (config,) in listing["data"]]
+
+
 @needs_ovsdb
 def test_take_and_give_back__leave_the_database_as_it_was(tool: Tool) -> None:
     elsewhere = Port("other", 1, "db1", 0, GBIT, edge=True, name="nic1")
@@ -252,13 +249,7 @@ def test_take__another_rate_makes_new_queues_and_keeps_the_former_qos(tool: Tool
     before, own = picture(tool), OwnPorts(tool)
     own.take([UPLINK])
     own.take([Port("rack", 2, "", 0, 10 * GBIT, name="up1")])
-    rates = {
-        dict(row[2][1]).get("max-rate")
-        for row in json.loads(
-            tool(["", "--format=json", "--columns=_uuid,type,other_config", "list", "QoS"])
-        )["data"]
-    }
-    assert rates == {None, str(10 * GBIT)}
+    assert {row.get("max-rate") for row in configs(tool, "QoS")} == {None, str(10 * GBIT)}
     own.give_back(["up1"])
     assert picture(tool) == before
 
@@ -281,13 +272,11 @@ def test_problems__names_vlan_settings_that_rules_ignore_and_interfaces_of_a_bon
 def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool) -> None:
     rate_bps = 25 * GBIT
     OwnPorts(tool).take([replace(WEB, rate_bps=rate_bps)])
-    listing = json.loads(tool(["", "--format=json", "--columns=other_config", "list", "Queue"]))["data"]
-    bursts = {int(dict(row[0][1])["burst"]) for row in listing}
-    assert bursts == {8 * own_burst_bytes(rate_bps)}
+    assert {row["burst"] for row in configs(tool, "Queue")} == {str(8 * own_burst_bytes(rate_bps))}
 
 
 def test_a_machine_without_open_vswitch_has_no_ports_of_it() -> None:
     own = OwnPorts(service._no_switch)
     topology = Topology("network", (), (Switch("rack", 1),), (WEB,))
     assert not any((own.here(topology), own.interfaces(), own.held(), own.problems([WEB])))
-    assert queue_rows(service._no_switch(LIST_QUEUES)) == []
+    assert port_queues.queue_rows(service._no_switch(port_queues.LIST_QUEUES)) == []
