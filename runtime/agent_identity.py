@@ -24,22 +24,15 @@ from cryptography import x509
 
 from sluice.policy.errors import EnvironmentLacking, FieldError, SluiceError
 from sluice.policy.wire.access import Holder, Token
-from sluice.runtime.certificates import (
-    client_context,
-    fingerprint,
-    key_pem,
-    load_key,
-    new_key,
-    signing_request,
-    write_private,
-)
+from sluice.runtime import certificates
+from sluice.runtime.certificates import client_context, fingerprint, signing_request, write_private
 from sluice.runtime.http_client import HttpClient, ServerAway, is_tls
 
 log = logging.getLogger(__name__)
 
 RENEW_AT = 0.5
 """The part of its life after which an agent renews its certificate. Two thirds would be late for an outage."""
-RETRY_S = 5.0
+RETRY_S, TIMEOUT_S = 5.0, 10.0
 
 
 class Identity:
@@ -47,6 +40,8 @@ class Identity:
 
     def __init__(self, folder: Path, holder: Holder) -> None:
         self._folder = folder
+        self._key, self._certificate = folder / "key.pem", folder / "certificate.pem"
+        self._authorities = folder / "authorities.pem"
         self.holder = holder
         self._next_try = 0.0
 
@@ -67,8 +62,7 @@ class Identity:
     def context(self) -> ssl.SSLContext:
         """Return a context that shows the certificate and trusts the authority. Raises EnvironmentLacking."""
         try:
-            context = client_context()
-            context.load_verify_locations(self._authorities)
+            context = self._trusting()
             context.load_cert_chain(self._certificate, self._key)
         except (OSError, ssl.SSLError) as error:
             raise EnvironmentLacking(
@@ -76,25 +70,25 @@ class Identity:
             ) from None
         return context
 
-    def enrol(self, web: str, text: str, timeout_s: float) -> None:
+    def enrol(self, web: str, text: str) -> None:
         """Make a key and exchange the token for a certificate. Raises SluiceError, also if the web process is away."""
         token = Token.parse(text)
         used_token = self._folder / "token"
         if self.exists and used_token.exists() and used_token.read_bytes() == _mark(token):
             return  # the agent was started again with the token that gave it this certificate
         self._check_token(token)
-        key = new_key()
+        key = certificates.new_key()
         try:
-            authority = _authority(web, token, timeout_s)
+            authority = _authority(web, token)
             write_private(self._authorities, authority)
             body = {"secret": token.secret, "request": signing_request(key, self.holder).decode()}
-            with closing(HttpClient(web, timeout_s, tls=self._trusting)) as client:
+            with closing(HttpClient(web, TIMEOUT_S, tls=self._trusting)) as client:
                 answer = client.post("/api/v1/enrolment", json.dumps(body).encode())
         except ServerAway as away:
             raise EnvironmentLacking(f"--enrol: {web} does not enrol this agent: {away}") from None
         if not answer.ok:
             raise EnvironmentLacking(f"--enrol: {web} refuses the token: {answer.problem}")
-        write_private(self._key, key_pem(key))
+        write_private(self._key, certificates.key_pem(key))
         self._store(answer.json())
         write_private(used_token, _mark(token))
 
@@ -122,7 +116,7 @@ class Identity:
     def renew(self, web: HttpClient) -> None:
         """Ask for a new certificate of the same key, and use it from the next connection on. Raises ServerAway."""
         self._next_try = time.monotonic() + RETRY_S
-        request = signing_request(load_key(self._key.read_bytes()), self.holder)
+        request = signing_request(certificates.load_key(self._key.read_bytes()), self.holder)
         body = json.dumps({"request": request.decode()}).encode()
         answer = web.post(f"/api/v1/agents/{self.holder.name}/certificate", body)
         if not answer.ok:
@@ -148,22 +142,8 @@ class Identity:
         write_private(self._authorities, authorities.encode())
         write_private(self._certificate, certificate.encode())
 
-    @property
-    def _key(self) -> Path:
-        return self._folder / "key.pem"
 
-    @property
-    def _certificate(self) -> Path:
-        return self._folder / "certificate.pem"
-
-    @property
-    def _authorities(self) -> Path:
-        return self._folder / "authorities.pem"
-
-
-def identity_for(
-    web: str, folder: Path, holder: Holder, token: str | None, timeout_s: float = 10.0
-) -> Identity | None:
+def identity_for(web: str, folder: Path, holder: Holder, token: str | None) -> Identity | None:
     """Return the identity with which an agent talks to `web`; None for an address without TLS.
 
     With a `token`, the agent enrols first, unless this token gave it its certificate. Raises SluiceError.
@@ -174,7 +154,7 @@ def identity_for(
         return None
     identity = Identity(folder, holder)
     if token:
-        identity.enrol(web, read_token(token), timeout_s)
+        identity.enrol(web, read_token(token))
     identity.check()
     return identity
 
@@ -190,9 +170,9 @@ def read_token(given: str) -> str:
         raise FieldError("--enrol", f"cannot read the file {path} with the token: {error.strerror}") from None
 
 
-def _authority(web: str, token: Token, timeout_s: float) -> bytes:
+def _authority(web: str, token: Token) -> bytes:
     """Return the authority's certificate in PEM. Raises ServerAway, and SluiceError for another fingerprint."""
-    with closing(HttpClient(web, timeout_s, tls=_unverified)) as client:
+    with closing(HttpClient(web, TIMEOUT_S, tls=_unverified)) as client:
         answer = client.get("/api/v1/authority")
     try:
         authority = str(answer.json()["authority"]).encode()

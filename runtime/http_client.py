@@ -134,18 +134,14 @@ class HttpClient:
 
         Raises ServerAway, also for a status of 500 and more.
         """
-        used = self._connection.sock is not None
-        try:
-            return self._request(method, path, body, headers or {})
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            if not used or isinstance(error, TimeoutError):
-                raise ServerAway(_reason(error)) from None
-        try:
-            return self._request(method, path, body, headers or {})
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise ServerAway(_reason(error)) from None
+        while True:
+            used = self._connection.sock is not None
+            try:
+                return self._request(method, path, body, headers or {})
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                if not used or isinstance(error, TimeoutError):
+                    raise ServerAway(_reason(error)) from None
 
     def close(self) -> None:
         self._connection.close()

@@ -15,14 +15,14 @@ def boot() -> str:
 
 def my_identity() -> str:
     """Return boot, PID namespace, process id and start time of this process. No other process has the same."""
-    return "/".join((*_machine(), str(os.getpid()), _started(os.getpid()) or "?"))
+    return "/".join((*_machine(), str(os.getpid()), started(os.getpid()) or "?"))
 
 
 def has_ended(identity: str) -> bool:
     """Return true if the process is certainly gone, false if it runs or this process cannot know."""
     match identity.split("/"):
-        case [boot, namespace, pid, started] if (boot, namespace) == _machine() and pid.isdigit():
-            return _started(int(pid)) != started
+        case [boot, namespace, pid, start] if (boot, namespace) == _machine() and pid.isdigit():
+            return started(int(pid)) != start
         case _:
             return False
 
@@ -34,7 +34,7 @@ def _machine() -> tuple[str, str]:
     return boot(), namespace
 
 
-def _started(pid: int) -> str | None:
+def started(pid: int) -> str | None:
     """Return the start of a process in clock ticks since boot, None if it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

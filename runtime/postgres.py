@@ -47,19 +47,12 @@ def programs() -> Path:
 class PostgresServer:
     """A running server, made by `start`. It is a context manager."""
 
-    def __init__(
-        self,
-        folder: Path,
-        bin_folder: Path,
-        enter: Sequence[str] = (),
-        addresses: str = "",
-        settings: Mapping[str, str] = _NONE,
-    ) -> None:
-        self.folder = folder
+    def __init__(self, enter: Sequence[str], addresses: str, settings: Mapping[str, str]) -> None:
+        self._bin = programs()
+        self.folder = Path(tempfile.mkdtemp(prefix="sluice-pg-"))
         self._settings = settings
-        self._bin = bin_folder
         self._enter, self._addresses = enter, addresses
-        self._data = folder / "data"
+        self._data = self.folder / "data"
         self._user = _server_user()
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
@@ -73,8 +66,7 @@ class PostgresServer:
         `enter`: a command that runs the server in another network namespace. There it also listens on these TCP
         addresses, for programs of the same machine.
         """
-        bin_folder = programs()
-        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder, enter, addresses, settings)
+        server = cls(enter, addresses, settings)
         try:
             server._make_cluster()
             server.run()

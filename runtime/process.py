@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import IO
 from weakref import WeakSet
 
+from sluice.runtime.identity import started
+
 log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
@@ -92,19 +94,12 @@ def reap_orphans() -> None:
     ours = {process.pid for process in _spawned}
     tasks = Path("/proc/self/task").glob("*/children")
     children = [int(pid) for task in tasks for pid in task.read_text().split()]
-    dead = {pid for pid in children if _is_zombie(pid)} - ours
+    dead = {pid for pid in children if started(pid) is None} - ours
     for pid in dead & _seen_dead:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
     _seen_dead.clear()
     _seen_dead.update(dead)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _opened(log_file: Path) -> IO[bytes] | None:

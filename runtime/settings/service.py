@@ -173,19 +173,11 @@ def typed(kind: Kind, value: object) -> object:
 def add_flags(parser: argparse._ActionsContainer, table: type) -> None:
     """Add a flag for each entry. Their values are texts, and None if the user gave none."""
     for entry in entries(table):
-        if isinstance(entry.kind, Flag):
-            parser.add_argument(
-                flag_of(entry), dest=entry.name, action=argparse.BooleanOptionalAction, help=help_of(entry)
-            )
-        else:
+        how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+        if not isinstance(entry.kind, Flag):
             action = "append" if isinstance(entry.kind, ListOf) else "store"
-            parser.add_argument(
-                flag_of(entry),
-                dest=entry.name,
-                action=action,
-                metavar=metavar(entry.kind),
-                help=help_of(entry),
-            )
+            how = {"action": action, "metavar": metavar(entry.kind)}
+        parser.add_argument(flag_of(entry), dest=entry.name, help=help_of(entry), **how)
 
 
 def add_checked_flags(parser: argparse._ActionsContainer, table: type, keys: Collection[str]) -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service's process: its children, its priority, its end, what it reports to systemd, and its logs."""
-
-from __future__ import annotations
+"""A service's process: its children, its priority, its end, its reports to systemd, its logs, and its identity."""
 
 import os
 import pty
@@ -16,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sluice.runtime.identity import has_ended, my_identity, started
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.process import HOST_NICE, Priority, keep_short, raised, spawn, stop
 from sluice.runtime.wait import wait_until
@@ -228,3 +227,58 @@ def test_a_log_is_cut_while_its_process_writes(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(b"a line of a log\n"), "no hole"
     finally:
         stop(process)
+
+
+def test_stop__kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    script = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"
+    process = spawn(["sh", "-c", script])
+    wait_until(ready.exists, "the child ignores SIGTERM")
+    assert stop(process, grace_s=0.2) == -signal.SIGKILL
+    assert stop(process) == -signal.SIGKILL
+
+
+def test_spawn__child_dies_with_a_killed_parent(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = (
+        "import pathlib, time; from sluice.runtime.process import spawn;"
+        f"p = spawn(['sleep', '600']); pathlib.Path({str(pid_file)!r}).write_text(str(p.pid)); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    wait_until(lambda: pid_file.exists() and pid_file.read_text(), "the parent has a child")
+    child = int(pid_file.read_text())
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    wait_until(lambda: started(child) is None, "the child is gone")
+
+
+# ── Whether a process has ended ──────────────────────────────────────────────────────────────────
+
+
+def test_a_process_that_runs_has_not_ended() -> None:
+    assert my_identity() == my_identity()
+    assert not has_ended(my_identity())
+
+
+def test_a_killed_process_has_ended_even_before_its_parent_waits_for_it() -> None:
+    code = "from sluice.runtime.identity import my_identity; print(my_identity(), flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        identity = child.stdout.readline().strip()
+        assert not has_ended(identity)
+        child.kill()
+        wait_until(lambda: has_ended(identity), "the process has ended")
+
+
+def test_another_process_with_the_same_number_is_not_the_same() -> None:
+    boot, namespace, pid, began = my_identity().split("/")
+    assert has_ended(f"{boot}/{namespace}/{pid}/{int(began) - 1}")
+
+
+def test_processes_of_other_machines_and_namespaces_never_count_as_ended() -> None:
+    _, namespace, _, _ = my_identity().split("/")
+    assert not has_ended(f"another-boot/{namespace}/1/1")
+    assert not has_ended(my_identity().replace(f"/{namespace}/", "/1/"))
+    assert not has_ended("somebody")

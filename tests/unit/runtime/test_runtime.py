@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting, commands, TOML files, identities, and names of files."""
-
-from __future__ import annotations
+"""Waiting, commands, TOML files, names of files, and HTTP."""
 
 import errno
 import os
-import signal
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sluice.policy.errors import FieldError
 from sluice.runtime.command import CommandFailed, run
-from sluice.runtime.identity import has_ended, my_identity
-from sluice.runtime.process import spawn, stop
+from sluice.runtime.http_client import Answer, HttpClient, ServerAway
 from sluice.runtime.toml import NotToml, can_name_a_file, exists, is_file, parse_toml, read_toml
 from sluice.runtime.wait import wait_until
+from tests.unit.hostagent.fake_web import FakeWeb
 
 
 def test_run__raises_with_the_commands_output() -> None:
@@ -28,43 +26,6 @@ def test_run__raises_with_the_commands_output() -> None:
 
 def test_run__passes_input() -> None:
     assert run(["cat"], stdin="text") == "text"
-
-
-def test_stop__kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    script = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"
-    process = spawn(["sh", "-c", script])
-    wait_until(ready.exists, "the child ignores SIGTERM")
-    assert stop(process, grace_s=0.2) == -signal.SIGKILL
-    assert stop(process) == -signal.SIGKILL
-
-
-def test_spawn__child_dies_with_a_killed_parent(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    script = (
-        "import pathlib, time; from sluice.runtime.process import spawn;"
-        f"p = spawn(['sleep', '600']); pathlib.Path({str(pid_file)!r}).write_text(str(p.pid)); time.sleep(600)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", script])
-    wait_until(lambda: pid_file.exists() and pid_file.read_text(), "the parent has a child")
-    child = int(pid_file.read_text())
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    wait_until(lambda: not _runs(child), "the child is gone")
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_spawn__appends_output_to_the_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    for word in ("one", "two"):
-        spawn(["echo", word], log_file=log).wait()
-    assert log.read_text() == "one\ntwo\n"
 
 
 def test_wait_until__names_the_condition() -> None:
@@ -89,35 +50,6 @@ def test_read__bytes_that_are_no_text(tmp_path: Path) -> None:
         read_toml(tmp_path / "file")
 
 
-def test_a_process_that_runs_has_not_ended() -> None:
-    assert my_identity() == my_identity()
-    assert not has_ended(my_identity())
-
-
-def test_a_killed_process_has_ended_even_before_its_parent_waits_for_it() -> None:
-    code = "from sluice.runtime.identity import my_identity; print(my_identity(), flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        identity = child.stdout.readline().strip()
-        assert not has_ended(identity)
-        child.kill()
-        wait_until(lambda: has_ended(identity), "the process has ended")
-
-
-def test_another_process_with_the_same_number_is_not_the_same() -> None:
-    boot, namespace, pid, started = my_identity().split("/")
-    assert has_ended(f"{boot}/{namespace}/{pid}/{int(started) - 1}")
-
-
-def test_processes_of_other_machines_and_namespaces_never_count_as_ended() -> None:
-    _, namespace, _, _ = my_identity().split("/")
-    assert not has_ended(f"another-boot/{namespace}/1/1")
-    assert not has_ended(my_identity().replace(f"/{namespace}/", "/1/"))
-    assert not has_ended("somebody")
-
-
 # ── What can name a file, compared with what the kernel takes ──────────────────────────────────
 
 
@@ -134,3 +66,50 @@ def test_a_name_that_is_too_long(text: str) -> None:
     assert not can_name_a_file(text)
     assert not is_file(Path(text))
     assert not exists(Path(text))
+
+
+# ── Requests over TCP and over a Unix socket ─────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("target", ["", "unix:relative", "https://x", "ftp://x:1", "http://"])
+def test_targets_that_are_none(target: str) -> None:
+    with pytest.raises(FieldError, match="--web"):
+        HttpClient(target)
+
+
+def test_answer__is_not_json() -> None:
+    with pytest.raises(ServerAway, match="not JSON"):
+        Answer(200, b"<html>").json()
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeWeb]:
+    """A web process in a folder whose name is too long for a socket, so it binds the relative name."""
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with FakeWeb(Path("web.sock")) as server:
+        yield server
+
+
+def post(folder: Path, path: str = "/api/v1/agents/port-agent") -> Answer:
+    with closing(HttpClient(f"unix:{folder}/web.sock", 2)) as client:
+        return client.post(path, b'{"kind": "port"}')
+
+
+def test_post__the_body_is_sent_and_the_answer_returned(web: FakeWeb) -> None:
+    web.settings = {"policy_version": 7}
+    assert post(Path.cwd()).json() == {"policy_version": 7}
+    assert web.heartbeats == [{"kind": "port"}]
+
+
+@pytest.mark.parametrize("folder", [".", "missing"])
+def test_post__no_server_listens(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(ServerAway):
+        post(tmp_path / folder)
+
+
+def test_post__a_server_that_cannot_serve_is_away(web: FakeWeb) -> None:
+    web.flow_status = 503
+    with pytest.raises(ServerAway, match="503"):
+        post(Path.cwd(), "/api/v1/flows")
