@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed with a real controller process and a store, for the controller's tests."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,6 +99,12 @@ class Controlled:
         argv += map(str, more)
         self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
 
+    def take_over(self) -> None:
+        """Start a controller, and wait until it reports the newest policy in effect."""
+        began = time.time()
+        self.start_controller()
+        self.wait_in_effect(began)
+
     def kill_controller(self) -> None:
         """Send SIGKILL, once the switches reconnect quickly (a few seconds after they first connected)."""
         assert self.controller is not None
@@ -178,3 +183,15 @@ class Controlled:
         out = self.folder / f"{host}-{time.monotonic_ns()}.out"
         process = self.bed.spawn(host, [sys.executable, "-u", "-c", script, *map(str, argv)], log_file=out)
         return Script(process, out)
+
+
+@contextmanager
+def controlled(topology: Topology, folder: Path, policy: Mapping[str, Any]) -> Iterator[Controlled]:
+    """A network with a controller that has applied the policy."""
+    network = Controlled(topology, folder, policy)
+    try:
+        network.start_controller()
+        network.wait_applied()
+        yield network
+    finally:
+        network.close()

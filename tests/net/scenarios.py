@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small scenarios for whole runs: one switch, h1 receives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 RATE_BPS = 25e6

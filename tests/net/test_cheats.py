@@ -1,21 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller names a host with wrong tags, demotes it, and restores it when its tags are right again."""
 
-from __future__ import annotations
-
+import json
+import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.checks.hostile import attacker
+from sluice import topologies
 from sluice.controller.policing.hosts import ALL_URGENT
 from sluice.controller.tables import Table, cookie
 from sluice.policy import tags
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
-from tests.net.policed import LINK_BPS, POLICY, TOP, Network
+from sluice.store import observed
+from sluice.webui.app import create_app
+from tests.net.controlled import Controlled
+
+POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"], "urgent_first": True}
+TOP = tags.ATTAINED_FIRST
+LINK_BPS = 30_000_000
+
+SINK = """
+import collections, json, pathlib, socket, sys, threading, time
+got, out = collections.Counter(), pathlib.Path(sys.argv[1])
+def drain(connection, peer):
+    while data := connection.recv(1 << 18):
+        got[peer] += len(data)
+        if data[-1:] == b"?":
+            connection.sendall(b"!")
+def accept(listener):
+    while True:
+        connection, peer = listener.accept()
+        threading.Thread(target=drain, args=(connection, peer[0]), daemon=True).start()
+threading.Thread(target=accept, args=(socket.create_server(("0.0.0.0", 5000), backlog=512),), daemon=True).start()
+while True:
+    new = out.with_suffix(".new")
+    new.write_text(json.dumps(got))
+    new.rename(out)
+    time.sleep(0.05)
+"""
+
+STREAM = """
+import socket, sys, time
+address, dscp = sys.argv[1], int(sys.argv[2])
+s = socket.create_connection((address, 5000))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+print(time.time(), flush=True)
+while True:
+    s.sendall(b"x" * 65536)
+"""
+
+TAGGER = """
+import signal, sys
+from sluice.dataplane.tagger import Tagger
+tagger = Tagger()
+tagger.attach(sys.argv[1])
+print("ready", flush=True)
+signal.pause()
+"""
 
 ENDS = """
 import atexit, signal, socket, sys, time
@@ -46,6 +93,56 @@ while time.monotonic() < until:
         count += len(s.recv(1))
     time.sleep(max(0, began + 0.0125 - time.monotonic()) + 0.0105)
 """
+
+
+class Network(Controlled):
+    """Six hosts on a switch, a sink on h1, and the API over the same store."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(topologies.build("single", hosts=6, host_rate_bps=LINK_BPS), folder, POLICY)
+        self.api = create_app(self.engine, "token").test_client()
+        self.got_file = folder / "got.json"
+        self.streams: list[subprocess.Popen[bytes]] = []
+        self.start_controller()
+        self.wait_applied()
+        self.spawn_python("h1", SINK, self.got_file)
+        wait_until(self.got_file.exists, "the sink listens")
+
+    def address(self, host: str) -> str:
+        return self.topology.host_by_name[host].ipv4
+
+    def got(self, host: str) -> int:
+        """Return the bytes that the sink has received from a host."""
+        return int(json.loads(self.got_file.read_text()).get(self.address(host), 0))
+
+    def tagger(self, host: str) -> None:
+        """Tag the host's packets, as its agent would."""
+        self.spawn_python(host, TAGGER, f"{host}-eth0").wait_printed("ready")
+
+    def stream(self, host: str, dscp: int) -> subprocess.Popen[bytes]:
+        """Send without end under one tag."""
+        script = self.spawn_python(host, STREAM, self.address("h1"), dscp)
+        self.streams.append(script.process)
+        script.wait_printed("\n", interval_s=0.01)
+        return script.process
+
+    def sanctions(self) -> dict[str, dict[str, Any]]:
+        """Return the sanctions in force by host, as the API answers them."""
+        answer = self.api.get("/api/v1/sanctions")
+        assert answer.status_code == 200
+        return {row["host"]: row for row in answer.get_json()["sanctions"]}
+
+    def events(self, kind: str) -> list[Any]:
+        """Return the documents of all events of a kind."""
+        return [e["document"] for e in observed.events_of(self.engine, kind, 0)]
+
+    def wait_named(self, host: str) -> None:
+        """Wait until the API names the host."""
+        wait_until(lambda: host in self.sanctions(), f"the API names {host}")
+
+    def wait_restored(self, host: str) -> None:
+        """Wait until the API no longer names the host."""
+        wait_until(lambda: host not in self.sanctions(), f"{host} is restored")
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +217,7 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     before, limit = network.rules("s1", Table.EDGE), meters(network)
     assert "meter=" in limit
     network.kill_controller()
-    restarted = time.time()
-    network.start_controller()
-    network.wait_in_effect(restarted)
+    network.take_over()
     after = network.rules("s1", Table.EDGE)
     assert {n: rule.actions for n, rule in after.items()} == {n: rule.actions for n, rule in before.items()}
     assert all(after[n].duration_s > before[n].duration_s for n in before), (

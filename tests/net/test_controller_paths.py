@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Equal-cost paths and broadcast on a real leaf-spine network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +9,7 @@ from sluice import topologies
 from sluice.policy.network.graph import Host
 from sluice.runtime.process import stop
 from sluice.runtime.wait import wait_until
-from tests.net.controlled import Controlled
+from tests.net.controlled import Controlled, controlled
 
 ECHO_SERVER = """
 import socket, sys, threading
@@ -45,13 +43,8 @@ for _ in range(flows):
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     topology = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=2)
-    controlled = Controlled(topology, tmp_path_factory.mktemp("fabric"), {"scheme": "pias"})
-    try:
-        controlled.start_controller()
-        controlled.wait_applied()
-        yield controlled
-    finally:
-        controlled.close()
+    with controlled(topology, tmp_path_factory.mktemp("fabric"), {"scheme": "pias"}) as fabric:
+        yield fabric
 
 
 def uplinks(fabric: Controlled) -> list[int]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run with explicit flows. Deadlines reach the kernel, endless flows are background, windows are bounded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

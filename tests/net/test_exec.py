@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice exec`, `sluice shell` and `sluice capture` on a real testbed."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that Sluice did not make: two racks with switches, servers and a gateway of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -41,30 +39,48 @@ def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
 @pytest.fixture(scope="module")
 def described(racks: Racks) -> Path:
     """The file that `discover` printed, put in force."""
-    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again")
+    wait_reached(racks)
     code, text = racks.sluice("network", "discover")
     assert code == 0
     file = racks.folder / "network.toml"
     file.write_text(text)
-    assert racks.sluice("network", "apply", str(file))[0] == 0
+    apply(racks, file)
+    return file
+
+
+def apply(racks: Racks, description: Path) -> None:
+    assert racks.sluice("network", "apply", str(description))[0] == 0
+
+
+def changed(racks: Racks, described: Path, *changes: tuple[str, str], times: int = -1) -> Path:
+    """Return a file with the description in which texts are replaced."""
+    text = described.read_text()
+    for old, new in changes:
+        text = text.replace(old, new, times)
+    file = racks.folder / "changed.toml"
+    file.write_text(text)
     return file
 
 
 def restore(racks: Racks, described: Path) -> None:
     """Put the right description in force again, and wait until nothing contradicts it."""
-    racks.sluice("network", "apply", str(described))
+    apply(racks, described)
     wait_until(lambda: not racks.problems(), "nothing contradicts the description")
 
 
-def is_reported(racks: Racks, text: str) -> bool:
-    """Whether a contradiction begins with the text."""
-    return any(problem.startswith(text) for problem in racks.problems())
+def wait_named(racks: Racks, text: str) -> None:
+    """Wait until GET /health has a problem with the text."""
+    wait_until(lambda: any(text in problem for problem in racks.problems()), f"{text} is named")
+
+
+def wait_reached(racks: Racks) -> None:
+    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again")
 
 
 def test_discovery__finds_the_link_and_reaches_everyone(racks: Racks) -> None:
     text = racks.sluice("network", "discover")[1]
     assert 'to = "br-back:tor2"' in text
-    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again")
+    wait_reached(racks)
     assert not racks.flows("rack1", "table=4,metadata=0x10001/0xffffff")[-1].count("set_queue"), (
         "it only watches"
     )
@@ -79,12 +95,11 @@ def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, descri
     """A typo in the file, and a bridge with an address of its own."""
     racks.inside("rack1", ["ip", "address", "add", "10.9.0.101/24", "dev", "br-front"])
     racks.inside("rack1", ["ip", "link", "set", "br-front", "up"])
-    wrong = racks.folder / "wrong.toml"
-    wrong.write_text(described.read_text().replace("nic-web1", "nic-wbe1"))
+    wrong = changed(racks, described, ("nic-web1", "nic-wbe1"))
     code, text = racks.sluice("network", "apply", str(wrong))
     assert code == 1
     assert "br-front:nic-wbe1: the switch has no port of this name" in text
-    wait_until(lambda: is_reported(racks, "br-front:nic-wbe1: "), "it is in GET /health")
+    wait_named(racks, "br-front:nic-wbe1: ")
 
     def kinds() -> list[str]:
         """Other places may have a problem meanwhile, for example an agent that is late."""
@@ -93,7 +108,7 @@ def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, descri
     wait_until(kinds, "its begin is an event")
     assert racks.reaches("web1", "db1")
     racks.inside("web1", ["ping", "-c", "1", "-W", "2", "10.9.0.101"])
-    assert racks.sluice("network", "apply", str(described))[0] == 0
+    apply(racks, described)
     wait_until(lambda: len(kinds()) == 2, "its end is an event")
     assert kinds() == ["network-problem", "network-solved"]
 
@@ -108,10 +123,7 @@ def network_events(racks: Racks) -> list[tuple[str, str]]:
 
 def test_duplicate_id__the_second_switch_is_refused_and_both_forward(racks: Racks, described: Path) -> None:
     racks.vsctl("rack2", "set", "bridge", "br-back", "other_config:datapath-id=00000000000000f1")
-    wait_until(
-        lambda: is_reported(racks, "br-front: two switches have the datapath id 00000000000000f1"),
-        "it is in GET /health",
-    )
+    wait_named(racks, "br-front: two switches have the datapath id 00000000000000f1")
     assert racks.reaches("web1", "web2")
     assert racks.reaches("web1", "db1")
     racks.vsctl("rack2", "set", "bridge", "br-back", "other_config:datapath-id=00000000000000b2")
@@ -160,13 +172,11 @@ def test_vlans_and_bonds_of_open_vswitch__are_named(racks: Racks, described: Pat
     """Rules of OpenFlow ignore both, and only the database of the switch shows them."""
     racks.vsctl("rack1", "add-bond", "br-front", "bond0", "b1", "b2", *interfaces("b1", "b2"))
     racks.vsctl("rack1", "set", "port", "nic-web2", "tag=10")
-    file = racks.folder / "bond.toml"
     bonded = '{ name = "b1", rate = "1Gbit" },\n    { name = "nic-web1"'
-    file.write_text(described.read_text().replace('{ name = "nic-web1"', bonded))
-    racks.sluice("network", "apply", str(file))
+    racks.sluice("network", "apply", str(changed(racks, described, ('{ name = "nic-web1"', bonded))))
     racks.start_port_agent("rack1")
     for text in ("br-front:nic-web2 has tag=10 in Open vSwitch", "br-front:b1 belongs to the bond bond0"):
-        wait_until(partial(is_said, racks, text), "it is named")
+        wait_named(racks, text)
     assert racks.reaches("web1", "web2"), "as the page says, hosts of different VLANs reach each other"
     racks.stop("ports-rack1")
     racks.vsctl("rack1", "clear", "port", "nic-web2", "tag")
@@ -179,17 +189,10 @@ def interfaces(*names: str) -> list[str]:
     return [word for name in names for word in ("--", "set", "interface", name, "type=internal")]
 
 
-def is_said(racks: Racks, text: str) -> bool:
-    """Whether a problem that an agent reports contains the text."""
-    return any(text in problem for problem in racks.problems())
-
-
 def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, described: Path) -> None:
-    file = racks.folder / "uplink.toml"
-    file.write_text(described.read_text().replace('{ name = "nic-gw"', '{ name = "nic-gw", uplink = true'))
-    assert racks.sluice("network", "apply", str(file))[0] == 0
+    apply(racks, changed(racks, described, ('{ name = "nic-gw"', '{ name = "nic-gw", uplink = true')))
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "down"])
-    wait_until(lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named")
+    wait_named(racks, "br-back:nic-gw: the uplink is down")
     assert racks.reaches("web1", "db1")
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "up"])
     wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again")
@@ -198,10 +201,7 @@ def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, describ
 
 def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) -> None:
     racks.inside("rack1", ["ip", "link", "set", "tor1", "down"])
-    wait_until(
-        lambda: is_reported(racks, "br-front:tor1: the link to br-back:tor2 is down"),
-        "the problem is named",
-    )
+    wait_named(racks, "br-front:tor1: the link to br-back:tor2 is down")
     assert racks.reaches("web1", "web2"), "the rest of the network works"
     racks.inside("rack1", ["ip", "link", "set", "tor1", "up"])
     wait_until(lambda: not racks.problems(), "the problem is solved")
@@ -215,17 +215,12 @@ def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, descri
     for rack, bridge, port in (("rack1", "br-front", "loop1"), ("rack2", "br-back", "loop2")):
         racks.inside(rack, ["ip", "link", "set", port, "up"])
         racks.vsctl(rack, "add-port", bridge, port)
-    text = described.read_text().replace(
-        '{ name = "nic-web1"', '{ name = "loop1" },\n    { name = "nic-web1"'
-    )
-    text = text.replace('{ name = "nic-db1"', '{ name = "loop2" },\n    { name = "nic-db1"')
-    wrong = racks.folder / "loop.toml"
-    wrong.write_text(text)
-    racks.sluice("network", "apply", str(wrong))
-    wait_until(
-        lambda: is_reported(racks, "br-front:loop1: leads to the switch port"),
-        "the loop is named",
-    )
+    loop = [
+        ('{ name = "nic-web1"', '{ name = "loop1" },\n    { name = "nic-web1"'),
+        ('{ name = "nic-db1"', '{ name = "loop2" },\n    { name = "nic-db1"'),
+    ]
+    racks.sluice("network", "apply", str(changed(racks, described, *loop)))
+    wait_named(racks, "br-front:loop1: leads to the switch port")
     before = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
     assert racks.reaches("web1", "db1")
     after = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
@@ -241,11 +236,8 @@ def log(racks: Racks) -> str:
 
 def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> None:
     """With first_table, Sluice uses its own tables, and a rule of the operator sends packets there."""
-    file = racks.folder / "shared.toml"
-    file.write_text(
-        described.read_text().replace('name = "br-front"', 'name = "br-front"\nfirst_table = 20', 1)
-    )
-    assert racks.sluice("network", "apply", str(file))[0] == 0
+    tables = ('name = "br-front"', 'name = "br-front"\nfirst_table = 20')
+    apply(racks, changed(racks, described, tables, times=1))
     wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables")
     racks.add_flow("rack1", "table=0,priority=50,actions=resubmit(,20)")
     racks.add_flow("rack1", "table=0,priority=90,udp,tp_dst=7,actions=drop")
@@ -277,7 +269,7 @@ def test_a_rack_without_a_port_agent__is_named_if_the_policy_acts_there(
     racks: Racks, described: Path
 ) -> None:
     assert racks.sluice("policy", "act", "--at", "br-back:1")[0] == 0
-    wait_until(lambda: is_reported(racks, "br-back: no port agent has reported these ports"), "it is named")
+    wait_named(racks, "br-back: no port agent has reported these ports")
     assert racks.sluice("policy", "act", "--nowhere")[0] == 0
 
 
@@ -311,7 +303,7 @@ def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Pat
     wait_until(lambda: not racks.problems() and "leading" in log(racks), "another controller leads")
     assert racks.reaches("web1", "db1")
     assert lasting(racks) == before
-    assert racks.sluice("network", "apply", str(described))[0] == 0
+    apply(racks, described)
     wait_until(
         lambda: racks.flows("rack1", "table=4") and not racks.flows("rack1", "table=24"),
         "the switch belongs to Sluice again",
@@ -327,5 +319,5 @@ def test_removal__leaves_the_switches_as_they_were(racks: Racks, described: Path
     )
     for rack, bridge in (("rack1", "br-front"), ("rack2", "br-back")):
         racks.vsctl(rack, "del-controller", bridge)
-    wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "the bridges forward again")
+    wait_reached(racks)
     assert racks.flows("rack2") == ["priority=0 actions=NORMAL"]

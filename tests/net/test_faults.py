@@ -4,8 +4,6 @@
 Traffic continues or resumes, the state is soon right again, and every scheduled flow has exactly one record.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run on the testbed that a closed terminal ends leaves a bundle, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

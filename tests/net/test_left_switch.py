@@ -5,8 +5,6 @@ The first rack's switch keeps web1 and web2 apart from web3: an Open vSwitch wit
 bridges of Linux.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from functools import partial

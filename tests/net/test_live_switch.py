@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of the scheme by PUT /api/v1/policy while flows run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of the marking scheme under traffic, from the REST API to the marks on packets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -70,17 +68,20 @@ def test_k__marks_packets_that_find_a_larger_backlog(stack: Stack) -> None:
     wait_marked(stack.testbed)
 
 
-def test_from_dctcp_to_datcp__the_ramp_marks_some(stack: Stack) -> None:
-    use(stack, {"scheme": "datcp", "buffer": BUFFER_BYTES, "mark_min": 45_500, "mark_max": 49_999})
+@pytest.mark.parametrize(
+    ("document", "thresholds"),
+    [
+        ({"scheme": "datcp", "mark_min": 45_500, "mark_max": 49_999}, (45_500, 49_999, None)),
+        ({"scheme": "hull", "mark_at": "10KB"}, (None, None, 10_000)),
+    ],
+    ids=["a ramp", "a phantom queue"],
+)
+def test_another_way_of_marking__marks_some(
+    stack: Stack, document: dict[str, Any], thresholds: tuple[int | None, ...]
+) -> None:
+    use(stack, document | {"buffer": BUFFER_BYTES})
     state = stack.testbed.port_agent_state().behaviour
-    assert (state.mark_bytes, state.mark_max_bytes) == (45_500, 49_999)
-    wait_marked(stack.testbed)
-
-
-def test_from_datcp_to_hull__the_phantom_queue_marks(stack: Stack) -> None:
-    use(stack, {"scheme": "hull", "buffer": BUFFER_BYTES, "mark_at": "10KB"})
-    state = stack.testbed.port_agent_state().behaviour
-    assert (state.mark_bytes, state.mark_max_bytes, state.phantom_mark_bytes) == (None, None, 10_000)
+    assert (state.mark_bytes, state.mark_max_bytes, state.phantom_mark_bytes) == thresholds
     wait_marked(stack.testbed)
 
 

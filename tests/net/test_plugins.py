@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scheme, its queue rule and a network from outside the tree, on the testbed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -5,8 +5,6 @@ The limits leave room for a busy machine. They detect a broken emulation: timeou
 that ignores its priority.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

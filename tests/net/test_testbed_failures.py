@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A killed service comes back, and an ended testbed leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queues: each counts its tags, priority is strict, marking and buffer follow their settings."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -31,7 +29,7 @@ from sluice.topologies import measure
 from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
-from tests.net.conftest import RATE_BPS, install, queue_of_tag
+from tests.net.conftest import RATE_BPS, install, iperf_server, queue_of_tag
 from tests.unit.hostagent.fake_web import FakeWeb
 
 FRAME_BYTES = 1442
@@ -88,8 +86,7 @@ class ConstantBacklog:
 
     def __init__(self, bed: Testbed) -> None:
         self._bed = bed
-        server = bed.spawn("h1", ["iperf", "-s", "-w", "64K"])
-        wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+        server = iperf_server(bed, "h1", "5001", "-w", "64K")
         argv = ["iperf", "-c", "10.0.0.1", "-t", "60", "-S", "0x08"]
         self._processes = [server, *(bed.spawn(host, argv) for host in ("h2", "h3"))]
 
@@ -100,23 +97,6 @@ class ConstantBacklog:
         for process in self._processes:
             process.kill()
             process.wait()
-
-
-def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) -> None:
-    testbed.set_marking(1_000)  # less than a packet
-    before = testbed.port_counters("s1:1")
-    senders = [
-        Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=0.5),
-        Sender("h3", "fd00::1", tags=(2,), for_s=0.5),
-    ]
-    got = measure.transmit(testbed, "h1", senders)
-    after = testbed.port_counters("s1:1")
-    testbed.set_marking(None)
-    marked = after[1].marked - before[1].marked
-    assert marked > 0
-    assert got.tos[1 << 2 | 3] == marked
-    assert after[2].marked == before[2].marked
-    assert after[2].not_markable > before[2].not_markable
 
 
 @pytest.mark.timing

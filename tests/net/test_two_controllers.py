@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two controllers on one store and real Open vSwitch. One leads, the other takes over, and none writes a rule twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -46,7 +44,7 @@ class Pair(Controlled):
             if index not in self.controllers or self.controllers[index].poll() is not None:
                 self.start(index)
         self.apply(AT_10KB)
-        wait_until(lambda: self.roles() == ["master", "slave"], "one is master, the other slave")
+        self.wait_roles()
 
     def start(self, index: int) -> None:
         argv = [sys.executable, "-m", "sluice", "controller", "--store", self.store_url]
@@ -55,8 +53,12 @@ class Pair(Controlled):
             None, argv, log_file=self.folder / f"controller-{PORTS[index]}.log"
         )
 
-    def roles(self) -> list[str]:
-        return sorted(self.bed.ovs(["ovs-vsctl", "--bare", "--columns=role", "list", "Controller"]).split())
+    def wait_roles(self) -> None:
+        """Wait until one controller is master and the other slave."""
+        argv = ["ovs-vsctl", "--bare", "--columns=role", "list", "Controller"]
+        wait_until(
+            lambda: sorted(self.bed.ovs(argv).split()) == ["master", "slave"], "one is master, one slave"
+        )
 
     @property
     def generation(self) -> int:
@@ -162,7 +164,7 @@ def test_kill_9__the_standby_leads_and_no_rule_is_written(pair: Pair) -> None:
     assert all(after[cookie].duration_s > before[cookie].duration_s for cookie in before)
     assert len(pair.events("leading")) == led + 1
     pair.start(leader)
-    wait_until(lambda: pair.roles() == ["master", "slave"], "the restarted one is slave")
+    pair.wait_roles()
     assert pair.leader == 1 - leader
     pair.apply(AT_1MB)
     assert len(pair.changes) == 3 * rules_between(AT_10KB, AT_1MB)
@@ -182,7 +184,7 @@ def test_sigstop_and_sigcont__the_resumed_leader_follows_and_no_rule_is_written_
     assert len(pair.changes) == 6 * rules_between(AT_10KB, AT_1MB)
     assert pair.generation > generation
     assert observed.events_of(pair.engine, "openflow-error", 0) == []
-    wait_until(lambda: pair.roles() == ["master", "slave"], "one is master, the other slave")
+    pair.wait_roles()
 
 
 def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other(pair: Pair) -> None:

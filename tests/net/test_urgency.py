@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed under a scheme that tags urgency: deadlines explain the urgency of one host, and not that of another."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path
