@@ -71,7 +71,7 @@ class Channel:
             from sluice.runtime.agent_identity import identity_for
 
             holder = Holder(settings.agent_name, PortHeartbeat.KIND)
-            identity = identity_for(settings.web, settings.identity_dir, holder, settings.enrol)
+            identity = identity_for(settings.web, settings.run_dir / "identity", holder, settings.enrol)
         web = HttpClient(settings.web, TIMEOUT_S, tls=identity.context if identity else None)
         return cls(settings.agent_name, web, identity)
 

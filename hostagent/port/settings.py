@@ -51,11 +51,6 @@ class PortAgentSettings:
         """Asks the port agent for a report at once. The agent removes it."""
         return self.run_dir / "report-wanted"
 
-    @property
-    def identity_dir(self) -> Path:
-        """The port agent's key and certificate."""
-        return self.run_dir / "identity"
-
 
 def port_settings(
     port: Port, behaviour: PortBehaviour, *, forwards: bool = True, queue_of: tuple[int, ...] = ()
