@@ -7,11 +7,8 @@ A control has needs of a fabric in addition to eight strict priorities and marki
 `policy/fabrics.py` says what each fabric offers.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-
-from sluice.policy.errors import FieldError
 
 
 class Need(StrEnum):
@@ -51,13 +48,9 @@ class Control:
     """The kernel's own control that agents use, and report, if the kernel lacks BPF struct_ops."""
     needs: Need | None = None
     """What the control needs from the fabric."""
-    of_window: bool = False
-    """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h."""
-
-    @property
-    def grows(self) -> bool:
-        """Its window grows by as many packets as the policy says."""
-        return self.of_window
+    grows: bool = False
+    """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h. So its
+    window grows by as many packets as the policy says."""
 
     @property
     def is_ours(self) -> bool:
@@ -68,13 +61,13 @@ class Control:
         return self.kernel_name
 
 
-DCTCP = Control("dctcp", "sluice_dctcp", Echo.EXACT, fallback="dctcp", of_window=True)
-UCP = Control("ucp", "sluice_ucp", Echo.EXACT, fallback="dctcp", of_window=True)
-D2TCP = Control("d2tcp", "sluice_d2tcp", Echo.EXACT, fallback="dctcp", of_window=True)
+DCTCP = Control("dctcp", "sluice_dctcp", Echo.EXACT, fallback="dctcp", grows=True)
+UCP = Control("ucp", "sluice_ucp", Echo.EXACT, fallback="dctcp", grows=True)
+D2TCP = Control("d2tcp", "sluice_d2tcp", Echo.EXACT, fallback="dctcp", grows=True)
 # A DATCP flow of precedence 1 adds one packet in each window and halves its window on an echo.
 # That is Reno, which every kernel has.
 DATCP = Control("datcp", "sluice_datcp", Echo.STANDARD, fallback="reno")
-MCP = Control("mcp", "sluice_mcp", Echo.EXACT, fallback="dctcp", of_window=True)
+MCP = Control("mcp", "sluice_mcp", Echo.EXACT, fallback="dctcp", grows=True)
 RENO = Control("reno", "reno", Echo.STANDARD, fallback="reno")
 CUBIC = Control("cubic", "cubic", Echo.STANDARD, fallback="cubic")
 PFABRIC = Control("pfabric", "pfabric", Echo.EXACT, fallback="reno", needs=Need.SHORTEST_FIRST)
@@ -101,10 +94,11 @@ def c_header() -> str:
         "#define SLUICE_CONTROLS_GEN_H",
         "",
         "/* X(name) for each congestion control. */",
-        f"#define SL_CONTROLS(X) {_each(CONTROLS)}",
+        "#define SL_CONTROLS(X) " + " ".join(f"X({control.name})" for control in CONTROLS),
         "",
         "/* X(name) for each control whose law is sl_control_NAME(record) in control.h. */",
-        f"#define SL_WINDOW_LAWS(X) {_each(control for control in CONTROLS if control.of_window)}",
+        "#define SL_WINDOW_LAWS(X) "
+        + " ".join(f"X({control.name})" for control in CONTROLS if control.grows),
         "",
         "/* 1: the receiver echoes the mark of each packet; 0: as in RFC 3168. */",
         *(f"#define SL_EXACT_ECHO_{control.name} {int(control.echo is Echo.EXACT)}" for control in ours()),
@@ -115,21 +109,6 @@ def c_header() -> str:
         "#endif",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _each(controls: Iterable[Control]) -> str:
-    return " ".join(f"X({control.name})" for control in controls)
-
-
-def control_named(kernel_name: str) -> Control:
-    """The control of that kernel name. Raises FieldError."""
-    for control in CONTROLS:
-        if control.kernel_name == kernel_name:
-            return control
-    names = ", ".join(map(str, CONTROLS))
-    raise FieldError(
-        "congestion_control", f"{kernel_name!r} is not a congestion control; choose one of {names}"
-    )
 
 
 def fallback_of(kernel_name: str) -> str:

@@ -74,13 +74,6 @@ def snap_to_edge(threshold_bytes: int) -> int:
     return EDGES_BYTES[edge_index(threshold_bytes)]
 
 
-def bucket_width_bytes(tag: int) -> int:
-    """Return how many bytes of one flow can carry a tag of attained service. The last, open bucket
-    counts to edge 39."""
-    k = tag - ATTAINED_FIRST
-    return EDGES_BYTES[k] - (EDGES_BYTES[k - 1] if k else 0)
-
-
 def _c_array(ctype: str, name: str, values: Sequence[int]) -> str:
     rows = [", ".join(str(v) for v in values[i : i + 10]) for i in range(0, len(values), 10)]
     body = ",\n\t".join(rows)

@@ -6,6 +6,7 @@ Sizes of TCP segments and Ethernet frames are here, too, as shapers and the simu
 """
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
 from sluice.policy.errors import FieldError, shortened
@@ -23,15 +24,15 @@ BITS_PER_BYTE = 8
 PACKET_BYTES = 1500
 """The unit "pkt": one full Ethernet payload. Papers count buffers and marking thresholds in such packets."""
 
-_RATE_BPS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-_SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "pkt": PACKET_BYTES}
-_TIME_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+RATE_BPS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "pkt": PACKET_BYTES}
+TIME_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 
 _QUANTITY = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]+)\s*")
 
 
-def _parse(field: str, text: object, units: dict[str, int], example: str) -> int:
-    """The quantity in the base unit. Raises FieldError that names `field` and the units."""
+def parse(field: str, text: object, units: Mapping[str, int], example: str) -> int:
+    """The quantity in the base unit. `units`: their names in small letters. Raises FieldError that names `field`."""
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     scale = units.get(match.group(2).lower()) if match else None
     if match is None or scale is None:
@@ -45,17 +46,17 @@ def _parse(field: str, text: object, units: dict[str, int], example: str) -> int
 
 def rate_bps(field: str, text: object) -> int:
     """Bits per second of a rate such as "10Gbit"."""
-    return _parse(field, text, _RATE_BPS, "10Gbit")
+    return parse(field, text, RATE_BPS, "10Gbit")
 
 
 def size_bytes(field: str, text: object) -> int:
     """Bytes of a size such as "360KB" or "65pkt"; a packet has PACKET_BYTES."""
-    return _parse(field, text, _SIZE_BYTES, "360KB")
+    return parse(field, text, SIZE_BYTES, "360KB")
 
 
 def time_ns(field: str, text: object) -> int:
     """Nanoseconds of a time such as "0.2us"."""
-    return _parse(field, text, _TIME_NS, "20us")
+    return parse(field, text, TIME_NS, "20us")
 
 
 def format_bytes(count: float) -> str:

@@ -154,28 +154,14 @@ def size_classes(sizes_bytes: npt.NDArray[np.integer[Any]], scale: float = 1.0) 
 Indices = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class _Core:
-    """The links between switches on one shortest path. Inverse rates are in seconds per bit."""
-
-    inverse_sum: float = 0.0
-    inverse_max: float = 0.0
-    delay_us: float = 0.0
-
-    def behind(self, port: Port) -> _Core:
-        """The same path with this port before it."""
-        inverse = _inverse(port)
-        return _Core(
-            self.inverse_sum + inverse, max(self.inverse_max, inverse), self.delay_us + port.delay_ns / 1000
-        )
-
-
-_NO_PATH = _Core(delay_us=math.inf)
-
-
 def _inverse(port: Port) -> float:
     """Seconds per bit; infinite if the rate is unknown, which is 0."""
     return 1 / port.rate_bps if port.rate_bps else math.inf
+
+
+_Core = tuple[float, float, float]
+"""Of the links between switches on one shortest path: sum and maximum of the inverse rates, and the delay in us."""
+_NO_PATH: _Core = (0.0, 0.0, math.inf)
 
 
 class IdealTimes:
@@ -192,10 +178,10 @@ class IdealTimes:
         place = {name: i for i, name in enumerate(switches)}
         self._edge = np.asarray([place[port.switch] for port in edge])
         cores = [_cores_towards(topology, port) for port in {p.switch: p for p in edge}.values()]
-        between = [[core.get(source, _NO_PATH) for core in cores] for source in switches]
-        self._inverse_sum = np.asarray([[core.inverse_sum for core in row] for row in between])
-        self._inverse_max = np.asarray([[core.inverse_max for core in row] for row in between])
-        self._core_delay_us = np.asarray([[core.delay_us for core in row] for row in between])
+        between = np.asarray([[core.get(source, _NO_PATH) for core in cores] for source in switches])
+        self._inverse_sum, self._inverse_max, self._core_delay_us = (
+            np.moveaxis(between, 2, 0) if len(switches) else np.zeros((3, 0, 0))
+        )
 
     def of(self, src: Indices, dst: Indices, size_bytes: npt.NDArray[Any]) -> Array:
         """Ideal completion times in microseconds, for flows of `size_bytes` from `src` to `dst` (indices of hosts)."""
@@ -208,13 +194,6 @@ class IdealTimes:
         return ideal_us
 
 
-def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: int) -> float:
-    """Ideal completion time of one flow between named hosts, in microseconds."""
-    names = [host.name for host in topology.hosts]
-    src, dst = np.asarray([names.index(source)]), np.asarray([names.index(destination)])
-    return float(IdealTimes(topology).of(src, dst, np.asarray([size_bytes]))[0])
-
-
 def edge_ports(topology: Topology) -> list[Port]:
     """The switch port of each host, in the order of the hosts."""
     return [topology.edge_port(host.name) for host in topology.hosts]
@@ -223,9 +202,11 @@ def edge_ports(topology: Topology) -> list[Port]:
 def _cores_towards(topology: Topology, edge: Port) -> Mapping[str, _Core]:
     """For each switch: the links of one shortest path from it to the switch of this edge port."""
     distance = topology.distances_to_switch(edge.switch)
-    cores = {edge.switch: _Core()}
+    cores: dict[str, _Core] = {edge.switch: (0.0, 0.0, 0.0)}
     for name in sorted(distance, key=distance.__getitem__):
         if name not in cores:
             port = next(p for p in topology.ports_of[name] if distance.get(p.peer) == distance[name] - 1)
-            cores[name] = cores[port.peer].behind(port)
+            inverse_sum, inverse_max, delay_us = cores[port.peer]
+            inverse = _inverse(port)
+            cores[name] = inverse_sum + inverse, max(inverse_max, inverse), delay_us + port.delay_ns / 1000
     return cores

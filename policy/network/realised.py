@@ -145,17 +145,25 @@ class _Realiser:
             )
         elif not seen_port.up and port.host:
             self._note("port-down", where, f"the link to {port.host} is down", is_error=False)
+        peer = self._host_names.shown(port.host) if port.host else where
+        managed = seen_port.number != OWN_PORT
+        edge = self._port(switch, port, seen_port, peer, managed=managed)
+        return replace(edge, edge=True, uplink=port.uplink)
+
+    def _port(
+        self,
+        switch: DeclaredSwitch,
+        port: DeclaredPort,
+        seen: SeenPort,
+        peer: str,
+        peer_port: int = 0,
+        *,
+        managed: bool = True,
+    ) -> Port:
+        """Return the port of a link between two switches, as long as no one changes it."""
+        rate_bps = self._rate(switch, port, seen)
         return Port(
-            switch.name,
-            seen_port.number,
-            self._host_names.shown(port.host) if port.host else where,
-            0,
-            self._rate(switch, port, seen_port),
-            edge=True,
-            name=port.name,
-            up=seen_port.up,
-            uplink=port.uplink,
-            managed=seen_port.number != OWN_PORT,
+            switch.name, seen.number, peer, peer_port, rate_bps, name=port.name, up=seen.up, managed=managed
         )
 
     def _undescribed_link(
@@ -177,18 +185,8 @@ class _Realiser:
             f"leads to the switch port {self._shown(other)}, not to hosts. Sluice uses the link; write"
             f' to = "{self._shown(other)}", or unplug it',
         )
-        seen_port, far = self._seen_ports[at], self._declared[other[0]]
-        rate_bps = self._rate(switch, port, seen_port)
-        return Port(
-            switch.name,
-            seen_port.number,
-            far.name,
-            other[1],
-            rate_bps,
-            name=port.name,
-            up=seen_port.up,
-            managed=managed,
-        )
+        far = self._declared[other[0]]
+        return self._port(switch, port, self._seen_ports[at], far.name, other[1], managed=managed)
 
     def _is_free_link(self, at: PortAt, other: PortAt) -> bool:
         """Whether both ends see each other, belong to two switches of ours, and are described as no other link."""
@@ -213,12 +211,10 @@ class _Realiser:
                     continue
                 port = DeclaredPort(seen_port.name, seen_port.rate_bps or DEFAULT_RATE_BPS)
                 self._seen_ports[at] = seen_port
-                if at in self._seen.links:
-                    graph_port = self._undescribed_link(where, switch, port, at, managed=False)
-                else:
-                    graph_port = _unmanaged(switch, seen_port)
-                if graph_port is not None:
-                    yield graph_port
+                if at not in self._seen.links:
+                    yield replace(self._port(switch, port, seen_port, where, managed=False), edge=True)
+                elif link := self._undescribed_link(where, switch, port, at, managed=False):
+                    yield link
 
     def _link(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
         assert port.to is not None
@@ -237,8 +233,7 @@ class _Realiser:
                 "miswired", where, f"leads to {self._shown(other)}, but the description says {port.to}"
             )
         peer, _, _ = port.to.partition(":")
-        rate_bps = self._rate(switch, port, seen_port)
-        return Port(switch.name, seen_port.number, peer, to[1], rate_bps, name=port.name, up=up)
+        return replace(self._port(switch, port, seen_port, peer, to[1]), up=up)
 
     def _rate(self, switch: DeclaredSwitch, port: DeclaredPort, seen_port: SeenPort) -> int:
         if port.rate_bps is None and not seen_port.rate_bps:
@@ -331,18 +326,3 @@ class _Realiser:
                 if port.name not in described and port.number != OWN_PORT:
                     problem = f"the description lacks this port; Sluice {does}"
                     self._note("port-unused", f"{declared.name}:{port.name}", problem, is_error=False)
-
-
-def _unmanaged(switch: DeclaredSwitch, seen_port: SeenPort) -> Port:
-    """Return a port to which Sluice only forwards."""
-    return Port(
-        switch.name,
-        seen_port.number,
-        f"{switch.name}:{seen_port.name}",
-        0,
-        seen_port.rate_bps or DEFAULT_RATE_BPS,
-        edge=True,
-        name=seen_port.name,
-        up=seen_port.up,
-        managed=False,
-    )

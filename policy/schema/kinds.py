@@ -244,14 +244,14 @@ class Quantity(Kind):
     """The base unit."""
     example: ClassVar[str]
     unit_pattern: ClassVar[str]
-
-    def _parse(self, where: str, value: object) -> int:
-        """The value in the base unit. Raises FieldError."""
-        raise NotImplementedError
+    scales: ClassVar[Mapping[str, int]]
+    """Every unit that a value may have, in small letters, and the base units in it."""
+    shown_scales: ClassVar[Mapping[str, int]]
+    """The units in which values are shown, the largest first."""
 
     def read(self, where: str, value: object) -> Any:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        count = value if self.bare and is_whole else self._parse(where, value)
+        count = value if self.bare and is_whole else units.parse(where, value, self.scales, self.example)
         if not self.low <= count <= self.high:  # type: ignore[operator]
             raise self.refuse(where, value)
         return count
@@ -266,8 +266,10 @@ class Quantity(Kind):
         return self.base
 
     def show_base(self, count: int) -> str:
-        """A count of the base unit, written in the largest unit that keeps it whole."""
-        raise NotImplementedError
+        """A count of the base unit in the largest unit that keeps it whole: "10KB" for 10,000, "1500B" for 1,500."""
+        fits = ((u, s) for u, s in self.shown_scales.items() if count % s == 0 and (count or s == 1))
+        unit, scale = next(fits)
+        return f"{count // scale}{unit}"
 
     def show(self, value: Any) -> str:
         return f'"{self.show_base(value)}"'
@@ -283,15 +285,6 @@ class Quantity(Kind):
         return {"anyOf": [whole, text]} if self.bare else text
 
 
-def _in_largest_unit(count: int, scales: Mapping[str, int]) -> str:
-    """The count in the largest unit that leaves a whole number: "10KB" for 10,000 and "1500B" for 1,500.
-
-    `scales`: unit → base units in it, the largest unit first.
-    """
-    unit, scale = next((u, s) for u, s in scales.items() if count % s == 0 and (count or s == 1))
-    return f"{count // scale}{unit}"
-
-
 @dataclass(frozen=True)
 class Size(Quantity):
     """Bytes."""
@@ -300,12 +293,8 @@ class Size(Quantity):
     base: ClassVar[str] = "bytes"
     example: ClassVar[str] = "360KB"
     unit_pattern: ClassVar[str] = "[kKmMgG]?[bB]|[pP][kK][tT]"
-
-    def _parse(self, where: str, value: object) -> int:
-        return units.size_bytes(where, value)
-
-    def show_base(self, count: int) -> str:
-        return _in_largest_unit(count, {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1})
+    scales: ClassVar[Mapping[str, int]] = units.SIZE_BYTES
+    shown_scales: ClassVar[Mapping[str, int]] = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
 
 
 @dataclass(frozen=True)
@@ -316,12 +305,8 @@ class Rate(Quantity):
     base: ClassVar[str] = "bit/s"
     example: ClassVar[str] = "10Gbit"
     unit_pattern: ClassVar[str] = "[kKmMgG]?[bB][iI][tT]"
-
-    def _parse(self, where: str, value: object) -> int:
-        return units.rate_bps(where, value)
-
-    def show_base(self, count: int) -> str:
-        return _in_largest_unit(count, {"Gbit": 10**9, "Mbit": 10**6, "kbit": 10**3, "bit": 1})
+    scales: ClassVar[Mapping[str, int]] = units.RATE_BPS
+    shown_scales: ClassVar[Mapping[str, int]] = {"Gbit": 10**9, "Mbit": 10**6, "kbit": 10**3, "bit": 1}
 
 
 @dataclass(frozen=True)
@@ -332,19 +317,16 @@ class Duration(Quantity):
     base: ClassVar[str] = "ns"
     example: ClassVar[str] = "20us"
     unit_pattern: ClassVar[str] = "[nNuUmM]?[sS]|[mM][iI][nN]"
+    scales: ClassVar[Mapping[str, int]] = units.TIME_NS
+    shown_scales: ClassVar[Mapping[str, int]] = {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1}
 
     to: str = "ns"
     """"ns", "us", "ms" or "s"."""
     whole: bool = True
     """The value must be a whole number of the unit `to`. If false, `read` returns a float and keeps the fraction."""
 
-    _SCALES: ClassVar[Mapping[str, int]] = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
-
-    def _parse(self, where: str, value: object) -> int:
-        return units.time_ns(where, value)
-
     def read(self, where: str, value: object) -> Any:
-        time_ns, scale = super().read(where, value), self._SCALES[self.to]
+        time_ns, scale = super().read(where, value), self.shown_scales[self.to]
         if not self.whole:
             return time_ns / scale
         if time_ns % scale:
@@ -360,11 +342,8 @@ class Duration(Quantity):
     def unit(self) -> str:
         return self.to
 
-    def show_base(self, count: int) -> str:
-        return _in_largest_unit(count, {"s": NS_PER_S, "ms": NS_PER_MS, "us": NS_PER_US, "ns": 1})
-
     def show(self, value: Any) -> str:
-        return f'"{self.show_base(round(value * self._SCALES[self.to]))}"'
+        return f'"{self.show_base(round(value * self.shown_scales[self.to]))}"'
 
 
 @dataclass(frozen=True)

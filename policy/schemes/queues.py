@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from sluice.policy import tags
@@ -140,24 +140,24 @@ class MapRule(Protocol):
 
 @dataclass(frozen=True)
 class QueueRule:
-    """A complete rule, made of pure functions. No field has a default, so an incomplete rule fails at its import.
+    """A complete rule, made of pure functions. A scheme holds its rule.
 
-    A scheme holds its rule. So a rule needs no other place, and may come from outside (runtime/plugins.py).
+    So a rule needs no other place, and may come from outside (runtime/plugins.py).
     """
 
     label: str
     """The rule's name in documents."""
     map: MapRule
     """The function that makes the queue map."""
-    demotions: Callable[[int], int]
+    demotions: Callable[[int], int] = lambda queues: 0
     """Number of queues → number of demotion thresholds."""
-    allows: Callable[[int], bool]
+    allows: Callable[[int], bool] = lambda queues: queues >= 1
     """Number of queues → whether the rule works with it."""
-    queue_of_level: Callable[[int], int]
+    queue_of_level: Callable[[int], int] = lambda level: level
     """Level of demotion → queue of flows without deadline and of unknown size at that level."""
-    reads_tags: bool
+    reads_tags: bool = True
     """The tag decides about the queue. Otherwise wrong tags gain nothing, so hosts are not checked."""
-    needs: Need | None
+    needs: Need | None = None
     """What the rule needs from a fabric."""
 
     SINGLE: ClassVar[QueueRule]
@@ -176,77 +176,28 @@ class QueueRule:
     """As MLFQ, with deadline flows and flows of known size among the same levels (Sluice)."""
 
 
-QueueRule.SINGLE = QueueRule(
-    label="single",
-    map=single_map,
-    demotions=lambda queues: 0,
-    allows=lambda queues: queues >= 1,
-    queue_of_level=lambda level: 0,
-    reads_tags=False,
-    needs=None,
-)
-QueueRule.SHORTEST_FIRST = QueueRule(
-    label="shortest-first",
-    map=single_map,
-    demotions=lambda queues: 0,
-    allows=lambda queues: queues >= 1,
-    queue_of_level=lambda level: 0,
-    reads_tags=False,
-    needs=Need.SHORTEST_FIRST,
-)
-QueueRule.BY_SIZE = QueueRule(
-    label="by-size",
-    map=by_size_map,
-    demotions=lambda queues: 0,
-    allows=lambda queues: queues >= 1,
-    queue_of_level=lambda level: level,
-    reads_tags=True,
-    needs=None,
-)
-QueueRule.MLFQ = QueueRule(
-    label="mlfq",
-    map=mlfq_map,
-    demotions=lambda queues: queues - 1,
-    allows=lambda queues: queues >= 1,
-    queue_of_level=lambda level: level,
-    reads_tags=True,
-    needs=None,
-)
+QueueRule.SINGLE = QueueRule("single", single_map, queue_of_level=lambda level: 0, reads_tags=False)
+QueueRule.SHORTEST_FIRST = replace(QueueRule.SINGLE, label="shortest-first", needs=Need.SHORTEST_FIRST)
+QueueRule.BY_SIZE = QueueRule("by-size", by_size_map)
+QueueRule.MLFQ = QueueRule("mlfq", mlfq_map, demotions=lambda queues: queues - 1)
 QueueRule.SIEVE = QueueRule(
-    label="sieve",
-    map=sieve_map,
+    "sieve",
+    sieve_map,
     demotions=lambda queues: queues - 2,
     allows=lambda queues: queues >= 2,
     queue_of_level=lambda level: level + 1,
-    reads_tags=True,
-    needs=None,
 )
 QueueRule.TWO_LEVEL = QueueRule(
-    label="two-level",
-    map=two_level_map,
+    "two-level",
+    two_level_map,
     demotions=lambda queues: queues // 2 - 1,
     allows=lambda queues: queues >= 2 and queues % 2 == 0,
     queue_of_level=lambda level: 2 * level,
-    reads_tags=True,
-    needs=None,
 )
-QueueRule.MERGED = QueueRule(
-    label="merged",
-    map=merged_map,
-    demotions=lambda queues: queues - 1,
-    allows=lambda queues: queues >= 1,
-    queue_of_level=lambda level: level,
-    reads_tags=True,
-    needs=None,
-)
+QueueRule.MERGED = QueueRule("merged", merged_map, demotions=lambda queues: queues - 1)
 
 QUEUE_RULES: tuple[QueueRule, ...] = (
-    QueueRule.SINGLE,
-    QueueRule.SHORTEST_FIRST,
-    QueueRule.BY_SIZE,
-    QueueRule.MLFQ,
-    QueueRule.SIEVE,
-    QueueRule.TWO_LEVEL,
-    QueueRule.MERGED,
+    *(QueueRule.SINGLE, QueueRule.SHORTEST_FIRST, QueueRule.BY_SIZE, QueueRule.MLFQ),
+    *(QueueRule.SIEVE, QueueRule.TWO_LEVEL, QueueRule.MERGED),
 )
 """The rules of this file."""

@@ -46,7 +46,7 @@ class Marking(StrEnum):
     """When a phantom queue, which drains more slowly than the link, exceeds its threshold."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scheme:
     """A scheme as data. No code outside these values depends on the scheme."""
 
@@ -55,12 +55,12 @@ class Scheme:
     paper: str
     control: Control
     """The congestion control that hosts use."""
-    threshold_rule: ThresholdRule
-    queue_rule: QueueRule
-    marking: Marking
-    queues: int
+    threshold_rule: ThresholdRule = ThresholdRule.NONE
+    queue_rule: QueueRule = QueueRule.SINGLE
+    marking: Marking = Marking.PORT
+    queues: int = 1
     """Default number of queues."""
-    thresholds_bytes: tuple[int, ...]
+    thresholds_bytes: tuple[int, ...] = ()
     """Default demotion thresholds, static or initial; their number is queue_rule.demotions(queues)."""
     colour: str
     """Hex colour of the scheme in every plot and page."""
@@ -116,11 +116,7 @@ TCP = Scheme(
     title="TCP",
     paper="RFC 9438 (CUBIC)",
     control=controls.CUBIC,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
     marking=Marking.NONE,
-    queues=1,
-    thresholds_bytes=(),
     colour="#8c8c8c",
     marks_bytes=(),
     about="Plain TCP: CUBIC into one drop-tail FIFO.",
@@ -131,11 +127,9 @@ TCP_PRIORITY = Scheme(
     title="TCP, priority by class",
     paper="RFC 9438 (CUBIC); IEEE 802.1Q priorities",
     control=controls.CUBIC,
-    threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.BY_SIZE,
     marking=Marking.NONE,
     queues=4,
-    thresholds_bytes=(),
     colour="#bbbbbb",
     marks_bytes=(),
     tags_sizes=True,
@@ -153,11 +147,6 @@ DCTCP = Scheme(
     title="DCTCP",
     paper="Alizadeh et al., SIGCOMM 2010; RFC 8257",
     control=controls.DCTCP,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
-    marking=Marking.PORT,
-    queues=1,
-    thresholds_bytes=(),
     colour="#4477aa",
     about="DCTCP: one FIFO, marked when its backlog exceeds K.",
 )
@@ -169,7 +158,6 @@ PIAS = Scheme(
     control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
-    marking=Marking.PORT,
     queues=8,
     # Web search at load 0.8 from the authors' ns-2 scripts, in packets of 1460 B.
     thresholds_bytes=tuple(packets * 1460 for packets in (909, 1329, 1648, 1960, 2143, 2337, 2484)),
@@ -184,7 +172,6 @@ MLFQ_ADAPTIVE = Scheme(
     control=controls.DCTCP,
     threshold_rule=ThresholdRule.PERCENTILE,
     queue_rule=QueueRule.MLFQ,
-    marking=Marking.PORT,
     queues=2,
     thresholds_bytes=(100_000,),
     colour="#228833",
@@ -202,7 +189,6 @@ FISH = Scheme(
     control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
-    marking=Marking.PORT,
     queues=8,
     thresholds_bytes=PIAS.thresholds_bytes,
     colour="#44aa99",
@@ -221,11 +207,6 @@ UCP = Scheme(
     title="UCP",
     paper="Wang, Xu, Liu, APNet 2017",
     control=controls.UCP,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
-    marking=Marking.PORT,
-    queues=1,
-    thresholds_bytes=(),
     colour="#999933",
     about="UCP alone: Aemon's congestion control on the ports of DCTCP, without its scheduling.",
 )
@@ -235,11 +216,6 @@ D2TCP = Scheme(
     title="D²TCP",
     paper="Vamanan et al., SIGCOMM 2012",
     control=controls.D2TCP,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
-    marking=Marking.PORT,
-    queues=1,
-    thresholds_bytes=(),
     colour="#66ccee",
     about="D2TCP: DCTCP's ports. Flows with a close deadline reduce their windows less on marks.",
 )
@@ -249,11 +225,7 @@ DATCP = Scheme(
     title="DATCP",
     paper="Zhang et al., deadline-aware TCP",
     control=controls.DATCP,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
     marking=Marking.RED,
-    queues=1,
-    thresholds_bytes=(),
     colour="#aa3377",
     marks_bytes=(80_000, 120_000),
     about=(
@@ -267,11 +239,7 @@ HULL = Scheme(
     title="HULL, without pacers",
     paper="Alizadeh et al., NSDI 2012",
     control=controls.DCTCP,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
     marking=Marking.PHANTOM,
-    queues=1,
-    thresholds_bytes=(),
     colour="#ee6677",
     marks_bytes=(4 * PACKET_BYTES,),  # chosen here: a window of a few packets must pass unmarked
     about=(
@@ -288,7 +256,6 @@ KARUNA = Scheme(
     control=controls.MCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.SIEVE,
-    marking=Marking.PORT,
     queues=8,
     # One queue fewer than PIAS has.
     thresholds_bytes=PIAS.thresholds_bytes[:-1],
@@ -310,7 +277,6 @@ AEMON = Scheme(
     control=controls.UCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.TWO_LEVEL,
-    marking=Marking.PORT,
     queues=8,
     thresholds_bytes=TWO_LEVEL_THRESHOLDS_BYTES,
     colour="#aa4499",
@@ -327,7 +293,6 @@ PIAS_UCP = Scheme(
     control=controls.UCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
-    marking=Marking.PORT,
     queues=8,
     thresholds_bytes=PIAS.thresholds_bytes,
     colour="#0077bb",
@@ -341,7 +306,6 @@ TWO_LEVEL_DCTCP = Scheme(
     control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.TWO_LEVEL,
-    marking=Marking.PORT,
     queues=8,
     thresholds_bytes=TWO_LEVEL_THRESHOLDS_BYTES,
     colour="#ffaabb",
@@ -354,11 +318,7 @@ D3 = Scheme(
     title="D³",
     paper="Wilson et al., SIGCOMM 2011",
     control=controls.D3,
-    threshold_rule=ThresholdRule.NONE,
-    queue_rule=QueueRule.SINGLE,
     marking=Marking.NONE,
-    queues=1,
-    thresholds_bytes=(),
     colour="#99ddff",
     marks_bytes=(),
     about=(
@@ -372,11 +332,8 @@ PFABRIC = Scheme(
     title="pFabric",
     paper="Alizadeh et al., SIGCOMM 2013",
     control=controls.PFABRIC,
-    threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SHORTEST_FIRST,
     marking=Marking.NONE,
-    queues=1,
-    thresholds_bytes=(),
     colour="#ee3377",
     marks_bytes=(),
     about=(
@@ -392,7 +349,6 @@ SLUICE = Scheme(
     control=controls.UCP,
     threshold_rule=ThresholdRule.ONLINE,
     queue_rule=QueueRule.MERGED,
-    marking=Marking.PORT,
     queues=6,
     # Initial thresholds: good ones for web search at 10 Gb/s (docs/explanation/sluice.md).
     thresholds_bytes=(100_000, 240_000, 750_000, 1_800_000, 10_000_000),

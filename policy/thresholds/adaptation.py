@@ -39,7 +39,6 @@ from sluice.policy.thresholds.port_traffic import (
     load_of_tags,
     load_up_to,
     payload_by_bucket,
-    sizes_of_ends,
 )
 from sluice.policy.units import MSS_BYTES, NS_PER_MS, NS_PER_S
 
@@ -49,19 +48,12 @@ Weights = npt.NDArray[np.float64]
 """The same with weights, which may be fractions."""
 
 
-def percentile_thresholds(completed: Counts | Weights, percentiles: Sequence[float]) -> tuple[int, ...]:
-    """Return thresholds in bytes: for each percentile (nearest rank) the upper edge of the bucket
-    that holds it.
-
-    `completed` has at least one flow. The result never decreases; equal neighbours leave the queue
-    between them empty.
-    """
-    (edges,) = percentile_edges(completed[None, :], percentiles)
-    return tuple(tags.EDGES_BYTES[k] for k in edges)
-
-
 def percentile_edges(completed: Counts | Weights, percentiles: Sequence[float]) -> npt.NDArray[np.int64]:
-    """Return the same for P ports at once, shape (P, 40), as indices of the edges, shape (P, percentiles)."""
+    """Return for each percentile (nearest rank) the bucket that holds it, as index of its upper edge, a threshold.
+
+    `completed`: of P ports, shape (P, 40). The result has the shape (P, percentiles), and no row decreases. Equal
+    neighbours leave the queue between them empty. A port without flows has the last edge.
+    """
     cumulative = np.cumsum(completed, axis=1)
     part = np.asarray(percentiles) / 100.0
     # A part above zero: with whole counts, this is the nearest rank. Sums of fractions may be off by rounding.
@@ -142,12 +134,6 @@ def growth(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> npt.NDA
     return grown
 
 
-_PACKETS, _BYTES, _COMPLETED = (
-    slice(0, tags.TAG_COUNT),
-    slice(tags.TAG_COUNT, 2 * tags.TAG_COUNT),
-    slice(2 * tags.TAG_COUNT, None),
-)
-"""Columns of all counters of a port in one row."""
 _ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 _ASSUMED_LOAD = 0.8
 """Load of a port whose rate is unknown."""
@@ -231,20 +217,16 @@ class Adaptation:
         self._evaluated = None
 
     @property
-    def _online(self) -> bool:
-        return self._policy.definition.threshold_rule is ThresholdRule.ONLINE
-
-    @property
     def flows(self) -> Counts:
         """Flows completed in the window, shape (P,).
 
         Online thresholds also count flows without a FIN: `flow_sizes` estimates them from the bytes.
         """
-        grown = self._window.grown
-        if grown is None or (self._online and not self._window.covered_ns):
+        grown, online = self._window.grown, self._policy.definition.threshold_rule is ThresholdRule.ONLINE
+        if grown is None or (online and not self._window.covered_ns):
             return np.zeros(len(self._rates_bps), np.int64)
         traffic = self._traffic(grown)
-        flows = flow_sizes(traffic).flows if self._online else traffic.ends.sum(axis=(1, 2))
+        flows = flow_sizes(traffic).flows if online else traffic.ends.sum(axis=(1, 2))
         return np.rint(flows).astype(np.int64)
 
     def thresholds(self, row: int) -> tuple[int, ...]:
@@ -263,7 +245,7 @@ class Adaptation:
             case ThresholdRule.PERCENTILE:
                 traffic = self._traffic(grown)
                 enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
-                wanted = percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
+                wanted = percentile_edges(traffic.believed_sizes, self._policy.percentiles)
             case ThresholdRule.ONLINE if self._window.covered_ns:
                 traffic = self._traffic(grown)
                 sizes, load = flow_sizes(traffic), load_up_to(traffic)
@@ -281,13 +263,10 @@ class Adaptation:
         return np.asarray(moved)
 
     def _traffic(self, grown: Counters) -> PortTraffic:
-        if self._evaluated is None:
-            self._evaluated = self._evaluate(grown)
-        return self._evaluated
-
-    def _evaluate(self, grown: Counters) -> PortTraffic:
-        packets, frame_bytes = grown[:, _PACKETS], grown[:, _BYTES]
-        completed = grown[:, _COMPLETED].reshape(len(grown), INGRESS_GROUPS, tags.ATTAINED_BUCKETS)
+        if self._evaluated is not None:
+            return self._evaluated
+        packets, frame_bytes, completed = np.split(grown, [tags.TAG_COUNT, 2 * tags.TAG_COUNT], axis=1)
+        completed = completed.reshape(len(grown), INGRESS_GROUPS, tags.ATTAINED_BUCKETS)
         no_sizes = [tag for tag in self._policy.reserved_dscp if tag <= tags.ATTAINED_LAST]
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
             packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
@@ -301,14 +280,9 @@ class Adaptation:
             most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
             most[~frame_bytes.any(axis=1)] = np.inf
             ends = believed_ends(completed, most)
-        return PortTraffic(
-            packets=packets,
-            bytes=frame_bytes,
-            ends=ends,
-            seconds=np.full(len(grown), self._window.covered_ns / NS_PER_S),
-            rate_bps=self._rates_bps,
-            robust=robust,
-        )
+        seconds = np.full(len(grown), self._window.covered_ns / NS_PER_S)
+        self._evaluated = PortTraffic(packets, frame_bytes, ends, seconds, self._rates_bps, robust)
+        return self._evaluated
 
 
 def edges_of(thresholds_bytes: Sequence[Sequence[int]]) -> EdgeIndices:
@@ -325,11 +299,5 @@ def _load_before_levels(policy: Policy, traffic: PortTraffic) -> Floats:
     queue_of = np.asarray(queue_map(policy, policy.thresholds))
     load = load_of_tags(traffic)
     load[:, _ATTAINED] = 0.0
-    levels = range(len(policy.thresholds) + 1)
-    return np.stack(
-        [
-            load[:, queue_of < policy.definition.queue_rule.queue_of_level(level)].sum(axis=1)
-            for level in levels
-        ],
-        axis=1,
-    )
+    queues = map(policy.definition.queue_rule.queue_of_level, range(len(policy.thresholds) + 1))
+    return np.stack([load[:, queue_of < queue].sum(axis=1) for queue in queues], axis=1)

@@ -154,55 +154,50 @@ def _factors(model: DelayModel, level: int) -> tuple[Floats, Floats]:
     return np.stack(of_a, axis=2), np.stack(of_b, axis=2)
 
 
-_Factors = list[tuple[Floats, Floats]]
-"""`_factors` of each level."""
-
-
-def _all_factors(model: DelayModel, levels: int) -> _Factors:
-    return [_factors(model, level) for level in range(levels)]
-
-
-def best_thresholds(model: DelayModel, levels: int) -> tuple[EdgeIndices, Floats]:
-    """The thresholds with the least cost, and that cost, shape (P,)."""
-    return _best(model, _all_factors(model, levels))
-
-
 @dataclass(frozen=True)
 class DelayTerms:
     """A model and its terms for a number of levels, computed once for many searches."""
 
     model: DelayModel
-    factors: _Factors
+    factors: list[tuple[Floats, Floats]]
+    """`_factors` of each level."""
 
     def best(self, edges: Sequence[int] | None = None) -> tuple[EdgeIndices, Floats]:
-        """The best thresholds among some edges (indices), and their cost. An empty level ends at the last edge."""
-        closed = np.zeros(len(_POINTS))
+        """The thresholds with the least cost, and that cost, shape (P,).
+
+        They are among some edges (indices), by default among all. An empty level ends at the last edge. Dynamic
+        programming over levels: `best` is the least cost of the levels so far, by their last point.
+        """
+        ends = self.model.ends
         if edges is not None:
-            closed[:-1] = np.inf
-            closed[[edge + 1 for edge in edges]] = 0.0
-        return _best(self.model, self.factors, closed)
+            ends = np.where(
+                np.isin(np.arange(len(_POINTS)), [*(edge + 1 for edge in edges), BUCKETS]), ends, np.inf
+            )
+        (of_a, of_b), *lower = self.factors
+        best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + self.model.first_ends
+        came_from = []
+        for of_a, of_b in lower:
+            through = np.matmul(of_a, of_b.swapaxes(1, 2))
+            through += (best + ends)[:, :, None]
+            through += _ORDER_COST
+            came_from.append(through.argmin(axis=1))
+            best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
+        return _trace(came_from, len(best)), best[:, -1]
+
+    def cost(self, thresholds: EdgeIndices) -> Floats:
+        """Mean slowdown with these thresholds, shape (P,)."""
+        ports = np.arange(len(thresholds))
+        points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
+        points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
+        cost: Floats = self.model.first_ends[points[:, 1]] + self.model.ends[points[:, 1:-1]].sum(axis=1)
+        for level, (of_a, of_b) in enumerate(self.factors):
+            cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
+        return cost
 
 
 def delay_terms(model: DelayModel, levels: int) -> DelayTerms:
     """The terms of a model for this number of levels."""
-    return DelayTerms(model, _all_factors(model, levels))
-
-
-def _best(model: DelayModel, factors: _Factors, closed: Floats | float = 0.0) -> tuple[EdgeIndices, Floats]:
-    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point.
-
-    `closed` is infinity for points at which no level but the last may end.
-    """
-    (of_a, of_b), *lower = factors
-    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + model.first_ends
-    came_from = []
-    for of_a, of_b in lower:
-        through = np.matmul(of_a, of_b.swapaxes(1, 2))
-        through += (best + model.ends + closed)[:, :, None]
-        through += _ORDER_COST
-        came_from.append(through.argmin(axis=1))
-        best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
-    return _trace(came_from, len(best)), best[:, -1]
+    return DelayTerms(model, [_factors(model, level) for level in range(levels)])
 
 
 def _trace(came_from: list[npt.NDArray[np.int64]], ports: int) -> EdgeIndices:
@@ -215,24 +210,9 @@ def _trace(came_from: list[npt.NDArray[np.int64]], ports: int) -> EdgeIndices:
     return chosen
 
 
-def cost_of(model: DelayModel, thresholds: EdgeIndices) -> Floats:
-    """Mean slowdown with these thresholds, shape (P,)."""
-    return _cost(model, _all_factors(model, thresholds.shape[1] + 1), thresholds)
-
-
-def _cost(model: DelayModel, factors: _Factors, thresholds: EdgeIndices) -> Floats:
-    ports = np.arange(len(thresholds))
-    points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
-    points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
-    cost: Floats = model.first_ends[points[:, 1]] + model.ends[points[:, 1:-1]].sum(axis=1)
-    for level, (of_a, of_b) in enumerate(factors):
-        cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
-    return cost
-
-
 def worthwhile_thresholds(model: DelayModel, in_force: EdgeIndices) -> EdgeIndices:
     """The best thresholds of each port if they gain at least MIN_GAIN; otherwise the thresholds in force."""
-    factors = _all_factors(model, in_force.shape[1] + 1)
-    best, cost = _best(model, factors)
-    gains = cost < (1 - MIN_GAIN) * _cost(model, factors, in_force)
+    terms = delay_terms(model, in_force.shape[1] + 1)
+    best, cost = terms.best()
+    gains = cost < (1 - MIN_GAIN) * terms.cost(in_force)
     return np.where(gains[:, None], best, in_force)

@@ -71,7 +71,8 @@ class PortTraffic:
 
     @cached_property
     def payload(self) -> Floats:
-        """The result of `payload_up_to`, computed once because all other results use it."""
+        """Payload of the flows' first e_k bytes, shape (P, 40). It follows from the FINs of a port that counts no
+        bytes."""
         by_bytes = _up_to_edges(payload_by_bucket(self.packets, self.bytes))
         by_fins = self.ends.sum(axis=1) @ _UP_TO
         return np.where(_counts_bytes(self), by_bytes, by_fins)
@@ -89,7 +90,7 @@ class PortTraffic:
 
     @cached_property
     def believed_sizes(self) -> Floats:
-        """The result of `sizes_of_ends`, computed once."""
+        """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
         plain = np.asarray(self.ends.sum(axis=1))
         robust = self.robust
         if robust is None:
@@ -144,18 +145,13 @@ def payload_by_bucket(packets: Counters, frame_bytes: Counters) -> Floats:
     return np.asarray(np.maximum(payload, 0), float)
 
 
-def payload_up_to(traffic: PortTraffic) -> Floats:
-    """Payload of the flows' first e_k bytes, shape (P, 40). It follows from the FINs of a port that counts no bytes."""
-    return traffic.payload
-
-
 def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
     return np.asarray(np.any(traffic.bytes, axis=1))[:, None]
 
 
 def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
-    by_bytes, by_fins = traffic.shown_by_bytes, sizes_of_ends(traffic)
+    by_bytes, by_fins = traffic.shown_by_bytes, traffic.believed_sizes
     by_group = traffic.ends.sum(axis=2)
     shown = by_group.sum(axis=1)
     if traffic.robust is not None:
@@ -167,15 +163,10 @@ def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     )
 
 
-def sizes_of_ends(traffic: PortTraffic) -> Floats:
-    """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
-    return traffic.believed_sizes
-
-
 def load_up_to(traffic: PortTraffic) -> Floats:
     """Part of the link that the flows' first e_k bytes take, headers and ACKs included, shape (P, 40)."""
     by_bytes = _up_to_edges(traffic.bytes[:, _ATTAINED].astype(float))
-    by_fins = payload_up_to(traffic) * (1 + HEADER_BYTES / MSS_BYTES)
+    by_fins = traffic.payload * (1 + HEADER_BYTES / MSS_BYTES)
     frames = np.where(_counts_bytes(traffic), by_bytes, by_fins)
     return frames * 8 / (traffic.rate_bps * traffic.seconds)[:, None]
 

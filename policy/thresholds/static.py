@@ -37,7 +37,7 @@ from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.fields import MAX_THRESHOLD_BYTES, demotions_of
 from sluice.policy.schemes.ports import REFERENCE_MARK_BYTES
-from sluice.policy.thresholds.online import DelayModel, best_thresholds, delay_model, threshold_limits
+from sluice.policy.thresholds.online import DelayModel, delay_model, delay_terms, threshold_limits
 from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
 from sluice.policy.units import BITS_PER_BYTE, MIN_FLOW_BYTES
 from sluice.policy.workload.sizes import SizeCdf, Sizes, scaled_bytes
@@ -89,11 +89,6 @@ def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) 
     return _whole(grid[_best_on_grid(flows, load, queues, grid)])
 
 
-def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float], scale: float = 1.0) -> float:
-    """Return T for any thresholds, in packet times."""
-    return _objective(_FlowSizes(sizes, scale), load, np.asarray(thresholds_bytes, float))
-
-
 def optimal_thresholds(
     sizes: Sizes,
     load: float,
@@ -110,7 +105,7 @@ def optimal_thresholds(
     _check(load)
     if levels < 2:
         return ()
-    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes, most_bytes), levels)
+    best, _ = delay_terms(known_delays(sizes, load, levels, scale, least_bytes, most_bytes), levels).best()
     return _whole(EDGES[best[0]])
 
 

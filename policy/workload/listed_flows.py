@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -206,7 +207,6 @@ _TOO_LONG_NS = 10**17
 """Longer than every bound, and short enough for a quantity in text."""
 _TIMES = ("time", "deadline")
 _NEEDED = ("time", "src", "dst", "bytes")
-_KNOWN = (*_NEEDED, "deadline")
 _SPELT = "time, src, dst, bytes and deadline, where a time may have its unit in its name, as in time_us"
 
 _KINDS: Mapping[str, Kind] = {spec.name: spec.kind for spec in entries(ExplicitFlow)}
@@ -254,6 +254,7 @@ class FlowTable:
 
 Reader = Callable[[str, object], Any]
 """Returns a value of a flow from a cell. Gets the column's name for errors."""
+_ATTRIBUTES = {"time": "start_s", "src": "source", "dst": "to", "bytes": "bytes", "deadline": "deadline_us"}
 
 
 def _readers(columns: Sequence[str]) -> dict[str, tuple[str, Reader]]:
@@ -261,34 +262,25 @@ def _readers(columns: Sequence[str]) -> dict[str, tuple[str, Reader]]:
     readers: dict[str, tuple[str, Reader]] = {}
     for column in columns:
         what, _, unit = column.partition("_")
-        if what not in _KNOWN or (unit and not (what in _TIMES and unit in _UNITS_NS)):
+        if what not in _ATTRIBUTES or (unit and not (what in _TIMES and unit in _UNITS_NS)):
             raise FieldError(
-                shortened(column), f"is not a column here{guess(column, _KNOWN)}; columns are {_SPELT}"
+                shortened(column), f"is not a column here{guess(column, _ATTRIBUTES)}; columns are {_SPELT}"
             )
         if what in readers:
             raise FieldError(shortened(column), f"is the column {what} again, after {readers[what][0]}")
-        readers[what] = column, _reader(what, unit)
+        kind = _KINDS[_ATTRIBUTES[what]]
+        if unit:
+            readers[what] = column, partial(_time, kind, _UNITS_NS[unit])
+        else:
+            readers[what] = column, _size if what == "bytes" else kind.read
     missing = [what for what in _NEEDED if what not in readers]
     if missing:
         raise FieldError(missing[0], f"is missing; columns are {_SPELT}")
     return readers
 
 
-def _reader(what: str, unit: str) -> Reader:
-    if what in ("src", "dst"):
-        kind = _KINDS["source" if what == "src" else "to"]
-        return kind.read
-    if what == "bytes":
-        return _size
-    kind = _KINDS["start_s" if what == "time" else "deadline_us"]
-    if not unit:
-        return kind.read
-    scale_ns = _UNITS_NS[unit]
-    return lambda column, value: kind.read(column, _nanoseconds(column, value, scale_ns, kind))
-
-
-def _nanoseconds(column: str, value: object, scale_ns: int, kind: Kind) -> str:
-    """Return a plain number of the column's unit as a quantity."""
+def _time(kind: Kind, scale_ns: int, column: str, value: object) -> Any:
+    """Read a plain number of the column's unit."""
     number = _number(value)
     if number is None or number < 0:
         raise FieldError(
@@ -297,7 +289,7 @@ def _nanoseconds(column: str, value: object, scale_ns: int, kind: Kind) -> str:
         )
     if number * scale_ns >= _TOO_LONG_NS:
         raise kind.refuse(column, value)
-    return f"{round(number * scale_ns)}ns"
+    return kind.read(column, f"{round(number * scale_ns)}ns")
 
 
 def _size(column: str, value: object) -> Any:
@@ -324,16 +316,8 @@ def _flow_of_row(readers: Mapping[str, tuple[str, Reader]], row: Mapping[str, An
     values: dict[str, Any] = {}
     for what, (column, reader) in readers.items():
         value = row.get(column)
-        if what == "deadline" and (value is None or value == "" or value != value):
-            values[what] = None
-        else:
-            values[what] = reader(column, value.strip() if isinstance(value, str) else value)
-    if values["src"] == values["dst"]:
-        raise FieldError(readers["dst"][0], f"must differ from src, {shortened(values['src'])}")
-    return ExplicitFlow(
-        source=values["src"],
-        to=values["dst"],
-        start_s=values["time"],
-        bytes=values["bytes"],
-        deadline_us=values.get("deadline"),
-    )
+        if what != "deadline" or not (value is None or value == "" or value != value):
+            values[_ATTRIBUTES[what]] = reader(column, value.strip() if isinstance(value, str) else value)
+    if values["source"] == values["to"]:
+        raise FieldError(readers["dst"][0], f"must differ from src, {shortened(values['source'])}")
+    return ExplicitFlow(**values)

@@ -15,9 +15,9 @@ on purpose.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import Array, IdealTimes, edge_ports
 from sluice.policy.network.graph import Topology
-from sluice.policy.workload.flows import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
+from sluice.policy.workload.flows import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload
 from sluice.policy.workload.sizes import Mix, Parts, SizeCdf, mean_wire_bytes, scaled_bytes
 
 
@@ -69,11 +69,8 @@ Hosts = npt.NDArray[np.int64]
 Uniform = npt.NDArray[np.float64]
 
 
-class Pattern(Protocol):
-    """The rule for senders and receivers."""
-
-    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        """Senders and receivers of the next flows. `parts`: for each flow, the part of the sizes that it belongs to."""
+Pairs = Callable[[Parts], tuple[Hosts, Hosts]]
+"""Returns senders and receivers of the next flows, by the part of the sizes that each flow belongs to."""
 
 
 def make_pattern(
@@ -81,7 +78,7 @@ def make_pattern(
     topology: Topology,
     sources: Sequence[Sequence[str]],
     streams: Sequence[np.random.Generator],
-) -> Pattern:
+) -> Pairs:
     """Return the pattern of a workload. Raises FieldError if the topology lacks hosts for it.
 
     `sources`: for each part of the sizes, the hosts that send it; an empty list means all hosts. `streams`: two
@@ -90,73 +87,55 @@ def make_pattern(
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     if len(index) < 2:
         raise FieldError("fabric", f"has {len(index)} host, but traffic needs at least 2: add hosts")
-    if workload.pattern == "incast":
-        to = None if workload.to is None else index[workload.to]
-        return Incast(len(index), to, workload.fanin, *streams)
     to = index[workload.to] if workload.to is not None else None
-    senders = Senders([[index[name] for name in names] for names in sources], len(index), to)
+    if workload.pattern == "incast":
+        return Incast(len(index), to, workload.fanin, *streams).pairs
+    source, sink = streams
+    receivers: Callable[[Hosts], Hosts]
     if to is not None:
-        return ManyToOne(senders, to, streams[0])
-    if workload.pattern == "permutation":
-        return Permutation(senders, derangement(len(index), streams[1]), streams[0])
-    return AllToAll(senders, len(index), *streams)
+        receivers = partial(np.full_like, fill_value=to)
+    elif workload.pattern == "permutation":
+        receivers = derangement(len(index), sink).__getitem__
+    else:
+        receivers = partial(_others, len(index), sink)
+    return Senders(
+        [[index[name] for name in names] for names in sources], len(index), to, source, receivers
+    ).pairs
+
+
+def _others(hosts: int, sink: np.random.Generator, src: Hosts) -> Hosts:
+    """For each sender one of the other hosts, with equal probability."""
+    other = (sink.random(len(src)) * (hosts - 1)).astype(np.int64)
+    return other + (other >= src)
 
 
 class Senders:
-    """For each part of the sizes, the hosts that may send it, without the receiver `to`."""
+    """Senders that are independent of each other: for each part of the sizes its hosts, without the receiver `to`."""
 
-    def __init__(self, sources: Sequence[Sequence[int]], hosts: int, to: int | None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Sequence[int]],
+        hosts: int,
+        to: int | None,
+        rng: np.random.Generator,
+        receivers: Callable[[Hosts], Hosts],
+    ) -> None:
         lists = [[h for h in (part or range(hosts)) if h != to] for part in sources]
         if not all(lists):
             raise FieldError(
                 "workload.mix", "has a part whose only sender is the receiver: name another host in from"
             )
-        self.count = np.asarray([len(part) for part in lists])
-        self._table = np.zeros((len(lists), max(self.count)), np.int64)
+        self._rng, self._receivers = rng, receivers
+        self._count = np.asarray([len(part) for part in lists])
+        self._table = np.zeros((len(lists), max(self._count)), np.int64)
         for row, part in zip(self._table, lists, strict=True):
             row[: len(part)] = part
 
-    def pick(self, uniform: Uniform, parts: Parts) -> Hosts:
-        """One sender for each flow, each allowed host with equal probability."""
-        hosts: Hosts = self._table[parts, (uniform * self.count[parts]).astype(np.int64)]
-        return hosts
-
-
-class AllToAll:
-    """Any sender, any other host as receiver."""
-
-    def __init__(
-        self, senders: Senders, hosts: int, source: np.random.Generator, sink: np.random.Generator
-    ) -> None:
-        self._senders, self._hosts, self._source, self._sink = senders, hosts, source, sink
-
     def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        src = self._senders.pick(self._source.random(len(parts)), parts)
-        # One of the hosts other than the sender, with equal probability.
-        other = (self._sink.random(len(parts)) * (self._hosts - 1)).astype(np.int64)
-        return src, other + (other >= src)
-
-
-class ManyToOne:
-    """Any sender, one receiver."""
-
-    def __init__(self, senders: Senders, to: int, source: np.random.Generator) -> None:
-        self._senders, self._to, self._source = senders, to, source
-
-    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        src = self._senders.pick(self._source.random(len(parts)), parts)
-        return src, np.full_like(src, self._to)
-
-
-class Permutation:
-    """Each host sends to one other host, and receives from one."""
-
-    def __init__(self, senders: Senders, partner: Hosts, source: np.random.Generator) -> None:
-        self._senders, self._partner, self._source = senders, partner, source
-
-    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        src = self._senders.pick(self._source.random(len(parts)), parts)
-        return src, self._partner[src]
+        """One sender for each flow, each allowed host with equal probability, and its receiver."""
+        place = (self._rng.random(len(parts)) * self._count[parts]).astype(np.int64)
+        src: Hosts = self._table[parts, place]
+        return src, self._receivers(src)
 
 
 class Incast:
@@ -279,49 +258,56 @@ def _spread(
 _STREAMS = 7
 
 
-def _streams(rng: np.random.Generator) -> list[np.random.Generator]:
-    seed = np.random.SeedSequence(int(rng.integers(2**63)))
-    return [np.random.default_rng(child) for child in seed.spawn(_STREAMS)]
+class _Drawn:
+    """What all drawn flows have: generators, ideal times, and what programs declare about their flows."""
+
+    def __init__(
+        self, workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
+    ) -> None:
+        seed = np.random.SeedSequence(int(rng.integers(2**63)))
+        *self.streams, self._chance, self._time, self._known = map(
+            np.random.default_rng, seed.spawn(_STREAMS)
+        )
+        self._workload, self._ideal = workload, IdealTimes(topology)
+
+    def plain(self, first: int, start_s: Array, src: Hosts, dst: Hosts, sizes_bytes: Array) -> FlowBatch:
+        """Return the flows. A share of them has a deadline; with one, the size is always declared."""
+        count, deadlines = len(start_s), self._workload.deadlines
+        deadline_us = np.full(count, np.nan)
+        if deadlines is not None:
+            deadline_us = deadlines.draw(self._chance, self._time, count)
+        is_known = self._known.random(count) < self._workload.size_known
+        return FlowBatch.plain(
+            first,
+            start_s=start_s,
+            src=src,
+            dst=dst,
+            size_bytes=scaled_bytes(sizes_bytes, self._workload.scale),
+            deadlines=deadlines,
+            deadline_us=deadline_us,
+            size_known=~np.isnan(deadline_us) | is_known,
+            ideal=self._ideal,
+        )
 
 
 class RandomFlows:
     """The flows of a `Workload`, in batches."""
 
     def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
-        gap, self._size, source, sink, *declared = _streams(rng)
-        self._workload = workload
+        self._drawn = _Drawn(workload, topology, rng)
+        gap, self._size, source, sink = self._drawn.streams
         starts = (0, *(math.ceil(shift.at * workload.flows) for shift in workload.shifts))
         self._phases = list(zip(starts, workload.all_sizes, strict=True))
         self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
         sources = [names for _, sizes in self._phases for names in sizes.sources]
-        self._pattern = make_pattern(workload, topology, sources, (source, sink))
+        self._pairs = make_pattern(workload, topology, sources, (source, sink))
         self._arrivals = Poisson(gap, workload.fanin)
-        self._declarations = Declarations(workload.deadlines, workload.size_known, declared)
-        self._ideal = IdealTimes(topology)
 
-    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
-        step = self._workload.fanin * max(1, batch_flows // self._workload.fanin)
-        for first in range(0, self._workload.flows, step):
-            batch = self._batch(first, min(step, self._workload.flows - first))
-            yield from _before(until_s, batch)
-            if batch.start_s[-1] >= until_s:
-                return
-
-    def _batch(self, first: int, count: int) -> FlowBatch:
+    def batch(self, first: int, count: int) -> FlowBatch:
+        """The next flows, of which the first has this number."""
         sizes, parts, gap_s = self._sizes(first, self._size.random(count))
-        src, dst = self._pattern.pairs(parts)
-        deadline_us, size_known = self._declarations.draw(count)
-        return FlowBatch.plain(
-            first,
-            start_s=self._arrivals.starts_s(gap_s),
-            src=src,
-            dst=dst,
-            size_bytes=scaled_bytes(sizes, self._workload.scale),
-            deadlines=self._workload.deadlines,
-            deadline_us=deadline_us,
-            size_known=size_known,
-            ideal=self._ideal,
-        )
+        src, dst = self._pairs(parts)
+        return self._drawn.plain(first, self._arrivals.starts_s(gap_s), src, dst, sizes)
 
     def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
         """Return sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
@@ -343,9 +329,8 @@ class TraceFlows:
     """The flows of a `TraceWorkload`, in batches."""
 
     def __init__(self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator) -> None:
-        *_, chance, time, size = _streams(rng)
         names = [host.name for host in topology.hosts]
-        to = names.index(workload.to)
+        self._to = names.index(workload.to)
         sender = workload.trace.sender[: workload.flows]
         if sender.max() >= len(names) - 1:
             raise FieldError(
@@ -353,60 +338,16 @@ class TraceFlows:
                 f"has sender {sender.max()}, but there are {len(names) - 1} hosts besides {workload.to}; senders "
                 "count from 0, so add hosts to the fabric",
             )
-        self._workload, self._to = workload, to
-        self._src = sender + (sender >= to)
+        self._drawn, self._sizes_bytes = _Drawn(workload, topology, rng), workload.trace.size_bytes
+        self._src = sender + (sender >= self._to)
         self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
-        self._declarations = Declarations(workload.deadlines, workload.size_known, [chance, time, size])
-        self._ideal = IdealTimes(topology)
 
-    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
-        for first in range(0, len(self._src), batch_flows):
-            batch = self._batch(slice(first, first + batch_flows))
-            yield from _before(until_s, batch)
-            if batch.start_s[-1] >= until_s:
-                return
-
-    def _batch(self, part: slice) -> FlowBatch:
+    def batch(self, first: int, count: int) -> FlowBatch:
+        """The flows of the trace from this one on."""
+        part = slice(first, first + count)
         src = self._src[part]
-        deadline_us, size_known = self._declarations.draw(len(src))
-        return FlowBatch.plain(
-            part.start,
-            start_s=self._start_s[part],
-            src=src,
-            dst=np.full_like(src, self._to),
-            size_bytes=scaled_bytes(
-                self._workload.trace.size_bytes[: self._workload.flows][part], self._workload.scale
-            ),
-            deadlines=self._workload.deadlines,
-            deadline_us=deadline_us,
-            size_known=size_known,
-            ideal=self._ideal,
-        )
-
-
-class Declarations:
-    """Draws what programs declare about their flows."""
-
-    def __init__(
-        self, deadlines: Deadlines | None, size_known: float, streams: list[np.random.Generator]
-    ) -> None:
-        self._deadlines, self._size_known = deadlines, size_known
-        self._chance, self._time, self._size = streams
-
-    def draw(self, count: int) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return deadlines in us (nan without one), and whether the size is declared: with a
-        deadline it always is."""
-        deadline_us = np.full(count, np.nan)
-        if self._deadlines is not None:
-            deadline_us = self._deadlines.draw(self._chance, self._time, count)
-        return deadline_us, ~np.isnan(deadline_us) | (self._size.random(count) < self._size_known)
-
-
-def _before(until_s: float, batch: FlowBatch) -> Iterator[FlowBatch]:
-    """Yield the part of a batch that starts before a time, if any."""
-    count = int(np.searchsorted(batch.start_s, until_s))
-    if count:
-        yield batch[:count]
+        dst = np.full_like(src, self._to)
+        return self._drawn.plain(first, self._start_s[part], src, dst, self._sizes_bytes[part])
 
 
 def random_batches(
@@ -418,17 +359,29 @@ def random_batches(
 ) -> Iterator[FlowBatch]:
     """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
     topology lacks hosts."""
-    return _drawn(workload, topology, rng).batches(until_s, batch_flows)
+    together = workload.fanin if isinstance(workload, Workload) else 1
+    step = together * max(1, batch_flows // together)
+    return _batches(_flows_of(workload, topology, rng), workload.flows, step, until_s)
+
+
+def _batches(flows: RandomFlows | TraceFlows, count: int, step: int, until_s: float) -> Iterator[FlowBatch]:
+    for first in range(0, count, step):
+        batch = flows.batch(first, min(step, count - first))
+        due = int(np.searchsorted(batch.start_s, until_s))
+        if due:
+            yield batch[:due]
+        if due < len(batch):
+            return
 
 
 def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None:
     """Raise FieldError if the topology lacks hosts for the workload, or if a link cannot carry its load."""
-    _drawn(workload, topology, np.random.default_rng(0))
+    _flows_of(workload, topology, np.random.default_rng(0))
     if isinstance(workload, Workload):
         check_offered_load(workload, topology)
 
 
-def _drawn(
+def _flows_of(
     workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
 ) -> RandomFlows | TraceFlows:
     if isinstance(workload, TraceWorkload):

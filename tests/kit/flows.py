@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sluice.hostagent.records import body_of, unfinished
 from sluice.hostagent.spool import Spool
+from sluice.policy.thresholds.online import DelayModel, EdgeIndices, delay_terms
 from sluice.policy.wire.records import FlowRecord, Schedule, ScheduledFlow
 
 
@@ -37,6 +38,11 @@ def drain(spool: Spool) -> list[str]:
 
 
 Floats = npt.NDArray[np.float64]
+
+
+def mean_slowdown(model: DelayModel, thresholds: EdgeIndices) -> Floats:
+    """Return the mean slowdown of each port with these thresholds."""
+    return delay_terms(model, thresholds.shape[1] + 1).cost(thresholds)
 
 
 def times(sizes: Floats, arrivals: Floats, thresholds: Sequence[float]) -> Floats:

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks small enough to compute by hand."""
 
+import numpy as np
+
+from sluice.policy.figures.metrics import IdealTimes
 from sluice.policy.network.graph import Port, Topology, host, switch
 
 RATE_BPS = 100_000_000
+
+
+def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: int) -> float:
+    """Ideal completion time of one flow between named hosts, in microseconds."""
+    names = [host.name for host in topology.hosts]
+    ends = (np.asarray([names.index(name)]) for name in (source, destination))
+    return float(IdealTimes(topology).of(*ends, np.asarray([size_bytes]))[0])
 
 
 FABRIC_BPS = 10_000_000

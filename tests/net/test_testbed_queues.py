@@ -16,7 +16,6 @@ import pytest
 
 from sluice.dataplane.link_queues import HANDLE
 from sluice.hostagent.traffic import write_start
-from sluice.policy.figures.metrics import ideal_fct_us
 from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import write
 from sluice.policy.tags import TAG_COUNT, attained_tag
@@ -29,6 +28,7 @@ from sluice.topologies import measure
 from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.measure import Sender
 from sluice.topologies.testbed import Testbed
+from tests.kit.networks import ideal_fct_us
 from tests.net.conftest import RATE_BPS, install, iperf_server, queue_of_tag
 from tests.unit.hostagent.fake_web import FakeWeb
 

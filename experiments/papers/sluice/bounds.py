@@ -18,7 +18,7 @@ from experiments.kit.runs import noted
 from experiments.papers.sluice.traffic import pias_thresholds
 from sluice.commands.arguments import load_share
 from sluice.policy.schemes import SCHEMES
-from sluice.policy.thresholds.online import FLOOR_BYTES, best_thresholds
+from sluice.policy.thresholds.online import FLOOR_BYTES, delay_terms
 from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES
 from sluice.policy.thresholds.static import known_delays, optimal_thresholds
 from sluice.policy.workload.sizes import Sizes
@@ -158,7 +158,7 @@ def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
         weighted_bytes=unweighted(model.weighted_bytes),
         weighted_load=unweighted(model.weighted_load),
     )
-    best, _ = best_thresholds(alike, queues)
+    best, _ = delay_terms(alike, queues).best()
     return tuple(int(edge) for edge in EDGES[best[0]])
 
 

@@ -12,11 +12,12 @@ import pytest
 from sluice.policy import tags
 from sluice.policy.network.graph import INGRESS_GROUPS, TRUNKS
 from sluice.policy.schema.desired import Policy
-from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_thresholds
-from sluice.policy.thresholds.online import best_thresholds, cost_of
+from sluice.policy.thresholds.adaptation import Adaptation, PortCounters, percentile_edges
+from sluice.policy.thresholds.online import delay_terms
 from sluice.policy.thresholds.static import known_delays
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf, Sizes
 from tests.kit.controller import counted, nothing, plus
+from tests.kit.flows import mean_slowdown
 
 MS = 1_000_000
 RATE_BPS = 10**9
@@ -92,7 +93,8 @@ def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles() -
     fins.observe(0, PortCounters.zero(1))
     fins.observe(MS, PortCounters.of_completed(counters.completed))
     fins.adjust()
-    assert fins.thresholds(0) == percentile_thresholds(counters.completed[0].sum(axis=0), [20, 50, 90])
+    edges = percentile_edges(counters.completed.sum(axis=1), [20, 50, 90])[0]
+    assert fins.thresholds(0) == tuple(tags.EDGES_BYTES[edge] for edge in edges)
 
 
 def test_thresholds__schemes_that_do_not_adapt_have_no_answer() -> None:
@@ -178,9 +180,9 @@ def test_online__no_threshold_is_below_the_marking_threshold_of_a_queue() -> Non
 def regret(thresholds: Sequence[int], sizes: Sizes, load: float, levels: int) -> float:
     """Return how much worse these thresholds are than the best ones for the true distribution."""
     true = known_delays(sizes, load, levels)
-    _, best = best_thresholds(true, levels)
+    _, best = delay_terms(true, levels).best()
     chosen = np.asarray([[tags.edge_index(t) for t in thresholds]])
-    return float(cost_of(true, chosen)[0] / best[0] - 1)
+    return float(mean_slowdown(true, chosen)[0] / best[0] - 1)
 
 
 @pytest.mark.parametrize("fins", [True, False])
@@ -350,7 +352,7 @@ def honest_regret(attack: str, **fields: Any) -> float:
     port.observe(span_ns(counters, load), plus(counters, ATTACKS[attack]))
     port.adjust()
     true = known_delays(WEB_SEARCH, load, levels)
-    return float(cost_of(true, port.edges)[0] / best_thresholds(true, levels)[1][0] - 1)
+    return float(mean_slowdown(true, port.edges)[0] / delay_terms(true, levels).best()[1][0] - 1)
 
 
 @pytest.mark.parametrize("attack", list(ATTACKS))

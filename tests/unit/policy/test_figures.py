@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice import topologies
-from sluice.policy.figures.metrics import IdealTimes, cdf, ideal_fct_us
+from sluice.policy.figures.metrics import IdealTimes, cdf
 from sluice.policy.figures.scoreboard import (
     BETTER,
     LEAST_FLOWS,
@@ -47,6 +47,7 @@ from sluice.policy.schema.entries import read, write
 from sluice.policy.units import FRAME_BYTES, MSS_BYTES
 from sluice.policy.wire.records import SIZE_CLASSES
 from tests.kit.known import known
+from tests.kit.networks import ideal_fct_us
 
 FIRST = Period(1, "dctcp", 0.0, 1000.0)
 SECOND = Period(2, "pias", 1010.0, math.inf)

@@ -18,14 +18,13 @@ from sluice.policy.thresholds.online import (
     FLOOR_BYTES,
     MIN_GAIN,
     DelayModel,
-    best_thresholds,
-    cost_of,
     delay_model,
     delay_terms,
     worthwhile_thresholds,
 )
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
 from tests.kit import flows
+from tests.kit.flows import mean_slowdown
 
 
 def model_of(
@@ -64,13 +63,13 @@ PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
 
 @pytest.mark.parametrize("load", [0.3, 0.5, 0.8, 0.9])
 def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size(load: float) -> None:
-    best, _ = best_thresholds(model_of(*PAPER_MIX, load, 2), 2)
+    best, _ = delay_terms(model_of(*PAPER_MIX, load, 2), 2).best()
     assert best.tolist() == [[edge(10_000)]]
 
 
 def test_best_thresholds__flows_of_one_size_share_one_level() -> None:
     """Unequal treatment of equal flows gains nothing."""
-    best, cost = best_thresholds(model_of([1_000_000], [1.0], 0.8, 2), 2)
+    best, cost = delay_terms(model_of([1_000_000], [1.0], 0.8, 2), 2).best()
     assert best[0, 0] >= edge(1_000_000)
     assert cost[0] == pytest.approx(1_000_000 / 0.2 / (1_000_000 + FLOOR_BYTES))
 
@@ -85,12 +84,12 @@ def test_best_thresholds__nothing_is_better(
 ) -> None:
     """Compared with all thresholds on some of the edges, and with random ones on all of them."""
     model = model_of(sizes_bytes, [random.random() + 0.01 for _ in sizes_bytes], load, levels)
-    best, cost = best_thresholds(model, levels)
-    assert cost_of(model, best) == pytest.approx(cost)
+    best, cost = delay_terms(model, levels).best()
+    assert mean_slowdown(model, best) == pytest.approx(cost)
     assert (np.diff(best, axis=1) >= 0).all()
     some = sorted(random.sample(range(BUCKETS), 6))
     for other in combinations_with_replacement(some, levels - 1):
-        assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
+        assert mean_slowdown(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
 
 
 @settings(deadline=None, max_examples=20)
@@ -99,9 +98,9 @@ def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[lis
     alone = [model_of(s, [1 / len(s)] * len(s), load, 3) for s in several]
     joined: dict[str, Any] = {n: np.concatenate([getattr(model, n) for model in alone]) for n in PER_PORT}
     together = replace(alone[0], **joined)
-    best, cost = best_thresholds(together, 3)
+    best, cost = delay_terms(together, 3).best()
     for i, model in enumerate(alone):
-        one_best, one_cost = best_thresholds(model, 3)
+        one_best, one_cost = delay_terms(model, 3).best()
         assert cost[i] == pytest.approx(one_cost[0])
         assert best[i].tolist() == one_best[0].tolist()
 
@@ -113,22 +112,22 @@ def test_best_thresholds__nothing_is_better_between_the_limits(
 ) -> None:
     least, most = min(one, other), max(one, other)
     model = model_of(sizes_bytes, [1.0] * len(sizes_bytes), load, 3)
-    best, cost = best_thresholds(replace(model, least_bytes=least, most_bytes=most), 3)
+    best, cost = delay_terms(replace(model, least_bytes=least, most_bytes=most), 3).best()
     allowed = [i for i, edge in enumerate(tags.EDGES_BYTES) if least <= edge <= most]
     if not allowed:  # then the first edge from `least` on is the only one
         allowed = [next((i for i, edge in enumerate(tags.EDGES_BYTES) if edge >= least), BUCKETS - 1)]
     assert set(best[0]) <= set(allowed)
     for choice in combinations_with_replacement(allowed[::4], 2):
-        assert cost_of(model, np.asarray([choice]))[0] >= cost[0] * (1 - 1e-9)
+        assert mean_slowdown(model, np.asarray([choice]))[0] >= cost[0] * (1 - 1e-9)
     if allowed[0]:
         below = np.asarray([[allowed[0] - 1, allowed[0]]])
-        assert np.isinf(cost_of(replace(model, least_bytes=least, most_bytes=most), below)[0])
+        assert np.isinf(mean_slowdown(replace(model, least_bytes=least, most_bytes=most), below)[0])
 
 
 def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> None:
     """Even if the others gain nothing by it."""
     model = model_of(*PAPER_MIX, 0.8, 2)
-    best, _ = best_thresholds(model, 2)
+    best, _ = delay_terms(model, 2).best()
     assert worthwhile_thresholds(model, best).tolist() == best.tolist()
     limited = replace(model, most_bytes=5000.0)
     assert worthwhile_thresholds(limited, best).tolist() == [[edge(4217)]]
@@ -136,7 +135,7 @@ def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> Non
 
 def test_best_thresholds__are_edges_even_if_the_first_level_is_better_empty() -> None:
     """Traffic that is served before the first level alone would slow every flow there."""
-    best, _ = best_thresholds(model_of(*PAPER_MIX, 0.3, 3, above=[0.5, 0.0, 0.0]), 3)
+    best, _ = delay_terms(model_of(*PAPER_MIX, 0.3, 3, above=[0.5, 0.0, 0.0]), 3).best()
     assert best[0, 0] == 0
 
 
@@ -144,40 +143,40 @@ def test_best_thresholds__one_level_has_none_at_any_number_of_ports() -> None:
     one = model_of(*PAPER_MIX, 0.8, 1)
     twice: dict[str, Any] = {n: np.repeat(getattr(one, n), 2, axis=0) for n in PER_PORT}
     two = replace(one, **twice)
-    best, cost = best_thresholds(two, 1)
+    best, cost = delay_terms(two, 1).best()
     assert (best.shape, cost.shape) == ((2, 0), (2,))
     assert worthwhile_thresholds(two, best).shape == (2, 0)
 
 
 def test_terms__the_best_among_some_edges_or_the_last() -> None:
     model = model_of(EDGES[[12, 25, 38]], [0.8, 0.1, 0.1], 0.8, 3)
-    assert best_thresholds(model, 3)[0].tolist() == delay_terms(model, 3).best()[0].tolist() == [[12, 25]]
+    assert delay_terms(model, 3).best()[0].tolist() == [[12, 25]]
     some = [3, 11, 14, 30]
     best, cost = delay_terms(model, 3).best(some)
     assert set(best[0]) <= {*some, BUCKETS - 1}
     for other in combinations_with_replacement([*some, BUCKETS - 1], 2):
-        assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
+        assert mean_slowdown(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
 
 
 def test_cost_of__one_level_is_processor_sharing() -> None:
     """The slowdown is 1 / (1 - load) for any sizes."""
     model = model_of(*PAPER_MIX, 0.8, 1)
     expected = sum(p * s / 0.2 / (s + FLOOR_BYTES) for s, p in zip(*PAPER_MIX, strict=True))
-    assert cost_of(model, np.zeros((1, 0), np.int64))[0] == pytest.approx(expected)
+    assert mean_slowdown(model, np.zeros((1, 0), np.int64))[0] == pytest.approx(expected)
 
 
 def test_cost_of__beyond_full_load_stays_finite_and_comparable() -> None:
     """As at a load of 0.95."""
     choice = np.asarray([[edge(10_000)]])
-    full = cost_of(model_of(*PAPER_MIX, 0.95, 2), choice)
+    full = mean_slowdown(model_of(*PAPER_MIX, 0.95, 2), choice)
     for load in (0.96, 0.99, 3.0):
-        assert cost_of(model_of(*PAPER_MIX, load, 2), choice) == pytest.approx(full)
+        assert mean_slowdown(model_of(*PAPER_MIX, load, 2), choice) == pytest.approx(full)
 
 
 def test_cost_of__traffic_that_goes_before_a_level_slows_it() -> None:
     choice = np.asarray([[edge(10_000)]])
-    alone = cost_of(model_of(*PAPER_MIX, 0.5, 2), choice)[0]
-    assert cost_of(model_of(*PAPER_MIX, 0.5, 2, above=[0.0, 0.3]), choice)[0] > alone * 1.02
+    alone = mean_slowdown(model_of(*PAPER_MIX, 0.5, 2), choice)[0]
+    assert mean_slowdown(model_of(*PAPER_MIX, 0.5, 2, above=[0.0, 0.3]), choice)[0] > alone * 1.02
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,7 @@ def test_cost_of__agrees_with_an_event_simulation(
     took = flows.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
     measured = np.mean(took[1_000:] / (drawn[1_000:] + FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
-    assert cost_of(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)
+    assert mean_slowdown(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)
 
 
 def test_worthwhile_thresholds__a_port_without_flows_keeps_its_own() -> None:
@@ -205,14 +204,14 @@ def test_worthwhile_thresholds__a_port_without_flows_keeps_its_own() -> None:
 
 def test_worthwhile_thresholds__a_small_gain_changes_nothing() -> None:
     model = model_of(*PAPER_MIX, 0.3, 2)
-    best, cost = best_thresholds(model, 2)
+    best, cost = delay_terms(model, 2).best()
     near = best + 1
-    assert cost_of(model, near)[0] * (1 - MIN_GAIN) < cost[0] < cost_of(model, near)[0]
+    assert mean_slowdown(model, near)[0] * (1 - MIN_GAIN) < cost[0] < mean_slowdown(model, near)[0]
     assert worthwhile_thresholds(model, near).tolist() == near.tolist()
 
 
 def test_worthwhile_thresholds__a_large_gain_is_taken() -> None:
     model = model_of(*PAPER_MIX, 0.8, 2)
-    best, _ = best_thresholds(model, 2)
+    best, _ = delay_terms(model, 2).best()
     for wrong in (edge(1_000), edge(1_000_000)):
         assert worthwhile_thresholds(model, np.asarray([[wrong]])).tolist() == best.tolist()

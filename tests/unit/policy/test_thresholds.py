@@ -17,14 +17,12 @@ from sluice.policy.thresholds.adaptation import (
     SlidingCounts,
     growth,
     percentile_edges,
-    percentile_thresholds,
 )
 from sluice.policy.thresholds.port_traffic import (
     EDGES,
     PortTraffic,
     flow_sizes,
     load_up_to,
-    payload_up_to,
 )
 from sluice.policy.thresholds.static import LEAST_FLOWS, MeasuredFlows, measured_traffic
 from tests.kit.controller import counted
@@ -38,6 +36,12 @@ def histogram(sizes: Sequence[int]) -> npt.NDArray[np.int64]:
     for size in sizes:
         counts[tags.attained_tag(size) - tags.ATTAINED_FIRST] += 1
     return counts
+
+
+def percentile_thresholds(completed: npt.NDArray[np.int64], percentiles: Sequence[float]) -> tuple[int, ...]:
+    """Return the thresholds of one port, in bytes."""
+    (edges,) = percentile_edges(completed[None, :], percentiles)
+    return tuple(tags.EDGES_BYTES[k] for k in edges)
 
 
 @given(
@@ -161,7 +165,7 @@ def heavy_tailed(n: int, seed: int = 1) -> npt.NDArray[Any]:
 
 def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge() -> None:
     sizes = heavy_tailed(3_000)
-    measured = payload_up_to(traffic(counted(sizes)))[0]
+    measured = traffic(counted(sizes)).payload[0]
     expected = np.minimum(sizes[:, None], EDGES[None, :]).sum(axis=0)
     expected[-1] = sizes.sum()
     wide = EDGES >= 10_000  # below, buckets are narrower than packets
@@ -171,8 +175,8 @@ def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge() -> No
 
 def test_payload_up_to__acks_of_the_other_direction_are_none() -> None:
     sizes = heavy_tailed(1_000)
-    without = payload_up_to(traffic(counted(sizes)))
-    assert payload_up_to(traffic(counted(sizes, acks=100_000))) == pytest.approx(without)
+    without = traffic(counted(sizes)).payload
+    assert traffic(counted(sizes, acks=100_000)).payload == pytest.approx(without)
 
 
 def test_flow_sizes__by_fins_they_are_the_histogram() -> None:

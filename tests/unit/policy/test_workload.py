@@ -85,7 +85,7 @@ def pairs(
     workload = Workload(ONE_SIZE, pattern, to, 0.5, count, fanin=fanin)
     streams = [np.random.default_rng([seed, i]) for i in range(2)]
     made = make_pattern(workload, star(hosts), sources, streams)
-    return made.pairs(np.zeros(count, np.int64) if parts is None else parts)
+    return made(np.zeros(count, np.int64) if parts is None else parts)
 
 
 def test_all_to_all__every_pair_is_as_likely() -> None:

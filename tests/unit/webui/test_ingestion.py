@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from sluice.policy.figures.metrics import ideal_fct_us
 from sluice.policy.network.graph import Host, Port, Switch, Topology
 from sluice.policy.schema.desired import Policy
 from sluice.policy.wire.agents import Heartbeat, heartbeat_document, heartbeat_from
@@ -27,6 +26,7 @@ from sluice.webui import ingestion as ingestion_module
 from sluice.webui import ingestion as module
 from sluice.webui.ingestion import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
 from tests.kit.heartbeats import host_heartbeat
+from tests.kit.networks import ideal_fct_us
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 
