@@ -44,11 +44,6 @@ def build() -> bool:
         return True
 
 
-def is_fresh() -> bool:
-    """Whether the extension is newer than its sources."""
-    return _is_fresh(MODULE)
-
-
 def build_instrumented(build_type: str) -> Path:
     """Compile the extension as one of INSTRUMENTED and return its path. Raises as `build` does."""
     module = BUILD / build_type / NAME

@@ -20,17 +20,25 @@ from sluice.policy.workload.scenario import Scenario, TcpVariant
 
 
 @dataclass(frozen=True)
-class Paths:
+class Layout:
+    """The network as the core knows it: the numbers of its parts, and its links."""
+
     topology: Topology
 
     @cached_property
-    def link_of(self) -> dict[str, int]:
-        """Port id → number."""
-        return {port.id: len(self.topology.hosts) + i for i, port in enumerate(self.topology.ports)}
+    def host(self) -> dict[str, int]:
+        """By name. A host's own port has the number of the host."""
+        return {host.name: i for i, host in enumerate(self.topology.hosts)}
 
     @cached_property
-    def host_of(self) -> dict[str, int]:
-        return {host.name: i for i, host in enumerate(self.topology.hosts)}
+    def switch(self) -> dict[str, int]:
+        """By name."""
+        return {switch.name: i for i, switch in enumerate(self.topology.switches)}
+
+    @cached_property
+    def port(self) -> dict[str, int]:
+        """By id. Hosts' own ports are not among them."""
+        return {port.id: len(self.topology.hosts) + i for i, port in enumerate(self.topology.ports)}
 
     @cached_property
     def links(self) -> list[Port]:
@@ -54,7 +62,7 @@ class Paths:
             else:
                 inner = [port for port in ports if port.up and not port.edge]
                 onward = [port for port in inner if distance.get(port.peer) == steps - 1]
-            next_hops[switch] = tuple(self.link_of[port.id] for port in onward)
+            next_hops[switch] = tuple(self.port[port.id] for port in onward)
         return next_hops
 
     @cached_property
@@ -154,30 +162,25 @@ def _obstacle(scenario: Scenario) -> str:
 
 def _divisions(topology: Topology) -> Iterator[Division]:
     """Yield each division whose windows are long enough."""
-    paths = Paths(topology)
+    layout = Layout(topology)
     for least_ns in sorted({port.delay_ns for port in topology.ports}, reverse=True):
-        frames = (
-            sum(port.rate_bps for port in topology.ports if port.edge)
-            * least_ns
-            / NS_PER_S
-            / (8 * FRAME_BYTES)
-        )
-        if frames < LEAST_FRAMES:
+        rate_bps = sum(port.rate_bps for port in topology.ports if port.edge)
+        if rate_bps * least_ns / NS_PER_S / (8 * FRAME_BYTES) < LEAST_FRAMES:
             return
-        yield _by_stages(paths, least_ns) or _by_switches(paths, least_ns)
+        yield _by_stages(layout, least_ns) or _by_switches(layout, least_ns)
 
 
 Place = tuple[int, str]
 """A stage, and what is one part there: a switch, or the hosts of one."""
 
 
-def _by_stages(paths: Paths, least_ns: int) -> Division | None:
+def _by_stages(layout: Layout, least_ns: int) -> Division | None:
     """Each switch's ports of one stage are a part. None if short links form a cycle, from port to port."""
-    unit = _units(paths)
+    unit = _units(layout)
     before: dict[int, set[int]] = {of: set() for of in unit}
-    for link, port in enumerate(paths.links):
+    for link, port in enumerate(layout.links):
         if port.delay_ns < least_ns:
-            for onward in _onward(paths, link):
+            for onward in _onward(layout, link):
                 before[unit[onward]].add(unit[link])
     try:
         order = list(TopologicalSorter(before).static_order())
@@ -187,19 +190,19 @@ def _by_stages(paths: Paths, least_ns: int) -> Division | None:
     for of in order:
         stage[of] = max((stage[earlier] + 1 for earlier in before[of]), default=0)
     parts = []
-    for link, port in enumerate(paths.links):
-        is_of_host = link < len(paths.topology.hosts)
+    for link, port in enumerate(layout.links):
+        is_of_host = link < len(layout.topology.hosts)
         parts.append((stage[unit[link]], f"hosts of {port.switch}" if is_of_host else port.switch))
-    return _division(paths, parts)
+    return _division(layout, parts)
 
 
-def _units(paths: Paths) -> list[int]:
+def _units(layout: Layout) -> list[int]:
     """What belongs together, by link: the hosts of a switch, its edge ports, and equal-cost ports."""
-    unit = list(range(len(paths.links)))
+    unit = list(range(len(layout.links)))
     first: dict[str, int] = {}
-    for host in range(len(paths.topology.hosts)):
-        unit[host] = first.setdefault(paths.links[host].switch, host)
-    for towards in paths.next_hops.values():
+    for host in range(len(layout.topology.hosts)):
+        unit[host] = first.setdefault(layout.links[host].switch, host)
+    for towards in layout.next_hops.values():
         for numbers in towards.values():
             joined = {unit[number] for number in numbers}
             if len(joined) > 1:
@@ -207,16 +210,16 @@ def _units(paths: Paths) -> list[int]:
     return unit
 
 
-def _onward(paths: Paths, link: int) -> set[int]:
+def _onward(layout: Layout, link: int) -> set[int]:
     """The links by which what comes by a link goes on: also those of the host at its end."""
-    if link >= len(paths.topology.hosts) and paths.links[link].edge:
-        return {paths.host_of[paths.links[link].peer]}
-    return paths.onward[link]
+    if link >= len(layout.topology.hosts) and layout.links[link].edge:
+        return {layout.host[layout.links[link].peer]}
+    return layout.onward[link]
 
 
-def _by_switches(paths: Paths, least_ns: int) -> Division:
+def _by_switches(layout: Layout, least_ns: int) -> Division:
     """Switches with short links between them are a part. So are the hosts of one, if their links are long."""
-    topology = paths.topology
+    topology = layout.topology
     group = {switch.name: switch.name for switch in topology.switches}
     for port in topology.ports:
         if not port.edge and port.delay_ns < least_ns and group[port.switch] != group[port.peer]:
@@ -227,17 +230,17 @@ def _by_switches(paths: Paths, least_ns: int) -> Division:
         is_of_host = link < len(topology.hosts)
         return f"hosts of {port.switch}" if is_of_host and port.delay_ns >= least_ns else group[port.switch]
 
-    return _division(paths, [(0, site(link, port)) for link, port in enumerate(paths.links)])
+    return _division(layout, [(0, site(link, port)) for link, port in enumerate(layout.links)])
 
 
-def _division(paths: Paths, places: Sequence[Place]) -> Division:
+def _division(layout: Layout, places: Sequence[Place]) -> Division:
     """The division by the place of each host and of each switch's port, in the order of the links."""
-    hosts = len(paths.topology.hosts)
+    hosts = len(layout.topology.hosts)
     number = {place: part for part, place in enumerate(dict.fromkeys(places))}
     part = [number[place] for place in places]
-    far = [sorted({part[onward] for onward in _onward(paths, link)}) for link in range(len(part))]
+    far = [sorted({part[onward] for onward in _onward(layout, link)}) for link in range(len(part))]
     work: Counter[int] = Counter(set(part))  # a part without links has next to none
-    for link, port in enumerate(paths.links):
+    for link, port in enumerate(layout.links):
         work[part[link]] += (DELIVERY if link < hosts else 1) * port.rate_bps
     return Division(
         host=tuple(part[:hosts]),

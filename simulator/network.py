@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the fabric of a scenario, before any flow: settings of TCP and ports, hosts, switches and equal-cost routes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 from sluice.policy.controls import Need
 from sluice.policy.network.graph import Port, Topology, ingress_groups
@@ -20,21 +18,11 @@ from sluice.policy.schemes.ports import (
 from sluice.policy.units import FRAME_BYTES, PS_PER_NS, PS_PER_S, PS_PER_US
 from sluice.policy.workload.scenario import SPRAYS, Scenario, SimulatorSettings, TcpVariant
 from sluice.simulator import _fabric
-from sluice.simulator.division import Division, Paths, whole
+from sluice.simulator.division import Division, Layout, whole
 from sluice.simulator.limits import check_scenario
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The numbers that the fabric gave to the parts of the graph."""
-
-    host: Mapping[str, int]
-    switch: Mapping[str, int]
-    port: Mapping[str, int]
-    """By port id. Hosts' own ports are not among them: they have the hosts' numbers."""
 
 
 def near_ps(topology: Topology) -> int:
@@ -58,35 +46,19 @@ def lay_out(
 
     `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not for each edge switch.
     """
-    paths = Paths(topology)
-    switches = {switch.name: i for i, switch in enumerate(topology.switches)}
-    layout = Layout(host=paths.host_of, switch=switches, port=paths.link_of)
+    layout = Layout(topology)
+    hosts = len(topology.hosts)
     groups = {switch.name: ingress_groups(topology.ports_of[switch.name]) for switch in topology.switches}
-    for number, uplink in enumerate(paths.links[: len(topology.hosts)]):
-        switch = layout.switch[uplink.switch]
-        parts = division.host[number], division.far[number]
-        _add(fabric, uplink, switch, to_host=False, model=make_port(uplink, True), parts=parts)
-        fabric.set_ingress_group(number, groups[uplink.switch][uplink.number])
-    for port, part in zip(topology.ports, division.port, strict=True):
-        peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
-        parts = part, division.far[layout.port[port.id]]
-        _add(fabric, port, peer, to_host=port.edge, model=make_port(port, False), parts=parts)
-    _route(fabric, paths, layout, turn_by_host=turn_by_host)
+    for number, (link, part) in enumerate(zip(layout.links, (*division.host, *division.port), strict=True)):
+        of_host = number < hosts
+        settings, discipline = make_port(link, of_host)
+        to_host, far_end = link.edge and not of_host, link.switch if of_host else link.peer
+        peer = layout.host[far_end] if to_host else layout.switch[far_end]
+        fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, division.far[number])
+        if of_host:
+            fabric.set_ingress_group(number, groups[link.switch][link.number])
+    _route(fabric, layout, turn_by_host=turn_by_host)
     return layout
-
-
-def _add(
-    fabric: _fabric.Fabric,
-    link: Port,
-    peer: int,
-    *,
-    to_host: bool,
-    model: tuple[_fabric.PortSettings, _fabric.Discipline],
-    parts: tuple[int, Sequence[int]],
-) -> None:
-    settings, discipline = model
-    part, far_parts = parts
-    fabric.add_port(on_link(settings, link), discipline, peer, to_host, part, far_parts)
 
 
 def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
@@ -96,34 +68,28 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
     return settings
 
 
-def _route(fabric: _fabric.Fabric, paths: Paths, layout: Layout, *, turn_by_host: bool) -> None:
+def _route(fabric: _fabric.Fabric, layout: Layout, *, turn_by_host: bool) -> None:
     """The groups of a switch follow each other, so that no two threads write the same cache line."""
-    routes = sorted(_routes(paths), key=lambda route: layout.switch[route.switch])
-    for route in routes:
-        group = fabric.add_group(list(route.ports))
-        for name in route.hosts:
-            if turn_by_host and len(route.hosts) > 1:
-                group = fabric.add_group(list(route.ports))
-            fabric.set_route(layout.switch[route.switch], layout.host[name], group)
+    for switch, ports, hosts in sorted(_routes(layout), key=lambda route: layout.switch[route[0]]):
+        group = fabric.add_group(list(ports))
+        for name in hosts:
+            if turn_by_host and len(hosts) > 1:
+                group = fabric.add_group(list(ports))
+            fabric.set_route(layout.switch[switch], layout.host[name], group)
 
 
-class _Route(NamedTuple):
-    """The numbers of equal-cost ports from a switch to some hosts."""
+def _routes(layout: Layout) -> Iterator[tuple[str, Sequence[int], Sequence[str]]]:
+    """Yield a switch, the numbers of equal-cost ports, and the hosts to which they lead.
 
-    switch: str
-    ports: Sequence[int]
-    hosts: Sequence[str]
-
-
-def _routes(paths: Paths) -> Iterator[_Route]:
-    """Other switches reach all hosts of one edge switch by the same ports."""
-    for edge_switch, towards in paths.next_hops.items():
-        ports = [port for port in paths.topology.ports_of[edge_switch] if port.edge]
+    Other switches reach all hosts of one edge switch by the same ports.
+    """
+    for edge_switch, towards in layout.next_hops.items():
+        ports = [port for port in layout.topology.ports_of[edge_switch] if port.edge]
         for port in ports:
-            yield _Route(edge_switch, [paths.link_of[port.id]], [port.peer])
+            yield edge_switch, [layout.port[port.id]], [port.peer]
         for switch, numbers in towards.items():
             if switch != edge_switch:
-                yield _Route(switch, numbers, [port.peer for port in ports])
+                yield switch, numbers, [port.peer for port in ports]
 
 
 def make_fabric(
@@ -216,6 +182,7 @@ SHARE_BURST_BYTES = 3028
 
 def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
     """A function that gives a port its settings and discipline, by its link."""
+    behaviour = policy.port_behaviour
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
@@ -237,7 +204,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         else:
             settings.drop_order = _fabric.DropOrder.urgency
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
-        _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
+        _mark(settings, behaviour.marking(edge=link.edge), link.rate_bps)
         queueing = discipline(policy)
         if simulator.links == "emulated" and not of_host:
             _serve_as_htb(queueing, link.rate_bps)

@@ -20,9 +20,9 @@ from sluice.policy.units import PS_PER_MS, PS_PER_NS, PS_PER_S
 from sluice.policy.workload.flows import FlowBatch
 from sluice.policy.workload.scenario import Scenario, TcpVariant, scheduled_batches
 from sluice.simulator import _fabric
-from sluice.simulator.division import Division, divide
+from sluice.simulator.division import Division, Layout, divide
 from sluice.simulator.flows import Ledger, fabric_columns
-from sluice.simulator.network import Layout, make_fabric, port_maker
+from sluice.simulator.network import make_fabric, port_maker
 from sluice.simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
 
 NEVER_PS = 2**62

@@ -108,14 +108,6 @@ class ScoredFlows:
         return inside & np.equal(self.scheme, period.scheme)
 
 
-def version_of(flows: ScoredFlows, in_force: Iterable[Period]) -> npt.NDArray[np.int64]:
-    """Return the version under which each flow lived wholly, 0 if there is none."""
-    versions = np.zeros(len(flows), np.int64)
-    for period in in_force:
-        versions[flows.under(period)] = period.version
-    return versions
-
-
 @dataclass(frozen=True)
 class Estimate:
     """A figure and its replicates."""
@@ -165,13 +157,8 @@ class Score:
         """`flows` must have no flow of another version."""
         self.period = period
         self.flows = flows.where(np.argsort(flows.began_s, kind="stable"))
-        self._estimates: dict[str, Estimate] = {}
-
-    def estimate(self, key: str) -> Estimate:
-        """Return a figure by its key: "small.mean_us", "all.p99_us", "large.slowdown", "miss_ratio" and so on."""
-        if key not in self._estimates:
-            self._estimates[key] = self._estimate(key)
-        return self._estimates[key]
+        self.estimate = cache(self._estimate)
+        """Returns a figure by its key: "small.mean_us", "all.p99_us", "large.slowdown", "miss_ratio" and so on."""
 
     def _estimate(self, key: str) -> Estimate:
         flows = self.flows
@@ -181,11 +168,9 @@ class Score:
             return _mean(flows.retransmissions)
         name, _, figure = key.partition(".")
         inside = self._in_class(name)
-        if figure == "slowdown":
-            return _mean(flows.slowdown[inside])
         if figure == "p99_us":
             return _estimate(flows.fct_us[inside], _percentiles_99, LEAST_FOR_P99)
-        return _mean(flows.fct_us[inside])
+        return _mean((flows.slowdown if figure == "slowdown" else flows.fct_us)[inside])
 
     def _in_class(self, name: str) -> Mask:
         if name == "all":

@@ -146,19 +146,18 @@ class Network:
                 yield f"switch[{i}].port[{j}]", switch, port
 
 
-def as_written(network: Network) -> dict[str, Any]:
-    """Return the document as a user would write it: with units, and without defaults. `read_network` accepts it."""
-    return _as_written(network)
+def as_written(table: object) -> dict[str, Any]:
+    """Return a network's document as a user would write it: with units, and without defaults.
 
-
-def _as_written(table: object) -> dict[str, Any]:
+    `read_network` accepts it. Of a table of the network: the part of it.
+    """
     shown = {}
     for spec in entries(type(table)):
         value = getattr(table, spec.name)
         if value is None or value == spec.default:
             continue
         if isinstance(value, tuple):
-            value = [_as_written(item) for item in value]
+            value = [as_written(item) for item in value]
         shown[spec.key] = spec.kind.show_base(value) if isinstance(spec.kind, Rate) else value
     return shown
 

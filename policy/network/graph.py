@@ -159,12 +159,8 @@ class Topology:
         """The switch port of a host."""
         return self._edge_port_of[host_name]
 
-    def distances_to(self, host_name: str) -> dict[str, int]:
-        """Hops from each switch to a host; 1 from its edge switch."""
-        return self.distances_to_switch(self.edge_port(host_name).switch)
-
     def distances_to_switch(self, edge: str) -> dict[str, int]:
-        """Hops from each switch to the hosts of an edge switch."""
+        """Hops from each switch to the hosts of an edge switch; 1 from itself."""
         return self._distances[edge]
 
     @cached_property
@@ -190,7 +186,7 @@ class Topology:
         edge = self.edge_port(host_name)
         if switch_name == edge.switch:
             return (edge,)
-        distance = self.distances_to(host_name)
+        distance = self.distances_to_switch(edge.switch)
         here = distance.get(switch_name, 0)
         return tuple(
             port
@@ -213,14 +209,7 @@ class Topology:
     def has_loop(self) -> bool:
         """Whether links that are up form a loop."""
         links = sum(port.up and not port.edge for port in self.ports) / 2
-        seen: set[str] = set()
-        on_tree = sum(
-            1
-            for switch in self.switches
-            if switch.name not in seen
-            for _ in self._tree_from(switch.name, seen)
-        )
-        return links > on_tree
+        return links > sum(1 for _ in self._tree())
 
     def spanning_tree_ports(self) -> dict[str, tuple[int, ...]]:
         """Port numbers of each switch on one spanning tree of each connected part, with all edge ports.
@@ -231,24 +220,23 @@ class Topology:
             switch.name: {port.number for port in self.ports_of[switch.name] if port.edge}
             for switch in self.switches
         }
-        seen: set[str] = set()
-        for switch in self.switches:
-            if switch.name not in seen:
-                for port in self._tree_from(switch.name, seen):
-                    on_tree[port.switch].add(port.number)
-                    on_tree[port.peer].add(port.peer_port)
+        for port in self._tree():
+            on_tree[port.switch].add(port.number)
+            on_tree[port.peer].add(port.peer_port)
         return {name: tuple(sorted(numbers)) for name, numbers in on_tree.items()}
 
-    def _tree_from(self, root: str, seen: set[str]) -> Iterator[Port]:
-        """Yield the ports by which a breadth-first search finds each switch. Adds the switches to `seen`."""
-        seen.add(root)
-        queue = deque([root])
-        while queue:
-            for port in self.ports_of[queue.popleft()]:
-                if port.up and not port.edge and port.peer not in seen:
-                    seen.add(port.peer)
-                    queue.append(port.peer)
-                    yield port
+    def _tree(self) -> Iterator[Port]:
+        """Yield the ports by which breadth-first searches, one in each connected part, find the switches."""
+        seen: set[str] = set()
+        for switch in self.switches:
+            queue = deque([switch.name] if switch.name not in seen else [])
+            seen.add(switch.name)
+            while queue:
+                for port in self.ports_of[queue.popleft()]:
+                    if port.up and not port.edge and port.peer not in seen:
+                        seen.add(port.peer)
+                        queue.append(port.peer)
+                        yield port
 
     def to_document(self) -> dict[str, Any]:
         """JSON-ready form, the inverse of `from_document`."""
@@ -305,20 +293,15 @@ DELAY = Duration(0, NS_PER_S)
 class Links:
     """Rates, delays and failures. The delay of a host's link is link delay plus host delay."""
 
-    host_rate_bps: int = entry(
-        RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
-    )
+    host_rate_bps: int = entry(RATE, "Rate of the links to hosts.", key="host_rate", default=100 * 10**6)
     core_rate_bps: int = entry(
-        RATE, "Rate of the links between switches.", key="core_rate", title="Core rate", default=100 * 10**6
+        RATE, "Rate of the links between switches.", key="core_rate", default=100 * 10**6
     )
-    link_delay_ns: int = entry(
-        DELAY, "Propagation delay of each link.", key="link_delay", title="Link delay", default=0
-    )
+    link_delay_ns: int = entry(DELAY, "Propagation delay of each link.", key="link_delay", default=0)
     host_delay_ns: int = entry(
         DELAY,
         "Delay of a host's link in addition to link_delay.",
         key="host_delay",
-        title="Host delay",
         default=0,
     )
     down: tuple[str, ...] = entry(

@@ -15,7 +15,7 @@ accepted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sluice.policy import tags
@@ -91,8 +91,18 @@ class Policy(PolicyFields):
     @property
     def port_marking(self) -> PortMarking:
         """Marking and buffer of the ports to hosts, and of all ports unless `mark_at_core` is set."""
+        return self.port_behaviour.marking(edge=True)
+
+    @property
+    def core_marking(self) -> PortMarking:
+        """Marking and buffer of the ports between switches."""
+        return self.port_behaviour.marking(edge=False)
+
+    @property
+    def port_behaviour(self) -> PortBehaviour:
+        """All settings of the ports except their queue maps."""
         phantom = self.definition.marking is Marking.PHANTOM
-        return PortMarking(
+        return PortBehaviour(
             mark_bytes=None if phantom else self.mark_at or self.mark_min,
             buffer_bytes=self.buffer,
             mark_max_bytes=self.mark_max,
@@ -101,20 +111,6 @@ class Policy(PolicyFields):
             mark_by=self.mark_by or MarkBy.PORT,
             last_queue=self.queues - 1,
             last_mark_factor=self.last_mark_factor or 1,
-        )
-
-    @property
-    def core_marking(self) -> PortMarking:
-        """Marking and buffer of the ports between switches."""
-        if self.mark_at_core is None:
-            return self.port_marking
-        return replace(self.port_marking, mark_bytes=self.mark_at_core)
-
-    @property
-    def port_behaviour(self) -> PortBehaviour:
-        """All settings of the ports except their queue maps."""
-        return PortBehaviour(
-            **asdict(self.port_marking),
             core_mark_bytes=self.mark_at_core,
             shares=self.shares,
             sub_queues=self.sub_queues,
@@ -175,8 +171,7 @@ class Policy(PolicyFields):
         fitted (policy/schema/fitting.py). Raises FieldError that names the first bad field.
         """
         policy = cls(**read_fields(document, network_mark_bytes))
-        _check_marks(policy)
-        _check_limits(policy)
+        _check_thresholds(policy)
         return policy
 
     def to_document(self) -> dict[str, Any]:
@@ -190,32 +185,26 @@ def _plain(value: object) -> object:
     return value.to_document() if isinstance(value, Override) else value
 
 
-def _check_limits(policy: Policy) -> None:
-    """Check that some threshold is between the limits. Raises FieldError."""
-    least, most = policy.least_threshold, policy.most_threshold
-    if least is not None and most is not None and most < least:
-        raise FieldError(
-            "most_threshold",
-            f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
-        )
-
-
-def _check_marks(policy: Policy) -> None:
-    """Check the marking thresholds against each other and against the buffer. Raises FieldError."""
+def _check_thresholds(policy: Policy) -> None:
+    """Check thresholds against each other and against the buffer. Raises FieldError."""
     buffer, at, low, high = policy.buffer, policy.mark_at, policy.mark_min, policy.mark_max
+    least, most = policy.least_threshold, policy.most_threshold
     if policy.definition.marking is Marking.PHANTOM and at is not None and at >= buffer:
         raise FieldError(
             "mark_at",
             f"must be less than buffer, {buffer} bytes, because a phantom queue grows no further, not {at}",
         )
-    if low is None or high is None:
-        return
-    if low >= high:
+    if low is not None and high is not None and low >= high:
         raise FieldError("mark_max", f"must be greater than mark_min, {low} bytes, not {high}")
-    if high >= buffer:
+    if low is not None and high is not None and high >= buffer:
         raise FieldError(
             "mark_max",
             f"must be less than buffer, {buffer} bytes, not {high}: lower mark_max or raise buffer",
+        )
+    if least is not None and most is not None and most < least:
+        raise FieldError(
+            "most_threshold",
+            f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
         )
 
 

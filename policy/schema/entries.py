@@ -96,13 +96,18 @@ def _entries(cls: Any) -> tuple[Entry, ...]:
             field.metadata["key"] or field.name,
             field.metadata["kind"],
             field.metadata["help"],
-            field.metadata["title"] or (field.metadata["key"] or field.name).replace("_", " ").capitalize(),
+            field.metadata["title"] or titled(field.metadata["key"] or field.name),
             field.metadata["default"],
             field.metadata["nullable"],
         )
         for field in dataclasses.fields(cls)
         if "kind" in field.metadata
     )
+
+
+def titled(key: str) -> str:
+    """The title that follows from a key."""
+    return key.replace("_", " ").capitalize()
 
 
 def plain_type(cls: type, name: str) -> type:

@@ -127,27 +127,31 @@ def policy_field(
     kind: Kind | Callable[[Draft], Kind],
     help: str,
     *,
-    title: str,
     default: Any,
+    title: str = "",
     applies: Applies = EVERYWHERE,
     absent: Any = None,
     null_is_value: bool = False,
     of_network: bool = False,
 ) -> Any:
-    """A field of the table, as a dataclass field. `default` is a value or a function of the draft."""
+    """A field of the table, as a dataclass field.
+
+    `default` is a value or a function of the draft. `title`: one to three words, if they do not follow from the name.
+    """
     kind_of = (lambda draft: kind) if isinstance(kind, Kind) else kind
     default_of = default if callable(default) else (lambda draft: default)
-    values = {
-        "title": title,
-        "help": help,
-        "kind_of": kind_of,
-        "default_of": default_of,
-        "applies": applies,
-        "absent": absent,
-        "null_is_value": null_is_value,
-        "of_network": of_network,
-    }
-    return dataclasses.field(metadata=values)
+    return dataclasses.field(
+        metadata={
+            "title": title,
+            "help": help,
+            "kind_of": kind_of,
+            "default_of": default_of,
+            "applies": applies,
+            "absent": absent,
+            "null_is_value": null_is_value,
+            "of_network": of_network,
+        }
+    )
 
 
 _PORT_NAME = Text(r"(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))", what='a name such as "s1:2", "s2:*" or "*"')

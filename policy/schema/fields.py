@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.schema import field_kinds as kinds
-from sluice.policy.schema.entries import Entry
+from sluice.policy.schema.entries import Entry, titled
 from sluice.policy.schema.field_kinds import (
     HOST_NAMES,
     MAX_GROWTH,
@@ -58,20 +58,17 @@ class PolicyFields:
     scheme: str = policy_field(
         lambda draft: Choice(tuple(SCHEMES)),  # plugins add schemes later
         "The scheme that hosts and ports carry out.",
-        title="Scheme",
         default=lambda draft: draft.scheme.name,
     )
     queues: int = policy_field(
         kinds.queue_counts,
         "Priorities of a port. Queue 0 is served first.",
-        title="Queues",
         default=lambda draft: draft.scheme.queues,
     )
     most_threshold: int | None = policy_field(
         Size(1, MAX_THRESHOLD_BYTES, bare=True),
         "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves"
         " large flows sooner, and flows that are a little smaller later. By default there is no such limit.",
-        title="Most threshold",
         default=None,
         applies=kinds.ONLINE,
     )
@@ -79,7 +76,6 @@ class PolicyFields:
         kinds.thresholds,
         "Demotion thresholds, increasing. A flow that has sent more than a threshold is demoted. Adaptive schemes"
         " start from these values.",
-        title="Thresholds",
         default=kinds.default_thresholds,
         applies=kinds.THRESHOLDS,
         absent=(),
@@ -87,7 +83,6 @@ class PolicyFields:
     percentiles: tuple[float, ...] = policy_field(
         kinds.percentiles,
         "Percentiles of completed flow sizes that become the thresholds, increasing.",
-        title="Percentiles",
         default=kinds.default_percentiles,
         applies=kinds.PERCENTILES,
         absent=(),
@@ -119,7 +114,6 @@ class PolicyFields:
         Flag(),
         "A port believes the ends of flows only as far as its payload and other ingress ports confirm them. false:"
         " every FIN counts.",
-        title="Robust ends",
         default=True,
         applies=kinds.ADAPTIVE,
     )
@@ -127,7 +121,6 @@ class PolicyFields:
         kinds.MARK,
         "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value. By default, the network's K:"
         " rate times round trip, at least 12 packets, and 65 packets at 10 Gb/s.",
-        title="Mark at",
         default=kinds.default_mark(0),
         applies=kinds.MARKS_AT,
     )
@@ -158,7 +151,6 @@ class PolicyFields:
         "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"
         " 10 Gb/s, or 3.7 times a greater mark that is named, up to 360 KB. In schemes that mark by queue, 20 times"
         " mark_at.",
-        title="Buffer",
         default=kinds.default_buffer,
         of_network=True,
     )
@@ -183,7 +175,6 @@ class PolicyFields:
         Size(1, MAX_THRESHOLD_BYTES, bare=True),
         "No threshold that a port computes is below this. It should be about a bandwidth-delay product, so that a flow"
         " stays in one queue in its first round trip. By default mark_at, and 1 if the port does not mark by queue.",
-        title="Least threshold",
         default=kinds.default_least_threshold,
         applies=kinds.ONLINE,
     )
@@ -191,7 +182,6 @@ class PolicyFields:
         Whole(1, MAX_GROWTH, "packets"),
         "By how much a window without marks enlarges the congestion window. By default 1, and an eighth of mark_at in"
         " scheme sluice.",
-        title="Growth",
         default=kinds.default_growth,
         applies=kinds.GROWS,
     )
@@ -199,7 +189,6 @@ class PolicyFields:
         Flag(),
         "A port that runs out of buffer drops what is least urgent (dataplane/laws/drop_order.h), and background"
         " traffic marks no other packet. Otherwise it drops what arrives.",
-        title="Urgent first",
         default=lambda draft: draft.scheme.urgent_first,
         applies=kinds.PRIORITIES,
         absent=False,
@@ -208,7 +197,6 @@ class PolicyFields:
         kinds.shares,
         "Guaranteed part of the link for each queue, at most 1 in all. The first queue with packets gets the rest."
         " Null or empty: strict priorities.",
-        title="Shares",
         default=kinds.default_shares,
         applies=kinds.PRIORITIES,
         null_is_value=True,
@@ -216,7 +204,6 @@ class PolicyFields:
     flow_queues: bool = policy_field(
         Flag(),
         "Each flow has a queue of its own inside its priority (FISH; dataplane/laws/dqs.h).",
-        title="Flow queues",
         default=lambda draft: draft.scheme.flow_queues,
         applies=kinds.PRIORITIES,
         absent=False,
@@ -240,7 +227,6 @@ class PolicyFields:
     urgent_after: int | None = policy_field(
         Size(0, MAX_THRESHOLD_BYTES, bare=True),
         "A deadline flow has the tags of any other flow until it has sent this much.",
-        title="Urgent after",
         default=lambda draft: draft.scheme.urgent_after_bytes,
         applies=kinds.TAGS_URGENCY,
     )
@@ -248,7 +234,6 @@ class PolicyFields:
         Number(0, 1, above=True),
         "Part of its link that a host may use for urgent packets, as a mean over ten seconds. Beyond that, its urgent"
         " packets count as untagged. 1: no limit.",
-        title="Urgent share",
         default=0.5,
         applies=kinds.TAGS_URGENCY,
     )
@@ -256,7 +241,6 @@ class PolicyFields:
         Flag(),
         "Hosts serve their own link by the same queues, at host_thresholds. A host of a real network does"
         " so only where its agent has the setting queues_at. Otherwise a host's link is one queue.",
-        title="Host queues",
         default=True,
         applies=kinds.READS_TAGS,
         absent=False,
@@ -264,14 +248,12 @@ class PolicyFields:
     host_thresholds: tuple[int, ...] | None = policy_field(
         kinds.thresholds,
         "Thresholds of the hosts' own links, which no controller adapts. By default those of the policy.",
-        title="Host thresholds",
         default=None,
         applies=kinds.THRESHOLDS,
     )
     untagged_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets without a tag. By default the last one.",
-        title="Untagged queue",
         default=lambda draft: draft.queues - 1,
     )
     idle_gap_ms: int = policy_field(
@@ -286,7 +268,6 @@ class PolicyFields:
         "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host:"
         " mostly 65536. A host that sends more under a tag than its flows can send is demoted. 0: hosts are not"
         " checked.",
-        title="Tag burst",
         default=None,
         applies=kinds.READS_TAGS,
         of_network=True,
@@ -294,7 +275,6 @@ class PolicyFields:
     demoted_share: float | None = policy_field(
         Number(0, 1, above=True),
         "Part of its link that a demoted host may use at most. Its switch drops the rest. 1: no limit.",
-        title="Demoted share",
         default=0.05,
         applies=kinds.READS_TAGS,
     )
@@ -310,14 +290,12 @@ class PolicyFields:
     reserved_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets with a reserved DSCP.",
-        title="Reserved queue",
         default=0,
         of_network=True,
     )
     overrides: tuple[Override, ...] = policy_field(
         kinds.overrides,
         "Thresholds that are fixed or frozen at some ports. The last override that names a port decides.",
-        title="Overrides",
         default=(),
         applies=kinds.THRESHOLDS,
         absent=(),
@@ -326,24 +304,21 @@ class PolicyFields:
         PORT_NAMES,
         'Ports at which the policy acts: "s1:2", all ports of a switch ("s1:*") or all ports ("*"). Other ports count,'
         " and compute thresholds, but no packet changes its queue and none is marked. Empty: Sluice only watches.",
-        title="Acts at",
         default=("*",),
-        null_is_value=False,
         of_network=True,
     )
     acts_on: tuple[str, ...] = policy_field(
         HOST_NAMES,
         'Hosts on which the policy acts, by the names of their agents: "web1", "web*" or "*". Other hosts write no DSCP'
         " and keep their congestion control. None does while `acts_at` is empty.",
-        title="Acts on",
         default=("*",),
-        null_is_value=False,
         of_network=True,
     )
 
 
 POLICY_FIELDS: tuple[PolicyEntry, ...] = tuple(
-    PolicyEntry(field.name, **field.metadata) for field in dataclasses.fields(PolicyFields)
+    PolicyEntry(field.name, **{**field.metadata, "title": field.metadata["title"] or titled(field.name)})
+    for field in dataclasses.fields(PolicyFields)
 )
 
 

@@ -85,7 +85,9 @@ def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) 
     if queues < 2:
         return ()
     flows = _FlowSizes(sizes, scale)
-    grid = _grid(flows)
+    # Sizes at equal distances on a logarithmic scale, and every step of the distribution.
+    between = np.geomspace(flows.ends[0], flows.ends[-1], GRID_POINTS)
+    grid = np.unique(np.concatenate([between, flows.ends]))
     return _whole(grid[_best_on_grid(flows, load, queues, grid)])
 
 
@@ -182,18 +184,6 @@ def known_delays(
 def _check(load: float) -> None:
     if not 0 < load < 1:
         raise FieldError("load", f"thresholds are optimal for a load between 0 and 1, not {load:g}")
-
-
-def _objective(flows: _FlowSizes, load: float, thresholds: Floats) -> float:
-    entered = np.concatenate([[1.0], flows.larger(thresholds)])
-    busy = load * np.concatenate([flows.up_to(thresholds) / flows.mean, [1.0]])
-    return float(np.sum(entered / (1 - busy)))
-
-
-def _grid(flows: _FlowSizes) -> Floats:
-    """Return sizes at equal distances on a logarithmic scale, and every step of the distribution."""
-    between = np.geomspace(flows.ends[0], flows.ends[-1], GRID_POINTS)
-    return np.unique(np.concatenate([between, flows.ends]))
 
 
 def _best_on_grid(flows: _FlowSizes, load: float, queues: int, grid: Floats) -> list[int]:

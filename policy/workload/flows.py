@@ -262,28 +262,14 @@ def flows_of(
 def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[ScheduledFlow]:
     columns = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("first", "labels")}
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    rows = (dict(zip(columns, row, strict=True)) for row in values)
-    return [
-        ScheduledFlow(
-            id=f"{run_id}/{batch.first + i}",
-            start_s=row["start_s"],
-            src=names[row["src"]],
-            dst=names[row["dst"]],
-            bytes=row["bytes"],
-            size_class=size_class(row["bytes"], size_scale),
-            ideal_us=row["ideal_us"],
-            deadline_us=_number_or_none(row["deadline_us"]),
-            elapsed_us=_number_or_none(row["elapsed_us"]),
-            until_s=_number_or_none(row["until_s"]),
-            importance=_number_or_none(row["importance"]),
-            importance_share=_number_or_none(row["importance_share"]),
-            quench=QUENCH[row["quench"]],
-            label=batch.labels[i] if batch.labels else "",
-            size_known=row["size_known"],
-        )
-        for i, row in enumerate(rows)
-    ]
+    flows = []
+    for i, row in enumerate(dict(zip(columns, map(_number_or_none, value), strict=True)) for value in values):
+        row |= {"src": names[row["src"]], "dst": names[row["dst"]], "quench": QUENCH[row["quench"]]}
+        label = batch.labels[i] if batch.labels else ""
+        size = size_class(row["bytes"], size_scale)
+        flows.append(ScheduledFlow(f"{run_id}/{batch.first + i}", size_class=size, label=label, **row))
+    return flows
 
 
-def _number_or_none(value: float) -> float | None:
+def _number_or_none(value: Any) -> Any:
     return None if value != value else value

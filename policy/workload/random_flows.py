@@ -236,10 +236,8 @@ def _core_loads(topology: Topology, bps: Array) -> dict[str, float]:
     np.add.at(between, (of_host[:, None], of_host[None, :]), bps)
     loads = {port.id: 0.0 for port in topology.ports if not port.edge}
     for column, name in enumerate(switches):
-        host = next(port.peer for port in edge if port.switch == name)
-        _spread(
-            topology, topology.distances_to(host), dict(zip(switches, between[:, column], strict=True)), loads
-        )
+        demand_bps = dict(zip(switches, between[:, column], strict=True))
+        _spread(topology, topology.distances_to_switch(name), demand_bps, loads)
     return loads
 
 

@@ -323,17 +323,14 @@ SCHEME_KEYS = ("name", *(field.name for field in POLICY_FIELDS if field.name != 
 """The keys of [scheme]: the policy's fields, where `name` is the scheme."""
 
 
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    seed: int
+@dataclass(frozen=True, kw_only=True)
+class Scenario(ScenarioKeys):
+    """A whole scenario."""
+
     fabric: Fabric
     policy: Policy
     transport: Transport
     workload: AnyWorkload
-    background: tuple[Background, ...] = ()
-    sample_ms: int | None = None
-    grace_s: float = 10.0
     simulator: SimulatorSettings = field(default_factory=SimulatorSettings)
 
     @property
@@ -376,15 +373,11 @@ def scenario_from_document(
     workload = workload_from(document["workload"], document.get("deadlines"), load_cdf, load_trace)
     policy = _policy(document["scheme"], fabric, workload, find_path(fabric))
     return Scenario(
-        name=top.name,
-        seed=top.seed,
+        **vars(top),
         fabric=fabric,
         policy=policy,
         transport=transport,
         workload=workload,
-        background=top.background,
-        sample_ms=top.sample_ms,
-        grace_s=top.grace_s,
         simulator=simulator,
     )
 

@@ -84,9 +84,6 @@ class SizeCdf:
         bounds = np.unique([0.0, *self.cumulative])
         return bounds, np.zeros(len(bounds) - 1, np.int64)
 
-    def draw(self, rng: np.random.Generator, count: int) -> Array:
-        return self.at(rng.random(count))[0]
-
 
 @dataclass(frozen=True)
 class MixPart:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from sluice.policy.errors import FieldError
-from sluice.policy.schema.entries import TableOf, entry, read
+from sluice.policy.schema.entries import TableOf, entries, entry, read
 from sluice.policy.schema.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from sluice.policy.units import MAX_FLOW_BYTES, MIN_FLOW_BYTES, NS_PER_S, format_bytes
 from sluice.policy.workload.flows import Deadlines, Shift, Trace, TraceWorkload, Workload
@@ -186,14 +186,7 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
             f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
         )
     _check_scale(keys.scale, trace.size_bytes.max())
-    return TraceWorkload(
-        trace=trace,
-        to=keys.to,
-        flows=keys.flows or len(trace),
-        scale=keys.scale,
-        deadlines=deadlines,
-        size_known=keys.size_known,
-    )
+    return TraceWorkload(trace, keys.to, keys.flows or len(trace), keys.scale, deadlines, keys.size_known)
 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
@@ -201,27 +194,17 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
     shifts: tuple[Shift, ...] = ()
     if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
-        fanin = _fanin(keys)
-        sizes: SizeCdf | Mix = _answers(keys)
+        if keys.fanin is None:
+            raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
+        fanin = keys.fanin
+        sizes: SizeCdf | Mix = _answers(keys, fanin)
     else:
         keys = read(RandomKeys, table, "workload")
         fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
         shifts = _shifts(keys.shift, load_cdf)
-    _check_arrivals(keys)
-    _check_receiver(keys)
-    workload = Workload(
-        sizes=sizes,
-        pattern=keys.pattern,
-        to=keys.to,
-        load=keys.load,
-        flows=keys.flows,
-        scale=keys.scale,
-        shifts=shifts,
-        deadlines=deadlines,
-        interarrival_s=keys.interarrival_s,
-        fanin=fanin,
-        size_known=keys.size_known,
-    )
+    _check_common(keys)
+    common = {key.name: getattr(keys, key.name) for key in entries(CommonKeys)}
+    workload = Workload(sizes, shifts=shifts, deadlines=deadlines, fanin=fanin, **common)
     for cdf in workload.all_sizes:
         _check_scale(keys.scale, cdf.largest_bytes)
     return workload
@@ -250,7 +233,13 @@ def _check_scale(scale: float, largest_bytes: float) -> None:
         )
 
 
-def _check_receiver(keys: CommonKeys) -> None:
+def _check_common(keys: CommonKeys) -> None:
+    if (keys.load is None) == (keys.interarrival_s is None):
+        raise FieldError(
+            "workload.load",
+            "give either load (of the links, for example 0.8) or interarrival "
+            '(mean time between starts, for example "0.1ms")',
+        )
     if keys.pattern == "many-to-one" and keys.to is None:
         raise FieldError(
             "workload.to", 'is missing: pattern many-to-one needs a receiver, for example to = "h1"'
@@ -262,29 +251,14 @@ def _check_receiver(keys: CommonKeys) -> None:
         )
 
 
-def _check_arrivals(keys: CommonKeys) -> None:
-    if (keys.load is None) == (keys.interarrival_s is None):
-        raise FieldError(
-            "workload.load",
-            "give either load (of the links, for example 0.8) or interarrival "
-            '(mean time between starts, for example "0.1ms")',
-        )
-
-
-def _fanin(keys: IncastKeys) -> int:
-    if keys.fanin is None:
-        raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
-    return keys.fanin
-
-
-def _answers(keys: IncastKeys) -> Mix:
+def _answers(keys: IncastKeys, fanin: int) -> Mix:
     """Return the answer of each of an incast's senders: `bytes` each, or an equal part of `total`."""
     if (keys.bytes is None) == (keys.total is None):
         raise FieldError(
             "workload.bytes",
             'give either bytes (of each answer, for example "20KB") or total (of all answers to a request)',
         )
-    size_bytes = keys.bytes if keys.total is None else -(-keys.total // _fanin(keys))
+    size_bytes = keys.bytes if keys.total is None else -(-keys.total // fanin)
     if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
         raise FieldError("workload.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
     return Mix((MixPart(size_bytes, 1.0, ()),))

@@ -80,7 +80,9 @@ class Traffic:
         start_s = np.cumsum(gaps.standard_exponential(count)) / self.flows_per_s
         hosts = len(self.rates_bps)
         source, to = np.divmod(pairs.choice(hosts * hosts, count, p=self._pairs().ravel()), hosts)
-        flows = list(zip(_ns(start_s), source, to, self.sizes.draw(sizes, count).astype(int), strict=True))
+        flows = list(
+            zip(_ns(start_s), source, to, self.sizes.at(sizes.random(count))[0].astype(int), strict=True)
+        )
         flows += self._answers(start_s[-1], requests)
         return sorted((int(at), int(a), int(b), int(size)) for at, a, b, size in flows)
 

@@ -28,7 +28,6 @@ from sluice.policy.figures.scoreboard import (
     periods,
     scoreboard,
     scored,
-    version_of,
 )
 from sluice.policy.figures.validity import (
     DELAYS,
@@ -104,7 +103,6 @@ def test_under__only_flows_that_lived_wholly_under_the_version() -> None:
     assert some.under(period).tolist() == [False, True, False, False]
     other = replace(some, scheme=np.full(4, "pias"))
     assert not other.under(period).any()
-    assert version_of(some, [period]).tolist() == [0, 1, 0, 0]
 
 
 def test_score__figures_of_the_version() -> None:

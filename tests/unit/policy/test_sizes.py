@@ -129,7 +129,7 @@ def test_mean_by_part__is_the_mean_of_the_table(sizes: list[int], seed: int) -> 
 @pytest.mark.parametrize("name", ["web-search", "facebook-key-value", "alibaba-storage"])
 def test_mean_wire_bytes__is_what_drawn_flows_come_to(name: str) -> None:
     cdf = table(name)
-    sizes = scaled_bytes(cdf.draw(np.random.default_rng(3), 500_000), 0.5)
+    sizes = scaled_bytes(cdf.at(np.random.default_rng(3).random(500_000))[0], 0.5)
     wire = sizes + 66 * -(-sizes // 1448)
     assert mean_wire_bytes(cdf, 0.5).sum() == pytest.approx(wire.mean(), rel=0.01)
 

@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from sluice.policy import tags
@@ -44,9 +45,12 @@ MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
 SMOOTH = SizeCdf("smooth", (1e3, 1e6), (0.0, 1.0))
 
 
-def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float]) -> float:
+def pias_objective(sizes: Sizes, load: float, thresholds_bytes: npt.ArrayLike) -> float:
     """Return T of `static` for any thresholds, in packet times."""
-    return static._objective(static._FlowSizes(sizes, 1.0), load, np.asarray(thresholds_bytes, float))
+    flows, thresholds = static._FlowSizes(sizes, 1.0), np.asarray(thresholds_bytes, float)
+    entered = np.concatenate([[1.0], flows.larger(thresholds)])
+    busy = load * np.concatenate([flows.up_to(thresholds) / flows.mean, [1.0]])
+    return float(np.sum(entered / (1 - busy)))
 
 
 PUBLISHED = {  # in packets, from the scripts of PIAS's ns-2 evaluation
@@ -117,7 +121,7 @@ def test_best_on_grid__no_choice_of_its_sizes_is_better(queues: int) -> None:
     flows = static._FlowSizes(WEB_SEARCH, 1.0)
     grid = np.geomspace(flows.ends[0], flows.ends[-1], 12)
     costs = {
-        choice: static._objective(flows, 0.8, grid[list(choice)])
+        choice: pias_objective(WEB_SEARCH, 0.8, grid[list(choice)])
         for choice in combinations_with_replacement(range(len(grid)), queues - 1)
     }
     found = static._best_on_grid(flows, 0.8, queues, grid)
