@@ -11,13 +11,11 @@ import pytest
 from sluice.dataplane.windows import Window
 from sluice.policy import tags
 from sluice.policy.tags import ATTAINED_FIRST, ATTAINED_LAST, URGENCY_FIRST, URGENCY_LAST
-from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import Taps, ThresholdsMoved
-from sluice.topologies import build_topology
+from sluice.simulator.taps import ThresholdsMoved
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, MS, PAYLOAD, US, Link, S, single, transport
+from tests.sim.runs import run
 
 BUFFER = 300 * FRAME
 DISCIPLINES = {
@@ -174,12 +172,7 @@ DOCUMENT: dict[str, Any] = {
 
 def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
     """Return the thresholds of a port during the run."""
-    scenario, *_ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
-    moved: list[ThresholdsMoved] = []
-    Simulation(
-        scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)
-    ).run()
-    return [move for move in moved if move.port == port]
+    return run({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}}).thresholds(port)
 
 
 def test_the_first_adjustment_counts_what_completed_before_it() -> None:

@@ -12,15 +12,12 @@ import pytest
 from scipy.stats import chi2
 
 from sluice.policy.tags import attained_tag
-from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
 from sluice.simulator._fabric import MarkBy
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import Taps
-from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, S, serialisation
+from tests.sim.runs import run
 
 seeds = pytest.mark.parametrize("seed", range(3))
 
@@ -453,7 +450,4 @@ def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by: st
             ]
         },
     }
-    scenario, *_ = scenario_with(document)
-    simulation = Simulation(scenario, build_topology(scenario), Taps(flows=lambda columns: None))
-    simulation.run()
-    assert (simulation.fabric.port_statistics()[:, 2].sum() > 0) == marked
+    assert (run(document).simulation.fabric.port_statistics()[:, 2].sum() > 0) == marked

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from sluice.policy.schemes.queues import demotion_levels
-from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric as core
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import Taps, ThresholdsMoved
-from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, PAYLOAD, US, Link, S
+from tests.sim.runs import run
 
 RATE_BPS, FLOOD_PER_S, SECONDS = 20_000_000, 1500, 6
 SINK, ATTACKER, HOSTS = 0, 1, 7
@@ -146,7 +143,7 @@ def thresholds(scheme: str, *, attacked: bool, robust: bool = True) -> set[int]:
     ]
     if attacked:
         flows += [flow(HOSTILE, "100B", at) for at in range(100_000, 600_000, 200)]
-    scenario, *_ = scenario_with(
+    made = run(
         {
             "name": "hostile-ends",
             "fabric": {"topology": "single", "hosts": 5, "host_rate": "1Gbit", "link_delay": "10us"},
@@ -162,9 +159,7 @@ def thresholds(scheme: str, *, attacked: bool, robust: bool = True) -> set[int]:
             "workload": {"flow": sorted(flows, key=lambda one: int(one["start"][:-2]))},
         }
     )
-    moved: list[ThresholdsMoved] = []
-    Simulation(scenario, build_topology(scenario), Taps(flows=lambda _: None, thresholds=moved.append)).run()
-    of_port = [move for move in moved if move.port == PORT]
+    of_port = made.thresholds(PORT)
     late = [move.thresholds_bytes[0] for move in of_port if 0.25 <= move.at_s <= 0.6]
     return {*late, [move.thresholds_bytes[0] for move in of_port if move.at_s <= 0.6][-1]}
 

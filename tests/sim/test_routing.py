@@ -16,11 +16,11 @@ from sluice.simulator import _fabric as core
 from sluice.simulator.division import divide, whole
 from sluice.simulator.flows import fabric_columns
 from sluice.simulator.network import make_fabric, port_maker
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import Columns, Taps
+from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
+from tests.sim.runs import run
 from tests.sim.threaded import DOCUMENT, FABRICS, RACKS, simulation
 
 
@@ -172,10 +172,7 @@ def test_a_packet_is_serialised_at_every_port_that_has_the_links_rate(uplink: st
         "simulator": {"uplink": uplink},
         "workload": {"flow": [{"from": "h2", "to": "h1", "bytes": f"{SIZE_BYTES}B"}]},
     }
-    scenario, *_ = scenario_with(document)
-    ended: list[Columns] = []
-    Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
-    [fct_ps] = [int(columns["fct_ps"][0]) for columns in ended if len(columns["fct_ps"])]
+    (fct_ps,) = run(document).flows["fct_ps"].tolist()
     assert fct_ps / 1e6 == pytest.approx(crossings * FRAME_US, abs=0.2)
 
 
@@ -198,11 +195,7 @@ def test_a_short_flow_passes_a_long_one_of_its_host_only_with_host_queues(
             ]
         },
     }
-    scenario, *_ = scenario_with(document)
-    ended: list[Columns] = []
-    Simulation(scenario, build_topology(scenario), Taps(flows=ended.append)).run()
-    found = {int(n): int(f) for c in ended for n, f in zip(c["number"], c["fct_ps"], strict=True)}
-    waited_us = found[1] / 1e6 - 2 * FRAME_US
+    waited_us = run(document).flows["fct_ps"][1] / 1e6 - 2 * FRAME_US
     frame_us = 1526 * 8e6 / RATE_BPS
     least, most = (0, 2) if host_queues else packets
     assert least * frame_us <= waited_us <= most * frame_us
@@ -249,9 +242,9 @@ def test_a_kernels_port_has_queues_without_marks_or_bound() -> None:
     ],
 )
 def test_obstacle__the_network_stays_whole(changes: dict[str, Any], obstacle: str) -> None:
-    run = simulation(Taps(lambda columns: None), 2, **changes)
-    assert obstacle in run.division.obstacle
-    assert run.division == whole(run.topology, run.division.obstacle)
+    kept = simulation(Taps(lambda columns: None), 2, **changes)
+    assert obstacle in kept.division.obstacle
+    assert kept.division == whole(kept.topology, kept.division.obstacle)
 
 
 def test_endless_flows_are_an_obstacle() -> None:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from sluice.policy.schemes import SCHEMES
-from sluice.runs.files import scenario_with
-from sluice.simulator.run import Simulation
-from sluice.simulator.taps import OUTCOMES, Columns, Taps
-from sluice.topologies import build_topology
+from sluice.simulator.taps import OUTCOMES
+from tests.sim.runs import run
 
 FLOWS = 120
 DOCUMENT: dict[str, Any] = {
@@ -41,12 +39,9 @@ DOCUMENT: dict[str, Any] = {
 
 def outcomes(**changes: Any) -> dict[str, int]:
     """Return how many flows had each outcome. Check that the fabric accounts for every packet."""
-    scenario, *_ = scenario_with(DOCUMENT, **changes)
-    ended: list[Columns] = []
-    simulation = Simulation(scenario, build_topology(scenario), Taps(flows=ended.append))
-    simulation.run()
-    simulation.fabric.audit()
-    counts = np.bincount(np.concatenate([columns["outcome"] for columns in ended]), minlength=len(OUTCOMES))
+    made = run(DOCUMENT, **changes)
+    made.simulation.fabric.audit()
+    counts = np.bincount(made.flows["outcome"], minlength=len(OUTCOMES))
     return dict(zip(OUTCOMES, counts.tolist(), strict=True))
 
 

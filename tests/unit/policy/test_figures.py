@@ -248,18 +248,6 @@ def test_ideal__a_slow_core_paces() -> None:
     assert slow == pytest.approx([FRAME_BYTES * 8e6 / 1e9] * 2)
 
 
-def test_ideal_times__columns_equal_single_flows() -> None:
-    topology, rng = leaf_spine(), np.random.default_rng(1)
-    src, size_bytes = rng.integers(6, size=50), rng.integers(64, 10**7, size=50)
-    dst = (src + rng.integers(1, 6, size=50)) % 6
-    many = IdealTimes(topology).of(src, dst, size_bytes)
-    one = [
-        ideal_fct_us(topology, f"h{s + 1}", f"h{d + 1}", int(b))
-        for s, d, b in zip(src, dst, size_bytes, strict=True)
-    ]
-    assert many.tolist() == one
-
-
 @pytest.mark.timing
 def test_ideal_times__a_thousand_hosts_take_no_time() -> None:
     topology = leaf_spine(leaves=32, spines=16, hosts_per_leaf=32)

@@ -93,19 +93,6 @@ def test_best_thresholds__nothing_is_better(
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.lists(sizes, min_size=2, max_size=4), st.floats(0.1, 0.9))
-def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[list[int]], load: float) -> None:
-    alone = [model_of(s, [1 / len(s)] * len(s), load, 3) for s in several]
-    joined: dict[str, Any] = {n: np.concatenate([getattr(model, n) for model in alone]) for n in PER_PORT}
-    together = replace(alone[0], **joined)
-    best, cost = delay_terms(together, 3).best()
-    for i, model in enumerate(alone):
-        one_best, one_cost = delay_terms(model, 3).best()
-        assert cost[i] == pytest.approx(one_cost[0])
-        assert best[i].tolist() == one_best[0].tolist()
-
-
-@settings(deadline=None, max_examples=20)
 @given(sizes, st.floats(0.05, 0.95), st.integers(1, 10**8), st.integers(1, 10**8))
 def test_best_thresholds__nothing_is_better_between_the_limits(
     sizes_bytes: list[int], load: float, one: int, other: int
@@ -208,10 +195,3 @@ def test_worthwhile_thresholds__a_small_gain_changes_nothing() -> None:
     near = best + 1
     assert mean_slowdown(model, near)[0] * (1 - MIN_GAIN) < cost[0] < mean_slowdown(model, near)[0]
     assert worthwhile_thresholds(model, near).tolist() == near.tolist()
-
-
-def test_worthwhile_thresholds__a_large_gain_is_taken() -> None:
-    model = model_of(*PAPER_MIX, 0.8, 2)
-    best, _ = delay_terms(model, 2).best()
-    for wrong in (edge(1_000), edge(1_000_000)):
-        assert worthwhile_thresholds(model, np.asarray([[wrong]])).tolist() == best.tolist()

@@ -311,11 +311,6 @@ def test_attained_tag__bucket_contains_the_bytes(attained: int) -> None:
         assert attained <= tags.EDGES_BYTES[k]
 
 
-def test_attained_tag__an_edge_belongs_to_the_bucket_below() -> None:
-    assert tags.attained_tag(10_000) == tags.attained_tag(9_999)
-    assert tags.attained_tag(10_001) == tags.attained_tag(10_000) + 1
-
-
 def test_urgency_tag__one_is_an_edge() -> None:
     below = tags.urgency_tag(tags.URGENCY_ONE)
     assert tags.urgency_tag(tags.URGENCY_ONE + 1) == below + 1

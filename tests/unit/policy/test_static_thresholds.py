@@ -92,19 +92,6 @@ def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_o
     assert published < slowdown([tags.EDGES_BYTES[-1]] * 7)
 
 
-@pytest.mark.parametrize("queues", [2, 8])
-@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING], ids=["web", "mining"])
-def test_pias_thresholds__nothing_near_or_far_is_better(sizes: Sizes, queues: int) -> None:
-    found = np.asarray(pias_thresholds(sizes, 0.8, queues), float)
-    least = pias_objective(sizes, 0.8, found.tolist())
-    rng = np.random.default_rng(7)
-    for _ in range(100):
-        near = np.sort(found * rng.uniform(0.9, 1.1, len(found)))
-        far = np.sort(10 ** rng.uniform(3, 8.5, len(found)))
-        for other in (near, far):
-            assert pias_objective(sizes, 0.8, other.tolist()) >= least * (1 - 1e-6)
-
-
 @pytest.mark.parametrize("load", [0.5, 0.95, 0.99])
 def test_pias_thresholds__the_grid_costs_less_than_a_thousandth(load: float) -> None:
     """Sizes without any step, so the best threshold is between two sizes of the grid."""
@@ -165,19 +152,6 @@ def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
     document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, Traffic(WEB_SEARCH, 0.7, 0.1))
     assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
     assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
-
-
-@pytest.mark.parametrize(
-    ("word", "traffic", "problem"),
-    [
-        ("best", Traffic(MIX, 0.8), "neither a list nor one of optimal, pias"),
-        ("optimal", None, "needs a workload with a distribution of sizes and a load"),
-    ],
-)
-def test_solved__says_what_is_missing(word: str, traffic: Traffic | None, problem: str) -> None:
-    with pytest.raises(FieldError, match=problem) as caught:
-        solved({"scheme": "pias", "thresholds": word}, traffic)
-    assert caught.value.field == "thresholds"
 
 
 @pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX])

@@ -63,13 +63,6 @@ def test_percentile_edges__a_port_without_flows_has_the_last_edge() -> None:
     assert percentile_edges(ports, [10, 90]).tolist() == [[tags.ATTAINED_BUCKETS - 1] * 2, [8, 8]]
 
 
-@given(st.lists(st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=50), min_size=1, max_size=9))
-def test_percentile_edges__many_ports_at_once_as_each_alone(ports: list[list[int]]) -> None:
-    edges = percentile_edges(np.stack([histogram(sizes) for sizes in ports]), [10, 50, 99.9])
-    alone = [percentile_thresholds(histogram(sizes), [10, 50, 99.9]) for sizes in ports]
-    assert [tuple(tags.EDGES_BYTES[k] for k in row) for row in edges] == alone
-
-
 def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing() -> None:
     window = SlidingCounts(window_ns=500 * MS)
     assert window.grown is None
@@ -86,14 +79,6 @@ def test_sliding_counts__a_counter_of_64_bits_that_wraps_around_has_grown_by_wha
     for i, value in enumerate(on_the_wire):
         window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
     assert known(window.grown).tolist() == [15]
-
-
-def test_sliding_counts__a_counter_that_is_not_supported_never_grows() -> None:
-    """OpenFlow reports it as all ones. It may appear and disappear."""
-    window = SlidingCounts(window_ns=500 * MS)
-    for i, value in enumerate([2**64 - 1, 2**64 - 1, 2**64 - 1]):
-        window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
-    assert known(window.grown).tolist() == [0]
 
 
 def test_growth__no_counter_grows_by_281_tb_between_two_readings() -> None:

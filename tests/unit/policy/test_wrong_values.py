@@ -6,17 +6,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from sluice.policy.errors import FieldError
-from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import Entry, entries, entry_schema
 from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schema.kinds import Quantity
@@ -34,7 +30,6 @@ from sluice.policy.workload.scenario import (
 )
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.policy.workload.tables import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
-from sluice.runs.files import load_cdf, load_trace, read_document
 from sluice.topologies import TOPOLOGIES, build_topology
 
 RING = Path(__file__).parents[1] / "topologies" / "ring.toml"
@@ -190,100 +185,3 @@ def test_quantities_have_an_upper_bound() -> None:
     """Each quantity fits 64 bits in its base unit, because the simulator and the kernel count in them."""
     for cls, _ in TABLES.values():
         assert all(one.kind.high < 2**63 for one in entries(cls) if isinstance(one.kind, Quantity))
-
-
-# Policy and scenario documents of any shape: accepted, or refused by a FieldError that names a field.
-
-
-MANY = settings(suppress_health_check=list(HealthCheck))
-
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=12),
-    st.sampled_from(
-        [
-            2**63,
-            10**40,
-            -1,
-            0,
-            1,
-            8,
-            "10KB",
-            "65pkt",
-            "1e9KB",
-            "0.5",
-            "5ms",
-            "10Gbit",
-            "\x00",
-            "h1",
-            "optimal",
-            *SCHEMES,
-        ]
-    ),
-)
-ANY_VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=8), st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
-POLICIES = st.builds(
-    lambda scheme, changes: {"scheme": scheme, **changes},
-    st.one_of(st.sampled_from(sorted(SCHEMES)), ANY_VALUES),
-    st.dictionaries(
-        st.one_of(st.sampled_from(sorted(Policy.__dataclass_fields__)), st.text(max_size=8)),
-        ANY_VALUES,
-        max_size=4,
-    ),
-)
-SCENARIOS = [read_document(Path(name)) for name in ("demo", "paper-mix")]
-
-
-@pytest.mark.slow
-@MANY
-@given(st.one_of(POLICIES, ANY_VALUES))
-def test_policy__accepted_or_a_field_error(document: Any) -> None:
-    try:
-        policy = Policy.from_document(document)
-    except FieldError:
-        return
-    assert Policy.from_document(policy.to_document()) == policy
-
-
-def places(document: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every value in a document."""
-    for key, value in document.items():
-        yield (*at, key)
-        if isinstance(value, dict):
-            yield from places(value, (*at, key))
-
-
-@st.composite
-def changed_scenarios(draw: st.DrawFn) -> dict[str, Any]:
-    """Return a valid scenario with up to three values replaced, left out or added."""
-    document: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(SCENARIOS)))
-    for _ in range(draw(st.integers(1, 3))):
-        *at, key = draw(st.sampled_from(sorted(places(document))))
-        table = document
-        for name in at:
-            table = table[name]
-        match draw(st.sampled_from(["replace", "leave out", "add"])):
-            case "replace":
-                table[key] = draw(ANY_VALUES)
-            case "leave out":
-                del table[key]
-            case "add":
-                table[draw(st.text(min_size=1, max_size=8))] = draw(ANY_VALUES)
-    return document
-
-
-@pytest.mark.slow
-@MANY
-@given(st.one_of(changed_scenarios(), ANY_VALUES.filter(lambda value: isinstance(value, dict))))
-def test_scenario__accepted_or_a_field_error(document: dict[str, Any]) -> None:
-    with suppress(FieldError):
-        scenario_from_document(document, load_cdf, load_trace)
