@@ -22,8 +22,8 @@ from sluice.policy import tags
 from sluice.policy.controls import Need
 from sluice.policy.errors import FieldError, guess, shortened
 from sluice.policy.schema.entries import entry
-from sluice.policy.schema.field_kinds import PORT_NAMES, name_host, name_port
-from sluice.policy.schema.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
+from sluice.policy.schema.field_kinds import PORT_NAMES, Override, name_host, name_port
+from sluice.policy.schema.fields import POLICY_FIELDS, PolicyFields, read_fields
 from sluice.policy.schema.kinds import ListOf, Number, Whole
 from sluice.policy.schemes import Marking, Scheme, scheme_named
 from sluice.policy.schemes.ports import MAX_BACKLOG_BYTES, REFERENCE_MARK_BYTES, MarkBy, PortMarking

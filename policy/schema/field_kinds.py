@@ -19,15 +19,7 @@ from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.schema.entries import Entry
 from sluice.policy.schema.kinds import Flag, Kind, ListOf, Number, OneOfWhole, Schema, Size, Text, Whole
 from sluice.policy.schemes import Marking, Scheme, ThresholdRule
-from sluice.policy.schemes.ports import (
-    DEFAULT_BUFFER_BYTES,
-    LEAST_MARKS_IN_BUFFER,
-    MARKS_IN_BUFFER,
-    MAX_BACKLOG_BYTES,
-    MIN_BUFFER_BYTES,
-    REFERENCE_MARK_BYTES,
-    MarkBy,
-)
+from sluice.policy.schemes import ports as port_rules
 from sluice.policy.units import PACKET_BYTES
 
 MAX_QUEUES = 8
@@ -40,7 +32,7 @@ class Draft:
     scheme: Scheme
     read: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Values of the fields above the current one. Empty if the answer must hold for every document of the scheme."""
-    network_mark_bytes: int = REFERENCE_MARK_BYTES
+    network_mark_bytes: int = port_rules.REFERENCE_MARK_BYTES
     """K that the network's links need (policy/schema/fitting.py). Marks and buffer are in proportion by default."""
 
     @property
@@ -66,8 +58,9 @@ class Applies:
     to: str
     """In words, for the reference."""
     test: Callable[[Draft], bool]
-    refusal: Callable[[Draft], str] | None
-    """Why a document of another scheme must omit the field. None: it may set the field, without effect."""
+    refusal: str | None
+    """Why a document of another scheme must omit the field, with {scheme} and {marks}, which is how the scheme marks.
+    None: it may set the field, without effect."""
 
 
 EVERYWHERE = Applies("every scheme", lambda draft: True, None)
@@ -97,7 +90,9 @@ class PolicyEntry:
         if not self.applies.test(draft) and self.applies.refusal is not None:
             empty = value in ([], ()) if self.absent == () else value is self.absent
             if not (value is None or empty):
-                raise FieldError(self.name, f"{self.applies.refusal(draft)}; omit {self.name}")
+                scheme = draft.scheme
+                why = self.applies.refusal.format(scheme=scheme.name, marks=_WAYS_TO_MARK[scheme.marking])
+                raise FieldError(self.name, f"{why}; omit {self.name}")
             return self.absent
         if value is not None:
             return self.kind_of(draft).read(self.name, value)
@@ -267,75 +262,67 @@ _SHARES_SLACK = 1e-9
 # ── Where a field applies ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _how_it_marks(draft: Draft) -> str:
-    ways = {
-        Marking.NONE: "does not mark",
-        Marking.PORT: "marks at mark_at",
-        Marking.RED: "marks from mark_min to mark_max",
-        Marking.PHANTOM: "marks at mark_at of its phantom queue",
-    }
-    return f"scheme {draft.scheme.name} {ways[draft.scheme.marking]}"
-
-
-def _scheme_has(what: str) -> Callable[[Draft], str]:
-    return lambda draft: f"scheme {draft.scheme.name} has {what}"
-
-
+_WAYS_TO_MARK = {
+    Marking.NONE: "does not mark",
+    Marking.PORT: "marks at mark_at",
+    Marking.RED: "marks from mark_min to mark_max",
+    Marking.PHANTOM: "marks at mark_at of its phantom queue",
+}
 THRESHOLDS = Applies(
     "schemes with thresholds",
     lambda draft: draft.scheme.threshold_rule is not ThresholdRule.NONE,
-    _scheme_has("no thresholds"),
+    "scheme {scheme} has no thresholds",
 )
 PERCENTILES = Applies(
     "schemes whose thresholds are percentiles",
     lambda draft: draft.scheme.threshold_rule is ThresholdRule.PERCENTILE,
-    _scheme_has("no percentiles"),
+    "scheme {scheme} has no percentiles",
 )
 ONLINE = Applies(
     "schemes whose thresholds have the least mean slowdown",
     lambda draft: draft.scheme.threshold_rule is ThresholdRule.ONLINE,
-    lambda draft: f"scheme {draft.scheme.name} computes no thresholds by mean slowdown",
+    "scheme {scheme} computes no thresholds by mean slowdown",
 )
 ADAPTIVE = Applies("schemes that adapt", lambda draft: draft.scheme.threshold_rule.adapts, None)
 MARKS_AT = Applies(
     "schemes that mark at one threshold",
     lambda draft: draft.scheme.marking in (Marking.PORT, Marking.PHANTOM),
-    _how_it_marks,
+    "scheme {scheme} {marks}",
 )
 MARKS_PORT = Applies(
     "schemes that mark by the port's backlog",
     lambda draft: draft.scheme.marking is Marking.PORT,
-    _how_it_marks,
+    "scheme {scheme} {marks}",
 )
 MARKS_RAMP = Applies(
     "schemes that mark with a probability",
     lambda draft: draft.scheme.marking is Marking.RED,
-    _how_it_marks,
+    "scheme {scheme} {marks}",
 )
 GROWS = Applies(
     "schemes whose congestion control grows by a policy's packets",
     lambda draft: draft.scheme.control.grows,
-    lambda draft: f"in scheme {draft.scheme.name} the congestion control decides about its growth",
+    "in scheme {scheme} the congestion control decides about its growth",
 )
 PRIORITIES = Applies(
     "schemes with priorities",
     lambda draft: Need.SHORTEST_FIRST not in draft.scheme.needs,
-    _scheme_has("one queue for all flows, without priorities"),
+    "scheme {scheme} has one queue for all flows, without priorities",
 )
 FLOW_QUEUES = Applies(
     "policies with flow_queues",
     lambda draft: PRIORITIES.test(draft) and draft.read.get("flow_queues", True),
-    lambda draft: "applies only with flow_queues = true",
+    "applies only with flow_queues = true",
 )
 TAGS_URGENCY = Applies(
     "schemes that tag urgency",
     lambda draft: draft.scheme.tags_deadlines,
-    lambda draft: f"scheme {draft.scheme.name} tags no urgency",
+    "scheme {scheme} tags no urgency",
 )
 READS_TAGS = Applies(
     "schemes whose tags decide about queues",
     lambda draft: draft.scheme.queue_rule.reads_tags,
-    lambda draft: f"in scheme {draft.scheme.name} tags do not decide about queues",
+    "in scheme {scheme} tags do not decide about queues",
 )
 
 
@@ -370,7 +357,7 @@ def _one_for_each_threshold(item: Kind) -> Callable[[Draft], ListOf]:
 thresholds = _one_for_each_threshold(Size(1, MAX_THRESHOLD_BYTES, bare=True))
 percentiles = _one_for_each_threshold(Number(0, 100, "%", above=True))
 
-MARK = Size(1, MAX_BACKLOG_BYTES, bare=True)
+MARK = Size(1, port_rules.MAX_BACKLOG_BYTES, bare=True)
 """A marking threshold in bytes."""
 
 
@@ -448,12 +435,12 @@ def default_mark(place: int) -> Of:
 def _mark_in_network(draft: Draft, place: int) -> int:
     own = draft.scheme.marks_bytes[place]
     scaled = _in_network(draft, own)
-    return min(max(scaled, min(own, LEAST_OWN_MARK_BYTES)), MAX_BACKLOG_BYTES)
+    return min(max(scaled, min(own, LEAST_OWN_MARK_BYTES)), port_rules.MAX_BACKLOG_BYTES)
 
 
 def _in_network(draft: Draft, at_reference_bytes: int) -> int:
     """Return a size that fits the papers' networks, scaled to this one."""
-    return at_reference_bytes * draft.network_mark_bytes // REFERENCE_MARK_BYTES
+    return at_reference_bytes * draft.network_mark_bytes // port_rules.REFERENCE_MARK_BYTES
 
 
 def _mark_at(draft: Draft) -> int:
@@ -463,22 +450,25 @@ def _mark_at(draft: Draft) -> int:
 
 def default_buffer(draft: Draft) -> int:
     """In proportion to the network's K; room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
-    if draft.scheme.mark_by is not MarkBy.QUEUE:
+    if draft.scheme.mark_by is not port_rules.MarkBy.QUEUE:
         # The buffer has room for the largest marking threshold that the document names.
         read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
         marks = (mark for mark, place in read if mark and mark != _mark_in_network(draft, place))
-        for_mark = DEFAULT_BUFFER_BYTES * max(marks, default=0) // REFERENCE_MARK_BYTES
-        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(for_mark, DEFAULT_BUFFER_BYTES))
+        for_mark = port_rules.DEFAULT_BUFFER_BYTES * max(marks, default=0) // port_rules.REFERENCE_MARK_BYTES
+        wanted = max(
+            _in_network(draft, port_rules.DEFAULT_BUFFER_BYTES),
+            min(for_mark, port_rules.DEFAULT_BUFFER_BYTES),
+        )
     else:
-        wanted = MARKS_IN_BUFFER * _mark_at(draft)
-    return min(max(wanted, MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
+        wanted = port_rules.MARKS_IN_BUFFER * _mark_at(draft)
+    return min(max(wanted, port_rules.MIN_BUFFER_BYTES), port_rules.MAX_BACKLOG_BYTES)
 
 
-def default_mark_by(draft: Draft) -> MarkBy:
+def default_mark_by(draft: Draft) -> port_rules.MarkBy:
     """The scheme's, but the port's in a buffer too small for queues that wait for each other."""
     buffer_bytes = draft.read.get("buffer", default_buffer(draft))
-    has_room = buffer_bytes >= LEAST_MARKS_IN_BUFFER * _mark_at(draft)
-    return draft.scheme.mark_by if has_room else MarkBy.PORT
+    has_room = buffer_bytes >= port_rules.LEAST_MARKS_IN_BUFFER * _mark_at(draft)
+    return draft.scheme.mark_by if has_room else port_rules.MarkBy.PORT
 
 
 def default_last_mark_factor(draft: Draft) -> int:
@@ -492,7 +482,7 @@ def default_least_threshold(draft: Draft) -> int:
 
 
 def _marks_by_queue(draft: Draft) -> bool:
-    return bool(draft.read.get("mark_by", draft.scheme.mark_by) == MarkBy.QUEUE)
+    return bool(draft.read.get("mark_by", draft.scheme.mark_by) == port_rules.MarkBy.QUEUE)
 
 
 def default_growth(draft: Draft) -> int:

@@ -13,42 +13,11 @@ from typing import Any
 from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.schema import field_kinds as kinds
 from sluice.policy.schema.entries import Entry, titled
-from sluice.policy.schema.field_kinds import (
-    HOST_NAMES,
-    MAX_GROWTH,
-    MAX_QUEUES,
-    MAX_SUB_QUEUES,
-    MAX_THRESHOLD_BYTES,
-    PORT_NAMES,
-    Draft,
-    Override,
-    PolicyEntry,
-    policy_field,
-)
+from sluice.policy.schema.field_kinds import Draft, Override, PolicyEntry, policy_field
 from sluice.policy.schema.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
 from sluice.policy.schemes import SCHEMES, Scheme, ports, scheme_named
-from sluice.policy.schemes.ports import (
-    MAX_BACKLOG_BYTES,
-    MAX_MARK_FACTOR,
-    MIN_BUFFER_BYTES,
-    REFERENCE_MARK_BYTES,
-    MarkBy,
-)
 from sluice.policy.tags import DEFAULT_IDLE_GAP_NS
 from sluice.policy.units import NS_PER_MS, NS_PER_S
-
-__all__ = [
-    "MAX_QUEUES",
-    "MAX_THRESHOLD_BYTES",
-    "POLICY_FIELDS",
-    "Override",
-    "PolicyFields",
-    "demotions_of",
-    "read_fields",
-    "scheme_fields",
-    "scheme_of",
-    "scheme_schema",
-]
 
 
 @dataclass(frozen=True)
@@ -66,7 +35,7 @@ class PolicyFields:
         default=lambda draft: draft.scheme.queues,
     )
     most_threshold: int | None = policy_field(
-        Size(1, MAX_THRESHOLD_BYTES, bare=True),
+        Size(1, kinds.MAX_THRESHOLD_BYTES, bare=True),
         "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves"
         " large flows sooner, and flows that are a little smaller later. By default there is no such limit.",
         default=None,
@@ -147,7 +116,7 @@ class PolicyFields:
         applies=kinds.MARKS_RAMP,
     )
     buffer: int = policy_field(
-        Size(MIN_BUFFER_BYTES, MAX_BACKLOG_BYTES, bare=True),
+        Size(ports.MIN_BUFFER_BYTES, ports.MAX_BACKLOG_BYTES, bare=True),
         "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"
         " 10 Gb/s, or 3.7 times a greater mark that is named, up to 360 KB. In schemes that mark by queue, 20 times"
         " mark_at.",
@@ -155,7 +124,7 @@ class PolicyFields:
         of_network=True,
     )
     mark_by: str | None = policy_field(
-        Choice(tuple(MarkBy)),
+        Choice(tuple(ports.MarkBy)),
         "The backlog that is compared with mark_at: of the whole port, of the packet's own queue, or of all queues that"
         " are served no later than the packet's. By default the port. In scheme sluice the queue, if the buffer is at"
         " least 15 times mark_at.",
@@ -164,7 +133,7 @@ class PolicyFields:
         applies=kinds.MARKS_PORT,
     )
     last_mark_factor: int | None = policy_field(
-        Whole(1, MAX_MARK_FACTOR),
+        Whole(1, ports.MAX_MARK_FACTOR),
         "In the last queue, the marking threshold is this multiple of mark_at. That queue waits for all others, and a"
         " longer one uses the link at once when its turn comes.",
         title="Last marks at",
@@ -172,14 +141,14 @@ class PolicyFields:
         applies=kinds.MARKS_PORT,
     )
     least_threshold: int | None = policy_field(
-        Size(1, MAX_THRESHOLD_BYTES, bare=True),
+        Size(1, kinds.MAX_THRESHOLD_BYTES, bare=True),
         "No threshold that a port computes is below this. It should be about a bandwidth-delay product, so that a flow"
         " stays in one queue in its first round trip. By default mark_at, and 1 if the port does not mark by queue.",
         default=kinds.default_least_threshold,
         applies=kinds.ONLINE,
     )
     growth: int | None = policy_field(
-        Whole(1, MAX_GROWTH, "packets"),
+        Whole(1, kinds.MAX_GROWTH, "packets"),
         "By how much a window without marks enlarges the congestion window. By default 1, and an eighth of mark_at in"
         " scheme sluice.",
         default=kinds.default_growth,
@@ -209,10 +178,10 @@ class PolicyFields:
         absent=False,
     )
     sub_queues: int | None = policy_field(
-        Whole(1, MAX_SUB_QUEUES),
+        Whole(1, kinds.MAX_SUB_QUEUES),
         "Flow queues in each priority. A switch port of the testbed has 8 of them.",
         title="Sub-queues",
-        default=MAX_SUB_QUEUES,
+        default=kinds.MAX_SUB_QUEUES,
         applies=kinds.FLOW_QUEUES,
     )
     release: int | None = policy_field(
@@ -225,7 +194,7 @@ class PolicyFields:
         applies=kinds.FLOW_QUEUES,
     )
     urgent_after: int | None = policy_field(
-        Size(0, MAX_THRESHOLD_BYTES, bare=True),
+        Size(0, kinds.MAX_THRESHOLD_BYTES, bare=True),
         "A deadline flow has the tags of any other flow until it has sent this much.",
         default=lambda draft: draft.scheme.urgent_after_bytes,
         applies=kinds.TAGS_URGENCY,
@@ -301,14 +270,14 @@ class PolicyFields:
         absent=(),
     )
     acts_at: tuple[str, ...] = policy_field(
-        PORT_NAMES,
+        kinds.PORT_NAMES,
         'Ports at which the policy acts: "s1:2", all ports of a switch ("s1:*") or all ports ("*"). Other ports count,'
         " and compute thresholds, but no packet changes its queue and none is marked. Empty: Sluice only watches.",
         default=("*",),
         of_network=True,
     )
     acts_on: tuple[str, ...] = policy_field(
-        HOST_NAMES,
+        kinds.HOST_NAMES,
         'Hosts on which the policy acts, by the names of their agents: "web1", "web*" or "*". Other hosts write no DSCP'
         " and keep their congestion control. None does while `acts_at` is empty.",
         default=("*",),
@@ -323,7 +292,7 @@ POLICY_FIELDS: tuple[PolicyEntry, ...] = tuple(
 
 
 def read_fields(
-    document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
+    document: Mapping[str, Any], network_mark_bytes: int = ports.REFERENCE_MARK_BYTES
 ) -> dict[str, Any]:
     """Return the value of every field. Raises FieldError that names the first bad field."""
     scheme = scheme_of(document)

@@ -35,7 +35,8 @@ import numpy.typing as npt
 from sluice.policy.errors import FieldError, shortened
 from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.schema.desired import Policy
-from sluice.policy.schema.fields import MAX_THRESHOLD_BYTES, demotions_of
+from sluice.policy.schema.field_kinds import MAX_THRESHOLD_BYTES
+from sluice.policy.schema.fields import demotions_of
 from sluice.policy.schemes.ports import REFERENCE_MARK_BYTES
 from sluice.policy.thresholds.online import DelayModel, delay_model, delay_terms, threshold_limits
 from sluice.policy.thresholds.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes

@@ -7,22 +7,8 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
+from sluice.policy.schema import fitting
 from sluice.policy.schema.desired import Policy
-from sluice.policy.schema.fitting import (
-    LEAST_MARK_BYTES,
-    NetworkPath,
-    Surroundings,
-    changed,
-    chosen,
-    differences,
-    fitted,
-    frozen,
-    is_list,
-    not_overridden,
-    overridden,
-    path_of,
-    unfrozen,
-)
 from sluice.policy.schemes import SCHEMES, Marking
 from sluice.policy.thresholds.static import Traffic, optimal_thresholds, pias_thresholds
 from sluice.policy.workload.sizes import SizeCdf
@@ -44,12 +30,12 @@ TRAFFIC = Traffic(
 
 def after(document: dict[str, Any], *before: dict[str, Any], **around: Any) -> Policy:
     history = tuple(map(Policy.from_document, before))
-    return fitted(document, Surroundings(before=history, **around)).policy
+    return fitting.fitted(document, fitting.Surroundings(before=history, **around)).policy
 
 
 def test_path__rate_and_round_trip_of_the_network() -> None:
     topology = build("leaf-spine", host_rate_bps=5_000_000, core_rate_bps=10_000_000, link_delay_ns=1_000_000)
-    path = known(path_of(topology))
+    path = known(fitting.path_of(topology))
     frames_us = 8 * (1514 + 67) * (2 / 5 + 2 / 10)
     assert path.rate_bps == 5_000_000
     assert path.round_trip_us == pytest.approx(frames_us + 8 * 1000)
@@ -61,30 +47,30 @@ def test_path__rate_and_round_trip_of_the_network() -> None:
         (10**10, 85.2, 97_500),
         (4 * 10**10, 85.2, 390_000),
         (10**10, 200, 250_000),
-        (5 * 10**6, 10_000, LEAST_MARK_BYTES),
+        (5 * 10**6, 10_000, fitting.LEAST_MARK_BYTES),
     ],
 )
 def test_mark_bytes__rate_times_round_trip(rate_bps: int, round_trip_us: float, mark_bytes: int) -> None:
-    assert NetworkPath(rate_bps, round_trip_us).mark_bytes == mark_bytes
+    assert fitting.NetworkPath(rate_bps, round_trip_us).mark_bytes == mark_bytes
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_fitted__at_10_gbit_every_default_is_the_papers(scheme: str) -> None:
-    path = NetworkPath(10**10, 85.2)
+    path = fitting.NetworkPath(10**10, 85.2)
     assert after({"scheme": scheme}, path=path) == Policy.from_document({"scheme": scheme})
 
 
 def test_fitted__k_and_buffer_follow_the_links_without_a_policy_before() -> None:
-    policy = after({"scheme": "dctcp"}, path=NetworkPath(50 * 10**6, 600))
+    policy = after({"scheme": "dctcp"}, path=fitting.NetworkPath(50 * 10**6, 600))
     assert (policy.mark_at, policy.buffer) == (18_000, 66_461)
-    tcp = after({"scheme": "tcp"}, path=NetworkPath(50 * 10**6, 600))
+    tcp = after({"scheme": "tcp"}, path=fitting.NetworkPath(50 * 10**6, 600))
     assert tcp.buffer == policy.buffer
 
 
 @pytest.mark.parametrize("scheme", [name for name, one in SCHEMES.items() if one.marking is Marking.PORT])
 def test_fitted__a_change_of_scheme_keeps_what_belongs_to_the_network(scheme: str) -> None:
     before = {**DEMO, "idle_gap_ms": 7, "acts_at": ["s1:2"]}
-    policy = after({"scheme": scheme}, before, path=NetworkPath(10**10, 85.2))
+    policy = after({"scheme": scheme}, before, path=fitting.NetworkPath(10**10, 85.2))
     kept = (policy.mark_at, policy.buffer, policy.window_ms, policy.interval_ms, policy.idle_gap_ms)
     assert kept == (18_000, 60_000, 5000, 500, 7)
     assert policy.acts_at == ("s1:2",)
@@ -105,14 +91,16 @@ def test_fitted__marks_of_the_scheme_itself_are_in_proportion() -> None:
 
 def test_fitted__a_buffer_has_room_for_the_marks_that_are_named() -> None:
     ramp = {"scheme": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
-    assert after(ramp, path=NetworkPath(50 * 10**6, 600)).buffer == 360_000 * 60_000 // 97_500
+    assert after(ramp, path=fitting.NetworkPath(50 * 10**6, 600)).buffer == 360_000 * 60_000 // 97_500
     deep = {"scheme": "dctcp", "mark_at": "10MB"}
-    assert after(deep, path=NetworkPath(50 * 10**6, 600)).buffer == 360_000
+    assert after(deep, path=fitting.NetworkPath(50 * 10**6, 600)).buffer == 360_000
 
 
 def test_fitted__named_values_are_kept_and_null_is_the_schemes_default() -> None:
     document = {"scheme": "pias", "mark_at": "30pkt", "buffer": None, "thresholds": [*range(1, 8)]}
-    change = fitted(document, Surroundings(before=(Policy.from_document(DEMO),), traffic=TRAFFIC))
+    change = fitting.fitted(
+        document, fitting.Surroundings(before=(Policy.from_document(DEMO),), traffic=TRAFFIC)
+    )
     assert change.policy.mark_at == 45_000
     assert change.policy.buffer == 360_000 * 45_000 // 97_500
     assert change.policy.thresholds == (1, 2, 3, 4, 5, 6, 7)
@@ -122,10 +110,10 @@ def test_fitted__named_values_are_kept_and_null_is_the_schemes_default() -> None
 def test_fitted__a_whole_document_comes_back_unchanged() -> None:
     for scheme in SCHEMES:
         policy = Policy.from_document({"scheme": scheme})
-        around = Surroundings(
-            NetworkPath(10**6, 1), (Policy.from_document(DEMO),), TRAFFIC, fits_thresholds=True
+        around = fitting.Surroundings(
+            fitting.NetworkPath(10**6, 1), (Policy.from_document(DEMO),), TRAFFIC, fits_thresholds=True
         )
-        assert fitted(policy.to_document(), around).policy == policy
+        assert fitting.fitted(policy.to_document(), around).policy == policy
 
 
 def test_fitted__fixed_thresholds_follow_the_traffic() -> None:
@@ -140,11 +128,13 @@ def test_fitted__fixed_thresholds_follow_the_traffic() -> None:
 
 
 def test_fitted__thresholds_without_traffic_are_the_schemes_and_the_reason_says_so() -> None:
-    change = fitted({"scheme": "pias"}, Surroundings(lacking="200 flows", fits_thresholds=True))
+    change = fitting.fitted(
+        {"scheme": "pias"}, fitting.Surroundings(lacking="200 flows", fits_thresholds=True)
+    )
     assert change.policy.thresholds == SCHEMES["pias"].thresholds_bytes
     assert change.reasons["thresholds"] == "the scheme's own, because fitting needs 200 flows"
     with pytest.raises(FieldError, match="'optimal' needs 200 flows"):
-        fitted({"scheme": "pias", "thresholds": "optimal"}, Surroundings(lacking="200 flows"))
+        fitting.fitted({"scheme": "pias", "thresholds": "optimal"}, fitting.Surroundings(lacking="200 flows"))
 
 
 def test_fitted__a_reserved_queue_that_the_scheme_lacks_is_not_kept() -> None:
@@ -155,8 +145,12 @@ def test_fitted__a_reserved_queue_that_the_scheme_lacks_is_not_kept() -> None:
 
 def test_differences__each_with_its_reason() -> None:
     before = Policy.from_document(DEMO)
-    around = Surroundings(NetworkPath(5 * 10**6, 1e4), (before,), TRAFFIC, fits_thresholds=True)
-    found = {one.field: one for one in differences(before, fitted({"scheme": "pias"}, around))}
+    around = fitting.Surroundings(
+        fitting.NetworkPath(5 * 10**6, 1e4), (before,), TRAFFIC, fits_thresholds=True
+    )
+    found = {
+        one.field: one for one in fitting.differences(before, fitting.fitted({"scheme": "pias"}, around))
+    }
     assert not {"mark_at", "buffer", "window_ms"} & set(found)
     assert (found["queues"].before, found["queues"].after) == (4, 8)
     assert found["queues"].because == "the scheme's default"
@@ -180,12 +174,12 @@ def made(document: dict[str, Any]) -> Policy:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_chosen__makes_the_same_policy_again_and_is_short(document: dict[str, Any]) -> None:
     policy = made(document)
-    assert made(chosen(policy)) == policy
-    assert chosen(policy).keys() <= document.keys()
+    assert made(fitting.chosen(policy)) == policy
+    assert fitting.chosen(policy).keys() <= document.keys()
 
 
 def after_changes(before: Policy, settings: dict[str, Any]) -> Policy:
-    return made(changed(before, settings))
+    return made(fitting.changed(before, settings))
 
 
 def test_changed__what_follows_from_a_key_follows_the_new_value() -> None:
@@ -202,7 +196,7 @@ def test_changed__default_gives_a_key_its_default_again() -> None:
 
 def test_changed__another_scheme_leaves_the_rest_to_the_network() -> None:
     before = made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "18KB"})
-    assert changed(before, {"scheme": "sluice", "growth": 4}) == {"scheme": "sluice", "growth": 4}
+    assert fitting.changed(before, {"scheme": "sluice", "growth": 4}) == {"scheme": "sluice", "growth": 4}
 
 
 @pytest.mark.parametrize(
@@ -216,12 +210,12 @@ def test_changed__another_scheme_leaves_the_rest_to_the_network() -> None:
 )
 def test_changed__an_error_names_the_key(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FieldError, match=message):
-        changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
+        fitting.changed(made({"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}), settings)
 
 
 def test_is_list__says_which_values_are_lists() -> None:
     policy = made({"scheme": "pias"})
-    assert [key for key in ("thresholds", "acts_at", "mark_at", "x") if is_list(key, policy)] == [
+    assert [key for key in ("thresholds", "acts_at", "mark_at", "x") if fitting.is_list(key, policy)] == [
         "thresholds",
         "acts_at",
     ]
@@ -229,16 +223,16 @@ def test_is_list__says_which_values_are_lists() -> None:
 
 def test_frozen_and_unfrozen_are_opposites() -> None:
     before = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s3:*"], "freeze": True}]})
-    held = after_changes(before, frozen(before, ["s1:2", "s1:3"]))
+    held = after_changes(before, fitting.frozen(before, ["s1:2", "s1:3"]))
     assert held.is_frozen("s1:2")
     assert not held.is_frozen("s1:4")
-    assert after_changes(held, unfrozen(held, ["s1:3", "s1:2"])) == before
+    assert after_changes(held, fitting.unfrozen(held, ["s1:3", "s1:2"])) == before
 
 
 def test_unfrozen__names_the_frozen_ports() -> None:
     policy = made({"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:*"], "freeze": True}]})
     with pytest.raises(FieldError, match=r"s1:2: no override freezes s1:2 by this name; frozen are s1:\*"):
-        unfrozen(policy, ["s1:2"])
+        fitting.unfrozen(policy, ["s1:2"])
 
 
 FOUR_QUEUES = {"scheme": "mlfq-adaptive", "queues": 4}
@@ -251,7 +245,7 @@ def with_overrides(*overrides: dict[str, Any]) -> Policy:
 
 def test_overridden__the_new_rule_replaces_the_port_s_own_and_decides() -> None:
     before = with_overrides({"ports": ["s1:2", "s1:3"], "freeze": True}, {"ports": ["s1:*"], **FIXED})
-    now = after_changes(before, overridden(before, "s1:2", {"freeze": True}))
+    now = after_changes(before, fitting.overridden(before, "s1:2", {"freeze": True}))
     assert now.to_document()["overrides"] == [
         {"ports": ["s1:3"], "freeze": True},
         {"ports": ["s1:*"], **FIXED},
@@ -259,18 +253,22 @@ def test_overridden__the_new_rule_replaces_the_port_s_own_and_decides() -> None:
     ]
     assert now.is_frozen("s1:2")
     assert now.fixed_at("s1:3") == (10_000, 20_000, 30_000)
-    assert after_changes(now, overridden(now, "s1:2", FIXED)).fixed_at("s1:2") == (10_000, 20_000, 30_000)
+    assert after_changes(now, fitting.overridden(now, "s1:2", FIXED)).fixed_at("s1:2") == (
+        10_000,
+        20_000,
+        30_000,
+    )
 
 
 def test_not_overridden__ends_the_rule_of_the_port_alone() -> None:
     before = with_overrides({"ports": ["s1:2", "s1:3"], "freeze": True}, {"ports": ["s1:2"], **FIXED})
-    now = after_changes(before, not_overridden(before, "s1:2"))
+    now = after_changes(before, fitting.not_overridden(before, "s1:2"))
     assert now.override_of("s1:2") is None
     assert now.is_frozen("s1:3")
 
 
 def test_not_overridden__names_the_override_that_includes_the_port() -> None:
     with pytest.raises(FieldError, match=r"names s1:2 itself; s1:\* includes it"):
-        not_overridden(with_overrides({"ports": ["s1:*"], "freeze": True}), "s1:2")
+        fitting.not_overridden(with_overrides({"ports": ["s1:*"], "freeze": True}), "s1:2")
     with pytest.raises(FieldError, match=r"names s1:2 itself$"):
-        not_overridden(with_overrides(), "s1:2")
+        fitting.not_overridden(with_overrides(), "s1:2")

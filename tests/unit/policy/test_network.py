@@ -13,16 +13,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.errors import FieldError
-from sluice.policy.network.description import (
-    PortAt,
-    SeenHost,
-    SeenPort,
-    SeenSwitch,
-    Sightings,
-    as_written,
-    discovered,
-    read_network,
-)
+from sluice.policy.network import description
 from sluice.policy.network.graph import (
     HOST_GROUPS,
     TRUNKS,
@@ -69,24 +60,24 @@ def two_racks() -> dict[str, Any]:
     return deepcopy(TWO_RACKS)
 
 
-def seen(**changes: Any) -> Sightings:
+def seen(**changes: Any) -> description.Sightings:
     """What the two switches report when all is as described."""
     values: dict[str, Any] = {
         "switches": {
-            0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw")),
-            0xA2: SeenSwitch(0xA2, "br-2", ports("db1", "up2", "vms", "spare")),
+            0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw")),
+            0xA2: description.SeenSwitch(0xA2, "br-2", ports("db1", "up2", "vms", "spare")),
         },
         "links": {(0xA1, 2): (0xA2, 2), (0xA2, 2): (0xA1, 2)},
     }
-    return Sightings(**(values | changes))
+    return description.Sightings(**(values | changes))
 
 
-def ports(*names: str, rate_bps: int = 10 * GBIT, down: str = "") -> tuple[SeenPort, ...]:
-    return tuple(SeenPort(i, name, rate_bps, name != down) for i, name in enumerate(names, 1))
+def ports(*names: str, rate_bps: int = 10 * GBIT, down: str = "") -> tuple[description.SeenPort, ...]:
+    return tuple(description.SeenPort(i, name, rate_bps, name != down) for i, name in enumerate(names, 1))
 
 
-def realised(sightings: Sightings, document: dict[str, Any] | None = None) -> Realisation:
-    return realise(read_network(document or two_racks()), sightings)
+def realised(sightings: description.Sightings, document: dict[str, Any] | None = None) -> Realisation:
+    return realise(description.read_network(document or two_racks()), sightings)
 
 
 def errors(realisation: Realisation) -> dict[str, str]:
@@ -160,7 +151,7 @@ def test_read_network__names_the_key_as_written(wrong: str) -> None:
     change, message = WRONG[wrong]
     change(document)
     with pytest.raises(FieldError) as caught:
-        read_network(document)
+        description.read_network(document)
     assert str(caught.value).startswith(message)
 
 
@@ -188,13 +179,15 @@ def test_realise__all_as_described() -> None:
 
 
 def test_realise__a_learned_host_is_behind_its_port() -> None:
-    topology = realised(seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")})).topology
+    topology = realised(seen(hosts={VM: description.SeenHost(VM, (0xA2, 3), "192.0.2.99")})).topology
     vm = topology.hosts[-1]
     assert (vm.name, vm.ipv4, topology.edge_port(vm.name).id) == ("mac-525400000099", "192.0.2.99", "rack2:3")
 
 
 def test_realise__a_switch_that_is_not_there_yet_has_no_ports() -> None:
-    network = realised(seen(switches={0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}, links={}))
+    network = realised(
+        seen(switches={0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}, links={})
+    )
     assert {p.switch for p in network.topology.ports} == {"rack1"}
     assert [host.name for host in network.topology.hosts] == ["web1"]
     assert "no switch has connected with 00000000000000a2" in errors(network)["switch-missing"]
@@ -206,12 +199,12 @@ def test_realise__a_switch_that_forwards_by_itself_is_as_described() -> None:
     leave(document, 1)
     for port in document["switch"][1]["port"]:
         port["rate"] = "10Gbit"
-    rack1 = {0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}
+    rack1 = {0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}
     network = realised(seen(switches=rack1, links={}), document)
     assert not errors(network)
     (left,) = (switch for switch in network.topology.switches if not switch.forwards)
     assert (left.name, left.priority_tags) == ("rack2", False)
-    assert left.dpid == read_network(document).switch[1].dpid < 2**63
+    assert left.dpid == description.read_network(document).switch[1].dpid < 2**63
     assert [(p.id, p.peer) for p in network.topology.ports if p.switch == "rack2"] == [
         ("rack2:1", "db1"),
         ("rack2:2", "rack1"),
@@ -231,7 +224,7 @@ def test_realise__a_port_that_does_not_exist() -> None:
 def test_realise__a_host_behind_a_port_with_a_wrong_name_is_still_reached() -> None:
     document = two_racks()
     port_of(document, 0, 0)["name"] = "wbe1"
-    topology = realised(seen(hosts={WEB: SeenHost(WEB, (0xA1, 1))}), document).topology
+    topology = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA1, 1))}), document).topology
     assert topology.edge_port("web1").name == "web1"
     assert [p.id for p in topology.next_ports("rack2", "web1")] == ["rack2:2"]
     assert 1 in topology.spanning_tree_ports()["rack1"]
@@ -245,7 +238,10 @@ def test_realise__a_switch_of_others_keeps_its_other_ports() -> None:
 
 
 def test_realise__an_uplink_that_is_down() -> None:
-    down = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="gw"))}
+    down = {
+        **seen().switches,
+        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="gw")),
+    }
     network = realised(seen(switches=down))
     assert errors(network)["uplink-down"].startswith("rack1:gw: the uplink is down; check its cable")
     assert network.topology.next_ports("rack1", "db1"), "everything else works"
@@ -263,7 +259,9 @@ def test_realise__a_second_cable_joins_the_links_if_both_ends_show_it() -> None:
 @pytest.mark.parametrize(
     "cable", [{(0xA1, 3): (0xA2, 3)}, {(0xA1, 3): (0xA1, 1), (0xA1, 1): (0xA1, 3)}], ids=["one way", "itself"]
 )
-def test_realise__a_cable_that_is_no_link_is_not_used(cable: dict[PortAt, PortAt]) -> None:
+def test_realise__a_cable_that_is_no_link_is_not_used(
+    cable: dict[description.PortAt, description.PortAt],
+) -> None:
     network = realised(seen(links={**seen().links, **cable}))
     assert "Sluice does not use the port" in errors(network)["loop"]
     assert "rack1:3" not in network.topology.port_by_id
@@ -288,15 +286,15 @@ def test_realise__two_switches_with_one_id() -> None:
 # ── Names of hosts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agent_at(mac: str, name: str, number: int = 3) -> Sightings:
-    return seen(hosts={mac: SeenHost(mac, (0xA2, number), agent=name)})
+def agent_at(mac: str, name: str, number: int = 3) -> description.Sightings:
+    return seen(hosts={mac: description.SeenHost(mac, (0xA2, number), agent=name)})
 
 
 def test_a_learned_host_has_the_name_of_its_agent() -> None:
     network = realised(agent_at(VM, "vm7"))
     assert network.topology.host_by_name["vm7"].mac == VM
     assert not errors(network)
-    assert [host.name for host in discovered(agent_at(VM, "vm7")).host] == ["vm7"]
+    assert [host.name for host in description.discovered(agent_at(VM, "vm7")).host] == ["vm7"]
 
 
 def test_a_name_that_discovery_has_written_gives_way_to_the_agents() -> None:
@@ -326,7 +324,10 @@ def test_an_agent_with_the_name_of_another_host() -> None:
 
 
 def test_realise__an_unplugged_link_carries_nothing() -> None:
-    down = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="up1"))}
+    down = {
+        **seen().switches,
+        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="up1")),
+    }
     network = realised(seen(switches=down))
     assert errors(network) == {"link-down": "rack1:up1: the link to rack2:up2 is down"}
     assert network.topology.next_ports("rack1", "db1") == ()
@@ -342,19 +343,22 @@ def test_realise__a_link_that_leads_elsewhere() -> None:
 
 
 def test_realise__a_host_at_another_port_than_described() -> None:
-    network = realised(seen(hosts={WEB: SeenHost(WEB, (0xA2, 3))}))
+    network = realised(seen(hosts={WEB: description.SeenHost(WEB, (0xA2, 3))}))
     assert "its packets come from rack2:vms" in errors(network)["host-elsewhere"]
     assert network.topology.edge_port("web1").id == "rack2:3"
 
 
 def test_realise__a_rate_above_the_ports_speed() -> None:
-    slow = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", rate_bps=GBIT))}
+    slow = {
+        **seen().switches,
+        0xA1: description.SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", rate_bps=GBIT)),
+    }
     network = realised(seen(switches=slow))
     assert "the description says 10 Gb/s, but the port runs at 1 Gb/s" in errors(network)["rate"]
 
 
 def test_realise__notes_what_no_one_described() -> None:
-    strange = {**seen().switches, 0xB7: SeenSwitch(0xB7, "br-7", ())}
+    strange = {**seen().switches, 0xB7: description.SeenSwitch(0xB7, "br-7", ())}
     network = realised(seen(switches=strange))
     notes = {f.kind: str(f) for f in network.findings if not f.is_error}
     assert notes["port-unused"].startswith("rack2:spare: the description lacks this port")
@@ -365,8 +369,8 @@ def test_realise__notes_what_no_one_described() -> None:
 
 
 def test_discovered__links_and_ports_with_learned_hosts() -> None:
-    sightings = seen(hosts={VM: SeenHost(VM, (0xA2, 3))})
-    network = discovered(sightings)
+    sightings = seen(hosts={VM: description.SeenHost(VM, (0xA2, 3))})
+    network = description.discovered(sightings)
     assert [(s.name, s.dpid) for s in network.switch] == [("br-1", 0xA1), ("br-2", 0xA2)]
     assert [(p.name, p.to) for p in network.switch[0].port] == [
         ("web1", None),
@@ -378,34 +382,35 @@ def test_discovered__links_and_ports_with_learned_hosts() -> None:
 
 
 def test_discovered__reads_back_as_it_is_written() -> None:
-    network = discovered(seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")}))
-    written = as_written(network)
+    network = description.discovered(seen(hosts={VM: description.SeenHost(VM, (0xA2, 3), "192.0.2.99")}))
+    written = description.as_written(network)
     assert written["switch"][0]["port"][1] == {"name": "up1", "rate": "10Gbit", "to": "br-2:up2"}
     assert written["host"] == [{"name": "mac-525400000099", "mac": VM, "ipv4": "192.0.2.99"}]
-    assert read_network(json.loads(json.dumps(written))) == network
+    assert description.read_network(json.loads(json.dumps(written))) == network
 
 
 def test_discovered__bridges_with_one_name_stay_apart() -> None:
-    twins = {i: SeenSwitch(i, "br0", ports("eth1")) for i in (1, 2)}
-    assert [s.name for s in discovered(Sightings(twins)).switch] == ["br0", "br0-2"]
+    twins = {i: description.SeenSwitch(i, "br0", ports("eth1")) for i in (1, 2)}
+    assert [s.name for s in description.discovered(description.Sightings(twins)).switch] == ["br0", "br0-2"]
 
 
 def test_discovered__a_link_seen_from_one_side_only_is_left_out() -> None:
-    network = discovered(seen(links={(0xA1, 2): (0xA2, 2)}))
+    network = description.discovered(seen(links={(0xA1, 2): (0xA2, 2)}))
     assert "up1" not in [p.name for p in network.switch[0].port]
 
 
 def test_sightings__round_trip_through_json() -> None:
     sightings = seen(
-        hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99", agent="vm7")}, duplicates={7: "192.0.2.9"}
+        hosts={VM: description.SeenHost(VM, (0xA2, 3), "192.0.2.99", agent="vm7")},
+        duplicates={7: "192.0.2.9"},
     )
-    assert Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
+    assert description.Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
 
 
 @pytest.mark.parametrize("document", [{}, {"switch": []}])
 def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(FieldError, match=r"^switch: "):
-        read_network(document)
+        description.read_network(document)
 
 
 RATE = 100_000_000

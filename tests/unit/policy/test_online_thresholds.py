@@ -14,14 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.policy import tags
-from sluice.policy.thresholds.online import (
-    FLOOR_BYTES,
-    MIN_GAIN,
-    DelayModel,
-    delay_model,
-    delay_terms,
-    worthwhile_thresholds,
-)
+from sluice.policy.thresholds import online
 from sluice.policy.thresholds.port_traffic import BUCKETS, EDGES, FlowSizes
 from tests.kit import flows
 from tests.kit.flows import mean_slowdown
@@ -33,10 +26,10 @@ def model_of(
     load: float,
     levels: int,
     above: Sequence[float] | None = None,
-) -> DelayModel:
+) -> online.DelayModel:
     """Return the delay model of one port, for flows whose sizes are edges."""
     other = np.zeros((1, levels)) if above is None else np.asarray([above])
-    return delay_model(*measured(sizes_bytes, shares, load), other)
+    return online.delay_model(*measured(sizes_bytes, shares, load), other)
 
 
 def measured(
@@ -63,15 +56,15 @@ PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
 
 @pytest.mark.parametrize("load", [0.3, 0.5, 0.8, 0.9])
 def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size(load: float) -> None:
-    best, _ = delay_terms(model_of(*PAPER_MIX, load, 2), 2).best()
+    best, _ = online.delay_terms(model_of(*PAPER_MIX, load, 2), 2).best()
     assert best.tolist() == [[edge(10_000)]]
 
 
 def test_best_thresholds__flows_of_one_size_share_one_level() -> None:
     """Unequal treatment of equal flows gains nothing."""
-    best, cost = delay_terms(model_of([1_000_000], [1.0], 0.8, 2), 2).best()
+    best, cost = online.delay_terms(model_of([1_000_000], [1.0], 0.8, 2), 2).best()
     assert best[0, 0] >= edge(1_000_000)
-    assert cost[0] == pytest.approx(1_000_000 / 0.2 / (1_000_000 + FLOOR_BYTES))
+    assert cost[0] == pytest.approx(1_000_000 / 0.2 / (1_000_000 + online.FLOOR_BYTES))
 
 
 sizes = st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=8, unique=True)
@@ -84,7 +77,7 @@ def test_best_thresholds__nothing_is_better(
 ) -> None:
     """Compared with all thresholds on some of the edges, and with random ones on all of them."""
     model = model_of(sizes_bytes, [random.random() + 0.01 for _ in sizes_bytes], load, levels)
-    best, cost = delay_terms(model, levels).best()
+    best, cost = online.delay_terms(model, levels).best()
     assert mean_slowdown(model, best) == pytest.approx(cost)
     assert (np.diff(best, axis=1) >= 0).all()
     some = sorted(random.sample(range(BUCKETS), 6))
@@ -99,7 +92,7 @@ def test_best_thresholds__nothing_is_better_between_the_limits(
 ) -> None:
     least, most = min(one, other), max(one, other)
     model = model_of(sizes_bytes, [1.0] * len(sizes_bytes), load, 3)
-    best, cost = delay_terms(replace(model, least_bytes=least, most_bytes=most), 3).best()
+    best, cost = online.delay_terms(replace(model, least_bytes=least, most_bytes=most), 3).best()
     allowed = [i for i, edge in enumerate(tags.EDGES_BYTES) if least <= edge <= most]
     if not allowed:  # then the first edge from `least` on is the only one
         allowed = [next((i for i, edge in enumerate(tags.EDGES_BYTES) if edge >= least), BUCKETS - 1)]
@@ -114,15 +107,15 @@ def test_best_thresholds__nothing_is_better_between_the_limits(
 def test_worthwhile_thresholds__a_threshold_above_the_limit_is_given_up() -> None:
     """Even if the others gain nothing by it."""
     model = model_of(*PAPER_MIX, 0.8, 2)
-    best, _ = delay_terms(model, 2).best()
-    assert worthwhile_thresholds(model, best).tolist() == best.tolist()
+    best, _ = online.delay_terms(model, 2).best()
+    assert online.worthwhile_thresholds(model, best).tolist() == best.tolist()
     limited = replace(model, most_bytes=5000.0)
-    assert worthwhile_thresholds(limited, best).tolist() == [[edge(4217)]]
+    assert online.worthwhile_thresholds(limited, best).tolist() == [[edge(4217)]]
 
 
 def test_best_thresholds__are_edges_even_if_the_first_level_is_better_empty() -> None:
     """Traffic that is served before the first level alone would slow every flow there."""
-    best, _ = delay_terms(model_of(*PAPER_MIX, 0.3, 3, above=[0.5, 0.0, 0.0]), 3).best()
+    best, _ = online.delay_terms(model_of(*PAPER_MIX, 0.3, 3, above=[0.5, 0.0, 0.0]), 3).best()
     assert best[0, 0] == 0
 
 
@@ -130,16 +123,16 @@ def test_best_thresholds__one_level_has_none_at_any_number_of_ports() -> None:
     one = model_of(*PAPER_MIX, 0.8, 1)
     twice: dict[str, Any] = {n: np.repeat(getattr(one, n), 2, axis=0) for n in PER_PORT}
     two = replace(one, **twice)
-    best, cost = delay_terms(two, 1).best()
+    best, cost = online.delay_terms(two, 1).best()
     assert (best.shape, cost.shape) == ((2, 0), (2,))
-    assert worthwhile_thresholds(two, best).shape == (2, 0)
+    assert online.worthwhile_thresholds(two, best).shape == (2, 0)
 
 
 def test_terms__the_best_among_some_edges_or_the_last() -> None:
     model = model_of(EDGES[[12, 25, 38]], [0.8, 0.1, 0.1], 0.8, 3)
-    assert delay_terms(model, 3).best()[0].tolist() == [[12, 25]]
+    assert online.delay_terms(model, 3).best()[0].tolist() == [[12, 25]]
     some = [3, 11, 14, 30]
-    best, cost = delay_terms(model, 3).best(some)
+    best, cost = online.delay_terms(model, 3).best(some)
     assert set(best[0]) <= {*some, BUCKETS - 1}
     for other in combinations_with_replacement([*some, BUCKETS - 1], 2):
         assert mean_slowdown(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
@@ -148,7 +141,7 @@ def test_terms__the_best_among_some_edges_or_the_last() -> None:
 def test_cost_of__one_level_is_processor_sharing() -> None:
     """The slowdown is 1 / (1 - load) for any sizes."""
     model = model_of(*PAPER_MIX, 0.8, 1)
-    expected = sum(p * s / 0.2 / (s + FLOOR_BYTES) for s, p in zip(*PAPER_MIX, strict=True))
+    expected = sum(p * s / 0.2 / (s + online.FLOOR_BYTES) for s, p in zip(*PAPER_MIX, strict=True))
     assert mean_slowdown(model, np.zeros((1, 0), np.int64))[0] == pytest.approx(expected)
 
 
@@ -178,20 +171,20 @@ def test_cost_of__agrees_with_an_event_simulation(
     drawn = rng.choice(np.asarray(sizes_bytes, float), 12_000, p=shares)
     mean = float(np.dot(sizes_bytes, shares))
     took = flows.times(drawn, np.cumsum(rng.exponential(mean / 0.7, len(drawn))), [threshold])
-    measured = np.mean(took[1_000:] / (drawn[1_000:] + FLOOR_BYTES))
+    measured = np.mean(took[1_000:] / (drawn[1_000:] + online.FLOOR_BYTES))
     model = model_of(sizes_bytes, shares, 0.7, 2)
     assert mean_slowdown(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)
 
 
 def test_worthwhile_thresholds__a_port_without_flows_keeps_its_own() -> None:
     nothing = np.zeros((1, BUCKETS))
-    idle = delay_model(FlowSizes(nothing, EDGES[None]), nothing, np.zeros((1, 3)))
-    assert worthwhile_thresholds(idle, np.asarray([[8, 12]])).tolist() == [[8, 12]]
+    idle = online.delay_model(FlowSizes(nothing, EDGES[None]), nothing, np.zeros((1, 3)))
+    assert online.worthwhile_thresholds(idle, np.asarray([[8, 12]])).tolist() == [[8, 12]]
 
 
 def test_worthwhile_thresholds__a_small_gain_changes_nothing() -> None:
     model = model_of(*PAPER_MIX, 0.3, 2)
-    best, cost = delay_terms(model, 2).best()
+    best, cost = online.delay_terms(model, 2).best()
     near = best + 1
-    assert mean_slowdown(model, near)[0] * (1 - MIN_GAIN) < cost[0] < mean_slowdown(model, near)[0]
-    assert worthwhile_thresholds(model, near).tolist() == near.tolist()
+    assert mean_slowdown(model, near)[0] * (1 - online.MIN_GAIN) < cost[0] < mean_slowdown(model, near)[0]
+    assert online.worthwhile_thresholds(model, near).tolist() == near.tolist()

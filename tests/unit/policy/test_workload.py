@@ -18,6 +18,7 @@ from sluice.policy.errors import FieldError
 from sluice.policy.figures.metrics import wire_bytes
 from sluice.policy.network.graph import Topology
 from sluice.policy.wire.records import by_source
+from sluice.policy.workload import random_flows
 from sluice.policy.workload.flows import (
     Deadlines,
     FlowBatch,
@@ -26,14 +27,6 @@ from sluice.policy.workload.flows import (
     Workload,
     flows_of,
     parse_trace,
-)
-from sluice.policy.workload.random_flows import (
-    check_offered_load,
-    derangement,
-    distinct,
-    make_pattern,
-    offered_loads,
-    random_batches,
 )
 from sluice.policy.workload.sizes import Mix, MixPart, SizeCdf
 from tests.kit.networks import RATE_BPS, star
@@ -49,7 +42,7 @@ WORKLOAD = Workload(
 
 
 def batch() -> FlowBatch:
-    return next(random_batches(WORKLOAD, star(), np.random.default_rng(1)))
+    return next(random_flows.random_batches(WORKLOAD, star(), np.random.default_rng(1)))
 
 
 def test_flow_batch__a_part_of_it_keeps_the_numbers() -> None:
@@ -84,7 +77,7 @@ def pairs(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     workload = Workload(ONE_SIZE, pattern, to, 0.5, count, fanin=fanin)
     streams = [np.random.default_rng([seed, i]) for i in range(2)]
-    made = make_pattern(workload, star(hosts), sources, streams)
+    made = random_flows.make_pattern(workload, star(hosts), sources, streams)
     return made(np.zeros(count, np.int64) if parts is None else parts)
 
 
@@ -121,7 +114,7 @@ def test_derangement__all_are_as_likely() -> None:
     rng = np.random.default_rng(1)
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(9000):
-        order = tuple(derangement(4, rng))
+        order = tuple(random_flows.derangement(4, rng))
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 9
     assert sum((n - 1000) ** 2 / 1000 for n in seen.values()) < 26.1, (
@@ -143,14 +136,14 @@ def test_incast__different_senders_answer_one_receiver(to: str | None) -> None:
 @given(below=st.integers(1, 12), data=st.data())
 def test_distinct__no_number_twice(below: int, data: st.DataObject) -> None:
     columns = data.draw(st.integers(1, below))
-    chosen = distinct(np.random.default_rng(below).random((50, columns)), below)
+    chosen = random_flows.distinct(np.random.default_rng(below).random((50, columns)), below)
     assert all(len(set(row)) == columns for row in chosen)
     assert chosen.min() >= 0
     assert chosen.max() < below
 
 
 def test_distinct__every_set_is_as_likely() -> None:
-    chosen = np.sort(distinct(np.random.default_rng(1).random((10_000, 2)), 5), axis=1)
+    chosen = np.sort(random_flows.distinct(np.random.default_rng(1).random((10_000, 2)), 5), axis=1)
     seen = np.unique(chosen, axis=0, return_counts=True)[1]
     assert len(seen) == 10
     assert ((seen - 1000) ** 2 / 1000).sum() < 27.9, "chi-square, 9 degrees of freedom, 0.1 %"
@@ -183,7 +176,7 @@ def leaf_spine(core_gbps: int) -> Topology:
 
 
 def loads(workload: Workload, topology: Topology) -> dict[str, float]:
-    return offered_loads(workload, topology, workload.sizes)
+    return random_flows.offered_loads(workload, topology, workload.sizes)
 
 
 def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic() -> None:
@@ -203,7 +196,7 @@ def test_offered_loads__are_what_drawn_flows_carry(pattern: str) -> None:
         workload = replace(workload, sizes=Mix((MixPart(10_000, 1.0, ()),)), fanin=3)
     topology = star(5)
     carried = np.zeros((5, 5))
-    for batch in random_batches(workload, topology, np.random.default_rng(1)):
+    for batch in random_flows.random_batches(workload, topology, np.random.default_rng(1)):
         np.add.at(carried, (batch.src, batch.dst), wire_bytes(batch.bytes))
     share = carried * 8 / batch.start_s[-1] / topology.ports[0].rate_bps
     for i, port in enumerate(topology.ports):
@@ -213,16 +206,16 @@ def test_offered_loads__are_what_drawn_flows_carry(pattern: str) -> None:
 
 def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_would_do() -> None:
     with pytest.raises(FieldError, match=r"offers s\d:\d 1\.16 times .* at most 0\.681") as caught:
-        check_offered_load(EVERYWHERE, leaf_spine(10))
+        random_flows.check_offered_load(EVERYWHERE, leaf_spine(10))
     assert caught.value.field == "workload.load"
-    check_offered_load(replace(EVERYWHERE, load=0.68), leaf_spine(10))
-    check_offered_load(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
+    random_flows.check_offered_load(replace(EVERYWHERE, load=0.68), leaf_spine(10))
+    random_flows.check_offered_load(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
 
 
 def test_check_offered__sizes_after_a_shift_count() -> None:
     one = Mix((MixPart(10_000, 1.0, ("h3",)),))
     with pytest.raises(FieldError, match="h3's uplink"):
-        check_offered_load(replace(EVERYWHERE, shifts=(Shift(0.5, one),)), star(5))
+        random_flows.check_offered_load(replace(EVERYWHERE, shifts=(Shift(0.5, one),)), star(5))
 
 
 # Random schedules: the same flows for any size of batches, with the requested load and shares.
@@ -261,7 +254,9 @@ EVERYTHING: dict[str, Workload | TraceWorkload] = {
 def columns(
     workload: Workload | TraceWorkload, seed: int = 1, topology: Topology | None = None, **options: Any
 ) -> dict[str, npt.NDArray[Any]]:
-    batches = list(random_batches(workload, topology or star(), np.random.default_rng(seed), **options))
+    batches = list(
+        random_flows.random_batches(workload, topology or star(), np.random.default_rng(seed), **options)
+    )
     names = [f.name for f in fields(batches[0]) if f.name not in ("first", "labels")]
     assert [b.first for b in batches] == np.cumsum([0, *map(len, batches[:-1])]).tolist()
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
@@ -295,7 +290,7 @@ def test_batches__those_before_a_time() -> None:
     for batch_flows in (1000, 1234, 4096):
         part = columns(ALL_TO_ALL, until_s=until_s, batch_flows=batch_flows)
         np.testing.assert_array_equal(part["start_s"], whole["start_s"][:1234])
-    assert list(random_batches(ALL_TO_ALL, star(), np.random.default_rng(1), until_s=0.0)) == []
+    assert list(random_flows.random_batches(ALL_TO_ALL, star(), np.random.default_rng(1), until_s=0.0)) == []
 
 
 def test_batches__deadlines_and_told_sizes_leave_the_rest_as_it_was() -> None:
@@ -307,7 +302,9 @@ def test_batches__deadlines_and_told_sizes_leave_the_rest_as_it_was() -> None:
 def test_batches__memory_does_not_grow_with_the_flows() -> None:
     def peak_bytes(flows: int) -> int:
         tracemalloc.start()
-        for _ in random_batches(replace(ALL_TO_ALL, flows=flows), star(), np.random.default_rng(1)):
+        for _ in random_flows.random_batches(
+            replace(ALL_TO_ALL, flows=flows), star(), np.random.default_rng(1)
+        ):
             pass
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -382,7 +379,7 @@ def test_trace__times_sizes_and_senders_are_the_files() -> None:
 def test_flows_of__the_columns_as_objects() -> None:
     workload = replace(ALL_TO_ALL, flows=300, scale=0.1, deadlines=DEADLINES, size_known=0.5)
     drawn = columns(workload)
-    batches = random_batches(workload, star(), np.random.default_rng(1), batch_flows=100)
+    batches = random_flows.random_batches(workload, star(), np.random.default_rng(1), batch_flows=100)
     flows = flows_of(batches, star(), "run", workload.scale)
     assert [flow.id for flow in flows] == [f"run/{i}" for i in range(300)]
     assert [flow.bytes for flow in flows] == drawn["bytes"].tolist()

@@ -17,17 +17,9 @@ from sluice.policy.schema.entries import Entry, entries, entry_schema
 from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schema.kinds import Quantity
 from sluice.policy.schemes import SCHEMES
+from sluice.policy.workload import scenario
 from sluice.policy.workload.flows import Deadlines, parse_trace
 from sluice.policy.workload.listed_flows import ExplicitFlow
-from sluice.policy.workload.scenario import (
-    Background,
-    FabricKeys,
-    ScenarioKeys,
-    SimulatorSettings,
-    TcpVariant,
-    Transport,
-    scenario_from_document,
-)
 from sluice.policy.workload.sizes import parse_cdf
 from sluice.policy.workload.tables import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
 from sluice.topologies import TOPOLOGIES, build_topology
@@ -49,13 +41,13 @@ BASES: dict[str, dict[str, Any]] = {
     "listed": {"flow": [{"from": "h1", "to": "h2", "bytes": "1MB", "deadline": "1s"}]},
 }
 TABLES: dict[str, tuple[type, str]] = {
-    "": (ScenarioKeys, "random"),
-    "fabric": (FabricKeys, "random"),
-    "transport": (Transport, "random"),
-    "simulator": (SimulatorSettings, "random"),
-    "simulator.tcp": (TcpVariant, "random"),
+    "": (scenario.ScenarioKeys, "random"),
+    "fabric": (scenario.FabricKeys, "random"),
+    "transport": (scenario.Transport, "random"),
+    "simulator": (scenario.SimulatorSettings, "random"),
+    "simulator.tcp": (scenario.TcpVariant, "random"),
     "deadlines": (Deadlines, "random"),
-    "background[0]": (Background, "random"),
+    "background[0]": (scenario.Background, "random"),
     "workload": (RandomKeys, "random"),
     "workload ": (IncastKeys, "incast"),
     "workload  ": (TraceKeys, "trace"),
@@ -79,7 +71,7 @@ def document(workload: str, scheme: str = "pias", topology: str = "single", **fa
 
 def read(given: Mapping[str, Any]) -> None:
     build_topology(
-        scenario_from_document(
+        scenario.scenario_from_document(
             given,
             lambda name: parse_cdf(name, "1 0\n1000 1" if name == "web-search" else name),
             lambda name: parse_trace(name, "1 1 0" if name == "a.trace" else name),
