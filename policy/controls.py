@@ -48,7 +48,7 @@ class Control:
     """The kernel's own control that agents use, and report, if the kernel lacks BPF struct_ops."""
     needs: Need | None = None
     """What the control needs from the fabric."""
-    grows: bool = False
+    of_window: bool = False
     """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h. So its
     window grows by as many packets as the policy says."""
 
@@ -61,13 +61,13 @@ class Control:
         return self.kernel_name
 
 
-DCTCP = Control("dctcp", "sluice_dctcp", Echo.EXACT, fallback="dctcp", grows=True)
-UCP = Control("ucp", "sluice_ucp", Echo.EXACT, fallback="dctcp", grows=True)
-D2TCP = Control("d2tcp", "sluice_d2tcp", Echo.EXACT, fallback="dctcp", grows=True)
+DCTCP = Control("dctcp", "sluice_dctcp", Echo.EXACT, fallback="dctcp", of_window=True)
+UCP = Control("ucp", "sluice_ucp", Echo.EXACT, fallback="dctcp", of_window=True)
+D2TCP = Control("d2tcp", "sluice_d2tcp", Echo.EXACT, fallback="dctcp", of_window=True)
 # A DATCP flow of precedence 1 adds one packet in each window and halves its window on an echo.
 # That is Reno, which every kernel has.
 DATCP = Control("datcp", "sluice_datcp", Echo.STANDARD, fallback="reno")
-MCP = Control("mcp", "sluice_mcp", Echo.EXACT, fallback="dctcp", grows=True)
+MCP = Control("mcp", "sluice_mcp", Echo.EXACT, fallback="dctcp", of_window=True)
 RENO = Control("reno", "reno", Echo.STANDARD, fallback="reno")
 CUBIC = Control("cubic", "cubic", Echo.STANDARD, fallback="cubic")
 PFABRIC = Control("pfabric", "pfabric", Echo.EXACT, fallback="reno", needs=Need.SHORTEST_FIRST)
@@ -98,13 +98,13 @@ def c_header() -> str:
         "",
         "/* X(name) for each control whose law is sl_control_NAME(record) in control.h. */",
         "#define SL_WINDOW_LAWS(X) "
-        + " ".join(f"X({control.name})" for control in CONTROLS if control.grows),
+        + " ".join(f"X({control.name})" for control in CONTROLS if control.of_window),
         "",
         "/* 1: the receiver echoes the mark of each packet; 0: as in RFC 3168. */",
         *(f"#define SL_EXACT_ECHO_{control.name} {int(control.echo is Echo.EXACT)}" for control in ours()),
         "",
         "/* 1: the window grows by as many packets as the policy says; 0: by the control's own rule. */",
-        *(f"#define SL_GROWS_{control.name} {int(control.grows)}" for control in ours()),
+        *(f"#define SL_GROWS_{control.name} {int(control.of_window)}" for control in ours()),
         "",
         "#endif",
     ]

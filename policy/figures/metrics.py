@@ -178,10 +178,11 @@ class IdealTimes:
         place = {name: i for i, name in enumerate(switches)}
         self._edge = np.asarray([place[port.switch] for port in edge])
         cores = [_cores_towards(topology, port) for port in {p.switch: p for p in edge}.values()]
-        between = np.asarray([[core.get(source, _NO_PATH) for core in cores] for source in switches])
-        self._inverse_sum, self._inverse_max, self._core_delay_us = (
-            np.moveaxis(between, 2, 0) if len(switches) else np.zeros((3, 0, 0))
-        )
+        between = [[core.get(source, _NO_PATH) for core in cores] for source in switches]
+        terms = np.asarray(between, np.float64).reshape(len(switches), len(switches), 3)
+        self._inverse_sum: Array = terms[..., 0]
+        self._inverse_max: Array = terms[..., 1]
+        self._core_delay_us: Array = terms[..., 2]
 
     def of(self, src: Indices, dst: Indices, size_bytes: npt.NDArray[Any]) -> Array:
         """Ideal completion times in microseconds, for flows of `size_bytes` from `src` to `dst` (indices of hosts)."""

@@ -301,7 +301,7 @@ MARKS_RAMP = Applies(
 )
 GROWS = Applies(
     "schemes whose congestion control grows by a policy's packets",
-    lambda draft: draft.scheme.control.grows,
+    lambda draft: draft.scheme.control.of_window,
     "in scheme {scheme} the congestion control decides about its growth",
 )
 PRIORITIES = Applies(

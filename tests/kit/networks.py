@@ -12,8 +12,8 @@ RATE_BPS = 100_000_000
 def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: int) -> float:
     """Ideal completion time of one flow between named hosts, in microseconds."""
     names = [host.name for host in topology.hosts]
-    ends = (np.asarray([names.index(name)]) for name in (source, destination))
-    return float(IdealTimes(topology).of(*ends, np.asarray([size_bytes]))[0])
+    src, dst = np.asarray([names.index(source)]), np.asarray([names.index(destination)])
+    return float(IdealTimes(topology).of(src, dst, np.asarray([size_bytes]))[0])
 
 
 FABRIC_BPS = 10_000_000

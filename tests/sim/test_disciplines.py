@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -292,32 +292,33 @@ def test_push_out_drops_the_least_urgent_packet_that_waits(seed: int) -> None:
 # Marks against their definitions: which packets are marked, and with what probability.
 
 
-@seeds
-@pytest.mark.parametrize("threshold", [1, 2 * FRAME, 8 * FRAME])
-def test_marked_is_who_finds_more_than_k_at_the_port(seed: int, threshold: int) -> None:
-    """DCTCP marks a packet that finds B > K bytes waiting in all queues. The packet on the link does not count."""
-    packets = random_packets(seed, 150, 75 * US)
-
-    def marks(_arriving: int, waiting: list[int]) -> bool:
-        return sum(packets[i].frame_bytes for i in waiting) > threshold
-
-    fate = cross(packets, Link(more={"mark_bytes": threshold}))
-    assert 10 < sum(fate.marked) < 148
-    assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
+COUNTED: dict[MarkBy, Callable[[Packet, Packet], bool]] = {
+    MarkBy.port: lambda _arriving, _waiting: True,
+    MarkBy.queue: lambda arriving, waiting: waiting.priority == arriving.priority,
+    MarkBy.ahead: lambda arriving, waiting: waiting.priority <= arriving.priority,
+}
+"""Whether a packet that waits counts for the mark of one that arrives. The packet on the link does not."""
 
 
 @seeds
-def test_marked_is_who_finds_more_than_k_in_its_queue(seed: int) -> None:
-    packets = random_packets(seed, 150, 60 * US)
+@pytest.mark.parametrize(
+    ("mark_by", "threshold"),
+    [
+        *((MarkBy.port, threshold) for threshold in (1, 2 * FRAME, 8 * FRAME)),
+        (MarkBy.queue, FRAME),
+        (MarkBy.ahead, 2 * FRAME),
+    ],
+)
+def test_marked_is_who_finds_more_than_k(seed: int, mark_by: MarkBy, threshold: int) -> None:
+    """DCTCP marks a packet that finds B > K bytes waiting: in all queues, in its own, or in those served before it."""
+    packets = random_packets(seed, 150, 75 * US if mark_by == MarkBy.port else 60 * US)
 
     def marks(arriving: int, waiting: list[int]) -> bool:
-        return (
-            sum(packets[i].frame_bytes for i in waiting if packets[i].priority == packets[arriving].priority)
-            > FRAME
-        )
+        counted = (i for i in waiting if COUNTED[mark_by](packets[arriving], packets[i]))
+        return sum(packets[i].frame_bytes for i in counted) > threshold
 
-    fate = cross(packets, Link(more={"mark_bytes": FRAME, "mark_by": MarkBy.queue}))
-    assert 10 < sum(fate.marked) < 140
+    fate = cross(packets, Link(more={"mark_bytes": threshold, "mark_by": mark_by}))
+    assert 10 < sum(fate.marked) < 148
     assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
 
 
@@ -412,19 +413,6 @@ def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate() -> None:
     while not net.port(net.towards[hosts]).marked:
         assert not net.run(S, 1)
     assert net.port(net.towards[hosts]).packets == pytest.approx(60, abs=4)
-
-
-@seeds
-def test_marked_is_who_finds_more_than_k_ahead_of_it(seed: int) -> None:
-    packets = random_packets(seed, 150, 60 * US)
-
-    def marks(arriving: int, waiting: list[int]) -> bool:
-        ahead = (i for i in waiting if packets[i].priority <= packets[arriving].priority)
-        return sum(packets[i].frame_bytes for i in ahead) > 2 * FRAME
-
-    fate = cross(packets, Link(more={"mark_bytes": 2 * FRAME, "mark_by": MarkBy.ahead}))
-    assert 10 < sum(fate.marked) < 140
-    assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
 
 
 @pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])

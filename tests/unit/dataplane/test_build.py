@@ -116,4 +116,4 @@ def test_a_control_for_the_kernel_is_one_short_program() -> None:
     for control in controls.ours():
         program = (build.SOURCES / f"cc_{control.name}.bpf.c").read_text()
         assert f"#define CC {control.name}\n" in program
-        assert not control.grows or len(program.splitlines()) <= 10
+        assert not control.of_window or len(program.splitlines()) <= 10
