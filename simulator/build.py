@@ -35,10 +35,10 @@ def build() -> bool:
     If two processes call it at once, the second one waits. Raises EnvironmentLacking with what is missing
     or with the compiler's output.
     """
-    if _is_fresh(MODULE):
+    if is_fresh(MODULE):
         return False
     with _lock():
-        if _is_fresh(MODULE):
+        if is_fresh(MODULE):
             return False
         _compile_release()
         return True
@@ -47,7 +47,7 @@ def build() -> bool:
 def build_instrumented(build_type: str) -> Path:
     """Compile the extension as one of INSTRUMENTED and return its path. Raises as `build` does."""
     module = BUILD / build_type / NAME
-    if not _is_fresh(module):
+    if not is_fresh(module):
         with _lock():
             began = time.time()
             _compile(module.parent, build_type)
@@ -64,7 +64,8 @@ def _lock() -> Iterator[None]:
         yield
 
 
-def _is_fresh(module: Path) -> bool:
+def is_fresh(module: Path = MODULE) -> bool:
+    """Whether the extension is newer than its sources."""
     if not CORE.is_dir():  # an installed wheel has the compiled core, and not its sources
         return module.exists()
     sources = [CORE / "CMakeLists.txt", *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]

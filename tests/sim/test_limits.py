@@ -104,7 +104,7 @@ def test_a_queue_may_send_a_burst_of_any_length() -> None:
 def test_main__names_what_it_has_built(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "_is_fresh", lambda module: False)
+    monkeypatch.setattr(build, "is_fresh", lambda module: False)
     monkeypatch.setattr(build, "_compile_release", lambda: None)
     assert build.main([]) == 0
     assert capsys.readouterr().out == f"{build.MODULE}\n"

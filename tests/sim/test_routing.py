@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sluice.policy.workload.scenario import scenario_from_document, scheduled_batches
-from sluice.runs.files import load_cdf, scenario_with
+from sluice.runs.files import scenario_with
 from sluice.simulator import _fabric
 from sluice.simulator import _fabric as core
-from sluice.simulator.division import divide, whole
-from sluice.simulator.flows import fabric_columns
-from sluice.simulator.network import make_fabric, port_maker
+from sluice.simulator.division import Layout, divide, whole
+from sluice.simulator.network import port_maker
+from sluice.simulator.run import Simulation
 from sluice.simulator.taps import Taps
 from sluice.topologies import build_topology
 from tests.sim import kit
@@ -99,6 +98,12 @@ def test_add_port__has_a_rate() -> None:
         fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
 
 
+def sent(made: Simulation) -> dict[str, int]:
+    """Return the packets that each port of a switch has sent."""
+    statistics = made.fabric.port_statistics()
+    return {port: int(statistics[number][0]) for port, number in Layout(made.topology).port.items()}
+
+
 @pytest.mark.parametrize(("multipath", "by_spine"), [("per-packet", [1, 1]), ("per-packet-and-host", [0, 2])])
 def test_multipath__for_whom_packets_take_the_spines_in_turn(multipath: str, by_spine: list[int]) -> None:
     """A packet to each of two hosts of a rack."""
@@ -110,16 +115,10 @@ def test_multipath__for_whom_packets_take_the_spines_in_turn(multipath: str, by_
         "simulator": {"multipath": multipath},
         "workload": {"flow": [{"from": "h1", "to": to, "bytes": "1KB"} for to in ("h3", "h4")]},
     }
-    scenario = scenario_from_document(document, load_cdf)
-    topology = build_topology(scenario)
-    fabric, layout = make_fabric(scenario, topology, port_maker(scenario.policy, scenario.simulator))
-    for batch in scheduled_batches(scenario, topology, np.random.default_rng(1), 1.0):
-        fabric.add_flows(**fabric_columns(batch))
-    assert fabric.run(kit.S, 10**6)
-    statistics = fabric.port_statistics()
-    (leaf,) = {port.switch for port in topology.ports if port.edge and port.peer == "h1"}
-    up = [layout.port[port.id] for port in topology.ports if port.switch == leaf and not port.edge]
-    assert sorted(int(statistics[port][0]) for port in up) == by_spine
+    made = run(document).simulation
+    leaf = made.topology.edge_port("h1").switch
+    up = [port.id for port in made.topology.ports_of[leaf] if not port.edge]
+    assert sorted(sent(made)[port] for port in up) == by_spine
 
 
 @pytest.mark.parametrize("multipath", ["per-flow", "per-packet"])
@@ -138,18 +137,13 @@ def test_a_link_that_is_down_carries_nothing_and_every_flow_ends(multipath: str)
         "simulator": {"multipath": multipath},
         "workload": {"sizes": "web-search", "pattern": "all-to-all", "load": 0.2, "flows": 300},
     }
-    scenario = scenario_from_document(document, load_cdf)
-    topology = build_topology(scenario)
-    net, layout = make_fabric(scenario, topology, port_maker(scenario.policy, scenario.simulator))
-    for batch in scheduled_batches(scenario, topology, np.random.default_rng(1), 1.0):
-        net.add_flows(**fabric_columns(batch))
-    assert net.run(10 * kit.S, 10**9)  # every flow has ended
-    statistics = net.port_statistics()
-    sent = {port.id: int(statistics[layout.port[port.id]][0]) for port in topology.ports}
-    down = [port.id for port in topology.ports if not port.up]
+    made = run(document)
+    assert (made.flows["outcome"] == kit.FINISHED).all()
+    packets = sent(made.simulation)
+    down = [port.id for port in made.simulation.topology.ports if not port.up]
     assert len(down) == 4
-    assert not any(sent[port] for port in down)
-    assert min(sent["s2:3"], sent["s2:4"]) > 0  # the other edge switch of the pod uses both
+    assert not any(packets[port] for port in down)
+    assert min(packets["s2:3"], packets["s2:4"]) > 0  # the other edge switch of the pod uses both
 
 
 # What a host's own port adds to a short flow: by the setting [simulator] uplink, and by the policy's host_queues.
