@@ -49,12 +49,13 @@ class Ledger:
     """The columns of FlowBatch and the flows' numbers, for flows that were added and not taken."""
 
     def __init__(self) -> None:
-        self._numbers = np.empty(0, np.uint64)
+        self.numbers = np.empty(0, np.uint64)
+        """Of the flows that are left."""
         self._columns: dict[str, npt.NDArray[np.generic]] = {}
 
     def add(self, batch: FlowBatch) -> None:
         numbers = np.arange(batch.first, batch.first + len(batch.start_s), dtype=np.uint64)
-        self._numbers = np.concatenate([self._numbers, numbers])
+        self.numbers = np.concatenate([self.numbers, numbers])
         for name in COLUMNS:
             column = getattr(batch, name)
             earlier = self._columns.get(name)
@@ -62,25 +63,20 @@ class Ledger:
 
     def take(self, numbers: npt.NDArray[np.uint64]) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of these flows, in this order. The ledger forgets them."""
-        places = np.searchsorted(self._numbers, numbers)
+        places = np.searchsorted(self.numbers, numbers)
         taken = {name: column[places] for name, column in self._columns.items()}
-        keep = np.ones(len(self._numbers), bool)
+        keep = np.ones(len(self.numbers), bool)
         keep[places] = False
-        self._numbers = self._numbers[keep]
+        self.numbers = self.numbers[keep]
         self._columns = {name: column[keep] for name, column in self._columns.items()}
         return taken
 
     def before(self, time_s: float) -> dict[str, npt.NDArray[np.generic]]:
         """The numbers and columns of the flows that are left and start before this time, in their order."""
         if not self._columns:
-            return {"number": self._numbers, **{name: np.empty(0) for name in COLUMNS}}
+            return {"number": self.numbers, **{name: np.empty(0) for name in COLUMNS}}
         due = np.asarray(self._columns["start_s"], float) < time_s
-        return {"number": self._numbers[due], **{name: column[due] for name, column in self._columns.items()}}
-
-    @property
-    def numbers(self) -> npt.NDArray[np.uint64]:
-        """The numbers of the flows that are left."""
-        return self._numbers
+        return {"number": self.numbers[due], **{name: column[due] for name, column in self._columns.items()}}
 
 
 ROUND_S = 3600.0

@@ -6,7 +6,7 @@ contradiction between the two becomes a finding, and packets that reached their 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from sluice.policy.network.description import (
@@ -42,8 +42,7 @@ class Finding(NamedTuple):
         return f"{self.where}: {self.problem}"
 
 
-@dataclass(frozen=True)
-class Realisation:
+class Realisation(NamedTuple):
     """The graph, and what differs from the description."""
 
     topology: Topology

@@ -286,10 +286,13 @@ def not_overridden(policy: Policy, port: str) -> dict[str, Any]:
     return {"overrides": _documents(_without_port(policy.overrides, port))}
 
 
-def _without_port(overrides: Iterable[Override], port: str) -> Iterator[Override]:
-    """Yield the overrides without this name, except those that name nothing else."""
+def _without_port(
+    overrides: Iterable[Override], port: str, *, only_frozen: bool = False
+) -> Iterator[Override]:
+    """Yield the overrides without this name, except those that name nothing else. `only_frozen`: others keep it."""
     for override in overrides:
-        names = tuple(name for name in override.ports if name != port)
+        keeps = only_frozen and not override.freeze
+        names = tuple(name for name in override.ports if keeps or name != port)
         if names:
             yield replace(override, ports=names)
 
@@ -308,14 +311,8 @@ def unfrozen(policy: Policy, ports: Iterable[str]) -> dict[str, Any]:
         if port not in frozen:
             names = ", ".join(dict.fromkeys(frozen)) or "no ports"
             raise FieldError(port, f"no override freezes {port} by this name; frozen are {names}")
-        overrides = tuple(_without(override, port) for override in overrides)
-    return {"overrides": _documents(override for override in overrides if override.ports)}
-
-
-def _without(override: Override, port: str) -> Override:
-    if not override.freeze:
-        return override
-    return replace(override, ports=tuple(name for name in override.ports if name != port))
+        overrides = tuple(_without_port(overrides, port, only_frozen=True))
+    return {"overrides": _documents(overrides)}
 
 
 def _documents(overrides: Iterable[Override]) -> list[dict[str, Any]]:
