@@ -6,7 +6,7 @@ contradiction between the two becomes a finding, and packets that reached their 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sluice.policy.network.description import (
@@ -42,7 +42,8 @@ class Finding(NamedTuple):
         return f"{self.where}: {self.problem}"
 
 
-class Realisation(NamedTuple):
+@dataclass(frozen=True)
+class Realisation:
     """The graph, and what differs from the description."""
 
     topology: Topology
