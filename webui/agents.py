@@ -35,7 +35,7 @@ from sluice.store.heartbeats import MOST_AGENTS
 from sluice.store.observed import add_event, find_agent
 from sluice.store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from sluice.webui.access import check_agent, check_connections, own_records, refuse_conflict
-from sluice.webui.api import Api, ApiError, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Model, model_of
 from sluice.webui.bodies import MAX_FLOWS_BODY_BYTES, AgentPath, json_of, read_body, read_json
 from sluice.webui.flows import api as flows
 from sluice.webui.services import services
@@ -100,20 +100,7 @@ MOST_SHOWN = 64
 api = Api("agents", __name__, "Heartbeats of the agents on hosts and ports")
 
 
-@api.post(
-    "/agents/<name>",
-    responses={
-        200: AgentSettingsModel,
-        400: Error,
-        401: Error,
-        403: Error,
-        404: Error,
-        409: Error,
-        413: Error,
-        415: Error,
-    },
-    body=heartbeat_schema,
-)
+@api.post("/agents/<name>", answers=AgentSettingsModel, errors=[401, 403, 404, 409], body=heartbeat_schema)
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
     beat = services().heartbeats.read(path.name, read_body(MAX_HEARTBEAT_BYTES), _heartbeat)
@@ -159,11 +146,7 @@ def _heartbeat(name: str, body: bytes) -> Heartbeat:
 # ── Flow records ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@flows.post(
-    "/flows",
-    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
-    body=flows_schema,
-)
+@flows.post("/flows", answers=FlowsAccepted, errors=[401, 403, 409], body=flows_schema)
 def deliver_flows() -> Response:
     """Store a batch of records: all of them, or none if one is invalid.
 

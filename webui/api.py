@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flask import Blueprint, Response, jsonify, make_response, request
 from flask_openapi3.blueprint import APIBlueprint
@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from sluice.policy.errors import FieldError, SluiceError
+from sluice.policy.schema.entries import schema
 from sluice.policy.schema.kinds import Choice
 from sluice.store.failures import failure_of
 
@@ -92,6 +93,11 @@ def _words(hint: Any, kind: object) -> Any:
 
 
 View = TypeVar("View", bound=Callable[..., Any])
+Body: TypeAlias = type | Callable[[], dict[str, Any]]
+"""The class of a request's document, or a function that returns its schema."""
+
+_OF_TOKENS, _OF_BODIES = (401, 403), (400, 413, 415)
+"""The statuses of the errors that every endpoint with a token or with a body has."""
 
 
 class _Endpoint(NamedTuple):
@@ -99,13 +105,14 @@ class _Endpoint(NamedTuple):
     rule: str
     view: Callable[..., Any]
     described: dict[str, Any]
-    body: Callable[[], dict[str, Any]] | None
+    body: Body | None
 
 
 class Api(APIBlueprint):
     """Endpoints under /api/v1 whose errors have the API's one JSON shape.
 
-    The methods take what flask-openapi3's take, and `body`: the function that returns the schema of a request's body.
+    The methods take `answers`, the model of the answer or models by status, whether a `token` is needed, the `body`,
+    and the statuses of the `errors` besides those that a token and a body have.
     `messages`: the models of server-sent events, which no answer in JSON has.
     """
 
@@ -118,19 +125,33 @@ class Api(APIBlueprint):
         self._endpoints: list[_Endpoint] = []
 
     def get(self, rule: str, **described: Any) -> Callable[[View], View]:
-        return self._noted("get", rule, described)
+        return self._noted("get", rule, **described)
 
     def post(self, rule: str, **described: Any) -> Callable[[View], View]:
-        return self._noted("post", rule, described)
+        return self._noted("post", rule, **described)
 
     def put(self, rule: str, **described: Any) -> Callable[[View], View]:
-        return self._noted("put", rule, described)
+        return self._noted("put", rule, **described)
 
     def delete(self, rule: str, **described: Any) -> Callable[[View], View]:
-        return self._noted("delete", rule, described)
+        return self._noted("delete", rule, **described)
 
-    def _noted(self, method: str, rule: str, described: dict[str, Any]) -> Callable[[View], View]:
-        body = described.pop("body", None)
+    def _noted(
+        self,
+        method: str,
+        rule: str,
+        *,
+        answers: Any,
+        errors: Sequence[int] = (),
+        token: bool = False,
+        body: Body | None = None,
+        **described: Any,
+    ) -> Callable[[View], View]:
+        statuses = {*errors, *(_OF_TOKENS if token else ()), *(_OF_BODIES if body else ())}
+        answers = answers if isinstance(answers, dict) else {200: answers}
+        described["responses"] = dict(sorted((answers | dict.fromkeys(statuses, Error)).items()))
+        if token:
+            described["security"] = [{"bearer": []}]
         route: Callable[[View], View] = getattr(super(), method)(rule)
 
         def add(view: View) -> View:
@@ -150,7 +171,8 @@ class Api(APIBlueprint):
         )
         for method, rule, view, described, body in self._endpoints:
             if body is not None:
-                content = {"application/json": {"schema": body()}}
+                document = schema(body) if dataclasses.is_dataclass(body) else body()
+                content = {"application/json": {"schema": document}}
                 described = described | {
                     "openapi_extensions": {"requestBody": {"required": True, "content": content}}
                 }

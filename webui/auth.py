@@ -14,12 +14,12 @@ from pydantic import Field
 
 from sluice.policy.errors import EnvironmentLacking
 from sluice.policy.schema import entries
-from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Error, Model
+from sluice.webui.api import Api, ApiError, Model
 from sluice.webui.bodies import read_json
 from sluice.webui.services import services
 
@@ -99,10 +99,10 @@ class Caller:
     """The address of the connection, or "unix socket"."""
 
 
-def require_token(owner_token: str, needed: str = CHANGE) -> Caller:
+def require_token(needed: str = CHANGE) -> Caller:
     """Return who sends the request. Raises ApiError 401 without a token in force, 403 if its role allows less."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    token = _token_in_force(given.strip(), owner_token) if scheme.lower() == "bearer" else None
+    token = _token_in_force(given.strip()) if scheme.lower() == "bearer" else None
     if token is None:
         raise ApiError(
             401, "unauthorised", "send the header Authorization: Bearer <token>, with a token in force"
@@ -116,9 +116,9 @@ def require_token(owner_token: str, needed: str = CHANGE) -> Caller:
     return Caller(name, role, request.remote_addr or "unix socket")
 
 
-def _token_in_force(given: str, owner_token: str) -> tuple[str, str] | None:
+def _token_in_force(given: str) -> tuple[str, str] | None:
     """Return name and role of a token; None if it is not in force."""
-    if hmac.compare_digest(given.encode(), owner_token.encode()):
+    if hmac.compare_digest(given.encode(), services().token.encode()):
         return OWNER, OWNER
     token = access.find_token(services().engine, given)
     return (token.name, token.role) if token else None
@@ -176,23 +176,10 @@ api = Api("tokens", __name__, "Who may read and change")
 MAX_BODY_BYTES = 4000
 
 
-@api.post(
-    "/tokens",
-    responses={
-        200: AccessTokenAnswer,
-        400: Error,
-        401: Error,
-        403: Error,
-        409: Error,
-        413: Error,
-        415: Error,
-    },
-    security=[{"bearer": []}],
-    body=lambda: schema(NewAccessToken),
-)
+@api.post("/tokens", answers=AccessTokenAnswer, errors=[409], token=True, body=NewAccessToken)
 def make_access_token() -> Response:
     """Make a token. Needs the token with which the web process starts. The answer is its only copy."""
-    caller = require_token(services().token, OWNER)
+    caller = require_token(OWNER)
     asked = read(NewAccessToken, read_json(MAX_BODY_BYTES))
     expires_at = time.time() + asked.valid_s
     try:
@@ -203,32 +190,28 @@ def make_access_token() -> Response:
     return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
 
 
-@api.get("/access", responses={200: AccessAnswer}, security=[{}, {"bearer": []}])
+@api.get("/access", answers=AccessAnswer, security=[{}, {"bearer": []}])
 def read_access() -> Response:
     """What the request's token allows. The role is null without a token in force."""
     try:
-        return jsonify(role=require_token(services().token, READ).role)
+        return jsonify(role=require_token(READ).role)
     except ApiError:
         return jsonify(role=None)
 
 
-@api.get("/tokens", responses={200: AccessTokens, 401: Error, 403: Error}, security=[{"bearer": []}])
+@api.get("/tokens", answers=AccessTokens, token=True)
 def list_access_tokens() -> Response:
     """The tokens without their secrets. Needs the role change. An ended one stays in the list for 30 days."""
-    require_token(services().token, CHANGE)
+    require_token(CHANGE)
     now = time.time()
     tokens = access.all_tokens(services().engine)
     return jsonify(tokens=[{**asdict(token), "state": token.state(now)} for token in tokens])
 
 
-@api.post(
-    "/tokens/<name>/revocation",
-    responses={200: TokenRevoked, 401: Error, 403: Error, 404: Error},
-    security=[{"bearer": []}],
-)
+@api.post("/tokens/<name>/revocation", answers=TokenRevoked, errors=[404], token=True)
 def revoke_access_token(path: TokenPath) -> Response:
     """End a token from the next request on. Needs the token with which the web process starts."""
-    caller = require_token(services().token, OWNER)
+    caller = require_token(OWNER)
     if not access.revoke_token(services().engine, path.name):
         raise ApiError(404, "not-found", f"no token named {path.name} is in force")
     add_event(services().engine, "token-revoked", name=path.name, by=caller.name)

@@ -10,7 +10,7 @@ from flask import Response, jsonify
 from pydantic import Field
 
 from sluice.policy.schema import entries
-from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, Text, Whole
 from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Holder, Token
 from sluice.runtime.certificates import pem
@@ -25,7 +25,7 @@ from sluice.store.access import (
 )
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
-from sluice.webui.api import Api, ApiError, Error, Model
+from sluice.webui.api import Api, ApiError, Model
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
 from sluice.webui.bodies import AgentPath, read_json
@@ -103,18 +103,12 @@ class CertificateAnswer(Model):
 api = Api("enrolment", __name__, "Certificates of the agents on other machines")
 
 MAX_BODY_BYTES = 20_000
-_REFUSED: dict[str | int, Any] = {400: Error, 403: Error, 413: Error, 415: Error}
 
 
-@api.post(
-    "/enrolments",
-    responses={200: TokenAnswer, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
-    security=[{"bearer": []}],
-    body=lambda: schema(NewToken),
-)
+@api.post("/enrolments", answers=TokenAnswer, errors=[409], token=True, body=NewToken)
 def make_token() -> Response:
     """Make a token with which one agent can enrol once. Earlier unused tokens of this name end."""
-    require_token(services().token)
+    require_token()
     asked = read(NewToken, read_json(MAX_BODY_BYTES))
     authority = _authority()
     expires_at = int(time.time() + asked.valid_s)
@@ -125,7 +119,7 @@ def make_token() -> Response:
     return jsonify(token=token.text(), expires_at=expires_at)
 
 
-@api.get("/certificates", responses={200: AgentCertificates})
+@api.get("/certificates", answers=AgentCertificates)
 def list_certificates() -> Response:
     """The newest certificate of each agent."""
     now = time.time()
@@ -133,14 +127,10 @@ def list_certificates() -> Response:
     return jsonify(certificates=[{**asdict(each), "state": _state(each, now)} for each in newest])
 
 
-@api.post(
-    "/agents/<name>/revocation",
-    responses={200: RevokedAnswer, 401: Error, 403: Error, 404: Error},
-    security=[{"bearer": []}],
-)
+@api.post("/agents/<name>/revocation", answers=RevokedAnswer, errors=[404], token=True)
 def revoke_agent(path: AgentPath) -> Response:
     """Refuse this agent from its next request on. Its unused token ends too."""
-    require_token(services().token)
+    require_token()
     count = revoke(services().engine, path.name)
     if not count:
         raise ApiError(404, "not-found", f"the agent {path.name} has no certificate or token in force")
@@ -148,17 +138,13 @@ def revoke_agent(path: AgentPath) -> Response:
     return jsonify(revoked=count)
 
 
-@api.get("/authority", responses={200: AuthorityAnswer, 403: Error})
+@api.get("/authority", answers=AuthorityAnswer, errors=[403])
 def read_authority() -> Response:
     """The authority's certificate in PEM. An agent compares it with its token's fingerprint."""
     return jsonify(authority=pem(_authority().signer.certificate).decode())
 
 
-@api.post(
-    "/enrolment",
-    responses={200: CertificateAnswer, **_REFUSED},
-    body=lambda: schema(EnrolmentRequest),
-)
+@api.post("/enrolment", answers=CertificateAnswer, errors=[403], body=EnrolmentRequest)
 def enrol() -> Response:
     """Exchange a token for a certificate."""
     asked = read(EnrolmentRequest, read_json(MAX_BODY_BYTES))
@@ -177,11 +163,7 @@ def enrol() -> Response:
     return _certificate(certificate)
 
 
-@api.post(
-    "/agents/<name>/certificate",
-    responses={200: CertificateAnswer, 401: Error, **_REFUSED},
-    body=lambda: schema(RenewalRequest),
-)
+@api.post("/agents/<name>/certificate", answers=CertificateAnswer, errors=[401, 403], body=RenewalRequest)
 def renew(path: AgentPath) -> Response:
     """Give an agent a new certificate for its present one."""
     asked = read(RenewalRequest, read_json(MAX_BODY_BYTES))

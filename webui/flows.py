@@ -243,7 +243,7 @@ api = Api("flows", __name__, "Flow records and what follows from them")
 MAX_BINS = 5000
 
 
-@api.get("/flows", responses={200: FlowsAnswer})
+@api.get("/flows", answers=FlowsAnswer)
 def list_flows(query: FlowQuery) -> Response:
     """Records, newest first. `next` is the `before` of the following page.
 
@@ -258,7 +258,7 @@ def list_flows(query: FlowQuery) -> Response:
     return jsonify(flows=page.rows, next=page.next, searched_to=page.searched_to)
 
 
-@api.get("/flows/active", responses={200: ActiveFlowsAnswer})
+@api.get("/flows/active", answers=ActiveFlowsAnswer)
 def list_active_flows(query: ActiveFlowsQuery) -> Response:
     """Flows under way, of schedules and of other programs, as the agents report them each second.
 
@@ -269,7 +269,7 @@ def list_active_flows(query: ActiveFlowsQuery) -> Response:
     return jsonify(flows=active_flows(beats, query.host))
 
 
-@api.get("/connections", responses={200: ConnectionsAnswer})
+@api.get("/connections", answers=ConnectionsAnswer)
 def list_connections() -> Response:
     """TCP connections that are not part of a schedule: the open ones, and those that ended in the last minute.
 
@@ -278,7 +278,7 @@ def list_connections() -> Response:
     return jsonify(connections_document(services().engine, time.time()))
 
 
-@api.get("/fct", responses={200: FctAnswer})
+@api.get("/fct", answers=FctAnswer)
 def fct(query: FiguresQuery) -> Response:
     """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
     bin_s = _checked_bin_s(query)
@@ -295,7 +295,7 @@ def fct(query: FiguresQuery) -> Response:
     )
 
 
-@api.get("/deadlines", responses={200: DeadlinesAnswer})
+@api.get("/deadlines", answers=DeadlinesAnswer)
 def deadlines(query: FiguresQuery) -> Response:
     """How many flows with a deadline missed it, in total and over time."""
     bin_s = _checked_bin_s(query)
@@ -358,7 +358,7 @@ class ClassesAnswer(Model):
     )
 
 
-@classes_api.get("/classes", responses={200: ClassesAnswer})
+@classes_api.get("/classes", answers=ClassesAnswer)
 def classes(query: ClassesQuery) -> Response:
     """What small, medium and large mean: the limits, and the sizes of the flows that have the class."""
     seen = class_sizes(services().engine, query.source)

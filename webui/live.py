@@ -16,7 +16,7 @@ from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FlowColumns
 from sluice.webui import figures
-from sluice.webui.api import Api, ApiError, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Model, model_of
 from sluice.webui.auth import require_token
 from sluice.webui.callers import PLACE, STREAM
 from sluice.webui.documents import (
@@ -208,13 +208,13 @@ api = Api("events", __name__, "The live picture, once a second", messages=(Snaps
 
 @api.get(
     "/events",
-    responses={
+    answers={
         200: {
             "description": "a `snapshot` message each second, `event` messages with ids, `trouble` if the store fails",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        429: Error,
+        }
     },
+    errors=[429],
 )
 def events(query: EventsQuery) -> Response:
     """Server-sent events. The header Last-Event-ID, or else `last_event_id`, resumes the stream after that event.
@@ -238,7 +238,7 @@ def events(query: EventsQuery) -> Response:
 def _has_token() -> bool:
     """Return whether the request carries the token. A stream needs none, but those without one have fewer places."""
     try:
-        require_token(services().token, READ)
+        require_token(READ)
     except ApiError:
         return False
     return True

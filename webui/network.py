@@ -12,13 +12,12 @@ from sqlalchemy import Engine
 from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
 from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import Finding, realise
-from sluice.policy.schema.entries import schema
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.observed import add_event, all_agents, current_network, current_sightings, put_network
-from sluice.webui.api import Api, Error, Model, model_of
+from sluice.webui.api import Api, Model, model_of
 from sluice.webui.auth import require_token
 from sluice.webui.bodies import read_json
 from sluice.webui.documents import (
@@ -108,21 +107,21 @@ class SchemesAnswer(Model):
 api = Api("network", __name__, "Health, topology, schemes")
 
 
-@api.get("/health", responses={200: HealthAnswer})
+@api.get("/health", answers=HealthAnswer)
 def health() -> Response:
     """Whether the store, the controller, its switches and the agents work."""
     engine = services().engine
     return jsonify(health_document(engine, time.time(), current_topology(engine)))
 
 
-@api.get("/topology", responses={200: TopologyAnswer})
+@api.get("/topology", answers=TopologyAnswer)
 def topology() -> Response:
     """Hosts, switches and ports; null until a network has been started."""
     current = current_topology(services().engine)
     return jsonify(topology=current.to_document() if current else None)
 
 
-@api.get("/schemes", responses={200: SchemesAnswer})
+@api.get("/schemes", answers=SchemesAnswer)
 def schemes() -> Response:
     """The schemes that a policy can name, with their defaults and colours."""
     fabric = fabric_of(services().engine)
@@ -172,41 +171,23 @@ class NetworkAnswer(Model):
 
 description_api = Api("network-description", __name__, "The operator's description of the network")
 
-_DESCRIPTION_ANSWERS: dict[Any, Any] = {
-    200: NetworkAnswer,
-    400: Error,
-    401: Error,
-    403: Error,
-    413: Error,
-    415: Error,
-}
 
-
-@description_api.get("/network", responses={200: NetworkAnswer})
+@description_api.get("/network", answers=NetworkAnswer)
 def read_description() -> Response:
     """The description in force, what the switches report, and where the two differ."""
     return jsonify(_answer(services().engine))
 
 
-@description_api.put(
-    "/network",
-    responses=_DESCRIPTION_ANSWERS,
-    security=[{"bearer": []}],
-    body=lambda: schema(Network),
-)
+@description_api.put("/network", answers=NetworkAnswer, token=True, body=Network)
 def change_description() -> Response:
     """Make this document the description of the network. The controller follows within a second."""
-    require_token(services().token)
+    require_token()
     document = read_json()
     read_network(document)
     return _put(document)
 
 
-@description_api.post(
-    "/network/check",
-    responses={200: FindingsAnswer, 400: Error, 413: Error, 415: Error},
-    body=lambda: schema(Network),
-)
+@description_api.post("/network/check", answers=FindingsAnswer, body=Network)
 def check_description() -> Response:
     """Compare a description with what the switches report. Nothing changes."""
     network = read_network(read_json())
@@ -214,10 +195,10 @@ def check_description() -> Response:
     return jsonify(findings=_findings(network, seen))
 
 
-@description_api.delete("/network", responses=_DESCRIPTION_ANSWERS, security=[{"bearer": []}])
+@description_api.delete("/network", answers=NetworkAnswer, errors=[400, 413, 415], token=True)
 def withdraw_description() -> Response:
     """Make Sluice leave the network: the controller removes its rules from all switches and adds no more."""
-    require_token(services().token)
+    require_token()
     return _put(None)
 
 

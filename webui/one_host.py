@@ -18,7 +18,7 @@ from sluice.store.desired import current_topology
 from sluice.store.flow_queries import find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.api import Api, ApiError, Error, Model, model_of
+from sluice.webui.api import Api, ApiError, Model, model_of
 from sluice.webui.bodies import AgentPath
 from sluice.webui.documents import HostAgentModel, agent_document, living_hosts, sanctions_now
 from sluice.webui.flows import (
@@ -149,7 +149,7 @@ def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
 api = Api("hosts", __name__, "One host: its agent, its flows, its link")
 
 
-@api.get("/hosts/<name>", responses={200: HostAnswer, 404: Error})
+@api.get("/hosts/<name>", answers=HostAnswer, errors=[404])
 def host(path: AgentPath, query: HostQuery) -> Response:
     """The agent of a host, its flows under way and ended, round trips, deadlines, and the host's own link."""
     document = host_document(services().engine, path.name, query.window_s)

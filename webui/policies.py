@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from flask import Response, jsonify, make_response
@@ -46,7 +45,7 @@ from sluice.store.desired import (
 )
 from sluice.store.flow_queries import newest_traffic
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Error, Model
+from sluice.webui.api import Api, ApiError, Model
 from sluice.webui.auth import Caller, require_token
 from sluice.webui.bodies import PortPath, check_port, read_json
 from sluice.webui.documents import OverrideModel, PolicyModel, PolicyVersionModel, fabric_of, policy_document
@@ -178,7 +177,7 @@ api = Api("policy", __name__, "The scheme that the network carries out, and its 
 _POLL_S = 0.05
 
 
-@api.get("/policy", responses={200: PolicyAnswer})
+@api.get("/policy", answers=PolicyAnswer)
 def read_policy(query: HistoryQuery) -> Response:
     """The current policy and the earlier ones, newest first."""
     history = policy_history(services().engine, query.limit)
@@ -187,30 +186,19 @@ def read_policy(query: HistoryQuery) -> Response:
     return jsonify(current=documents[0] if documents else None, history=documents)
 
 
-@api.get("/audit", responses={200: AuditAnswer, 401: Error, 403: Error}, security=[{"bearer": []}])
+@api.get("/audit", answers=AuditAnswer, token=True)
 def read_audit(query: HistoryQuery) -> Response:
     """Who changed the policy, newest first.
 
     Needs a token of any role, because it shows names and addresses.
     """
-    require_token(services().token, READ)
+    require_token(READ)
     changes = policy_changes(services().engine, query.limit)
     return jsonify(changes=[asdict(change) for change in changes])
 
 
 @api.put(
-    "/policy",
-    responses={
-        200: ChangedPolicyModel,
-        202: ChangedPolicyModel,
-        400: Error,
-        401: Error,
-        403: Error,
-        413: Error,
-        415: Error,
-    },
-    security=[{"bearer": []}],
-    body=policy_schema,
+    "/policy", answers={200: ChangedPolicyModel, 202: ChangedPolicyModel}, token=True, body=policy_schema
 )
 def change_policy(query: PutPolicyQuery) -> Response:
     """Make this document the policy. What it leaves out follows from the network, its traffic and the scheme.
@@ -220,7 +208,7 @@ def change_policy(query: PutPolicyQuery) -> Response:
     a port that the network does not have. If the policy in force has the name already, the change
     is accepted, and `warnings` has a line: the port may have left.
     """
-    caller = require_token(services().token)
+    caller = require_token()
     engine = services().engine
     policy = fitted_here(engine, read_json()).policy
     check_fabric(policy, fabric_of(engine))
@@ -239,11 +227,7 @@ def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | 
     return make_response(jsonify(document), 202 if reached.applied_at is None else 200)
 
 
-@api.post(
-    "/policy/preview",
-    responses={200: PolicyPreview, 400: Error, 413: Error, 415: Error},
-    body=policy_schema,
-)
+@api.post("/policy/preview", answers=PolicyPreview, body=policy_schema)
 def preview_policy() -> Response:
     """Return the whole policy that `PUT /policy` would make of this document, and what it changes. Nothing changes."""
     engine = services().engine
@@ -272,17 +256,6 @@ overrides_api = Api("overrides", __name__, "The override of one port")
 
 MOST_OVERRIDE_BYTES = 4000
 _OVERRIDE_KEYS = ("thresholds", "freeze")
-_OVERRIDE_ANSWERS: dict[str | int | HTTPStatus, type[Model] | dict[Any, Any] | None] = {
-    200: ChangedPolicyModel,
-    202: ChangedPolicyModel,
-    400: Error,
-    401: Error,
-    403: Error,
-    404: Error,
-    409: Error,
-    413: Error,
-    415: Error,
-}
 _SIZES = ListOf(Size(1, 10**12), shortest=1, longest=MAX_QUEUES - 1)
 _OVERRIDE = {
     "anyOf": [
@@ -298,13 +271,14 @@ _OVERRIDE = {
 
 @overrides_api.put(
     "/ports/<port>/override",
-    responses=_OVERRIDE_ANSWERS,
-    security=[{"bearer": []}],
+    answers={200: ChangedPolicyModel, 202: ChangedPolicyModel},
+    errors=[404, 409],
+    token=True,
     body=lambda: _OVERRIDE,
 )
 def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     """Fix or freeze the thresholds of one port. This replaces the port's own override. Answers as `PUT /policy`."""
-    caller = require_token(services().token)
+    caller = require_token()
     rule = read_json(MOST_OVERRIDE_BYTES)
     if not isinstance(rule, Mapping):
         raise FieldError("override", "must be an object with thresholds, or with freeze = true")
@@ -314,13 +288,18 @@ def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     return _change(caller, path.port, query.wait_s, lambda policy: overridden(policy, path.port, rule))
 
 
-@overrides_api.delete("/ports/<port>/override", responses=_OVERRIDE_ANSWERS, security=[{"bearer": []}])
+@overrides_api.delete(
+    "/ports/<port>/override",
+    answers={200: ChangedPolicyModel, 202: ChangedPolicyModel},
+    errors=[400, 404, 409, 413, 415],
+    token=True,
+)
 def delete_override(path: PortPath, query: PutPolicyQuery) -> Response:
     """Remove the override that names this port, so that it follows the policy again. Answers as `PUT /policy`.
 
     An override of several ports, such as "s1:*", stays.
     """
-    caller = require_token(services().token)
+    caller = require_token()
     return _change(caller, path.port, query.wait_s, lambda policy: not_overridden(policy, path.port))
 
 

@@ -97,7 +97,7 @@ class ThresholdQuery(PortQuery):
 api = Api("ports", __name__, "Thresholds, rates and queues of the switch ports")
 
 
-@api.get("/thresholds", responses={200: ThresholdsAnswer})
+@api.get("/thresholds", answers=ThresholdsAnswer)
 def thresholds(query: ThresholdQuery) -> Response:
     """The demotion thresholds in force at each port; with `since` also every change after that time."""
     engine = services().engine
@@ -107,7 +107,7 @@ def thresholds(query: ThresholdQuery) -> Response:
     return jsonify(now=now, history=[threshold_document(change) for change in changes])
 
 
-@api.get("/ports", responses={200: PortsAnswer})
+@api.get("/ports", answers=PortsAnswer)
 def ports(query: PortQuery) -> Response:
     """Rate, load and counters of each port; with `since` also each queue's rates after that time."""
     engine = services().engine
@@ -125,7 +125,7 @@ def ports(query: PortQuery) -> Response:
 sanctions_api = Api("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
 
 
-@sanctions_api.get("/sanctions", responses={200: SanctionsAnswer})
+@sanctions_api.get("/sanctions", answers=SanctionsAnswer)
 def sanctions() -> Response:
     """Hosts whose packets count as background traffic now. The events hold past demotions."""
     return jsonify(sanctions=sanctions_now(services().engine))

@@ -15,13 +15,13 @@ from flask import Response, jsonify, make_response
 from pydantic import Field
 
 from sluice.policy.schema import entries
-from sluice.policy.schema.entries import entry, read, schema
+from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Text
 from sluice.policy.wire.runs import RunRequest
 from sluice.runtime.local_calls import CallFailed, call
 from sluice.runtime.process import spawn, stop
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Error, Model
+from sluice.webui.api import Api, ApiError, Model
 from sluice.webui.auth import require_token
 from sluice.webui.bodies import read_json
 from sluice.webui.services import services
@@ -187,15 +187,6 @@ def ask(socket: Path | None, do: str, **request: Any) -> dict[str, Any]:
 api = Api("runs", __name__, "Runs and sweeps of a folder, on the simulator and on the testbed")
 
 MAX_BODY_BYTES = 200_000
-_REFUSALS: dict[str | int, Any] = {
-    400: Error,
-    401: Error,
-    403: Error,
-    404: Error,
-    409: Error,
-    413: Error,
-    415: Error,
-}
 
 
 @dataclass(frozen=True)
@@ -205,7 +196,7 @@ class RunName:
     name: str = entry(Text(longest=300), "Path of the run in the folder of runs.")
 
 
-@api.get("/runs", responses={200: RunsAnswer})
+@api.get("/runs", answers=RunsAnswer)
 def list_runs() -> Response:
     """The runs and sweeps of the folder, and what can be started. Empty if the web process has no folder of runs."""
     socket = services().run_manager
@@ -214,24 +205,14 @@ def list_runs() -> Response:
     return jsonify({"available": True, **ask(socket, "list")})
 
 
-@api.post(
-    "/runs/check",
-    responses={200: RunPlanModel, **_REFUSALS},
-    security=[{"bearer": []}],
-    body=lambda: schema(RunRequest),
-)
+@api.post("/runs/check", answers=RunPlanModel, errors=[404, 409], token=True, body=RunRequest)
 def check_run() -> Response:
     """Check a run or a sweep and predict its length. Nothing starts. Needs a token with the role change."""
-    require_token(services().token)
+    require_token()
     return jsonify(ask(services().run_manager, "check", run=read_json(MAX_BODY_BYTES)))
 
 
-@api.post(
-    "/runs",
-    responses={201: StartedRunModel, **_REFUSALS},
-    security=[{"bearer": []}],
-    body=lambda: schema(RunRequest),
-)
+@api.post("/runs", answers={201: StartedRunModel}, errors=[404, 409], token=True, body=RunRequest)
 def start_run() -> Response:
     """Start a run or a sweep. It continues without the browser, and ends with the web process. Needs the role change.
 
@@ -239,7 +220,7 @@ def start_run() -> Response:
     now. One run at a time uses the testbed. A sweep takes the simulations that are free at its start, at most one for
     each point.
     """
-    caller = require_token(services().token)
+    caller = require_token()
     body = read_json(MAX_BODY_BYTES)
     who = {"by": caller.name, "address": caller.address}
     started = ask(services().run_manager, "start", run=body, who=who)
@@ -254,22 +235,17 @@ def start_run() -> Response:
     return make_response(jsonify(started), 201)
 
 
-@api.post(
-    "/runs/cancellation",
-    responses={200: CancelledRunModel, **_REFUSALS},
-    security=[{"bearer": []}],
-    body=lambda: schema(RunName),
-)
+@api.post("/runs/cancellation", answers=CancelledRunModel, errors=[404, 409], token=True, body=RunName)
 def cancel_run() -> Response:
     """End a run or a sweep in order. What has ended stays: a run's flows, a sweep's points. Needs the role change."""
-    caller = require_token(services().token)
+    caller = require_token()
     name = read(RunName, read_json(MAX_BODY_BYTES)).name
     cancelled = ask(services().run_manager, "cancel", name=name)
     add_event(services().engine, "run-cancelled", run=name, by=caller.name, address=caller.address)
     return jsonify(cancelled)
 
 
-@api.get("/runs/report", responses={200: None, 404: Error, 409: Error})
+@api.get("/runs/report", answers={200: None}, errors=[404, 409])
 def read_report(query: ReportQuery) -> Response:
     """The HTML page that `sluice compare` makes of these runs."""
     html = ask(services().run_manager, "report", names=query.run, baseline=query.baseline)["html"]

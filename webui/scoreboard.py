@@ -128,7 +128,7 @@ _finished = lru_cache(maxsize=4 * VERSIONS)(_read)
 api = Api("scoreboard", __name__, "The figures of each version of the policy, and whether one is better")
 
 
-@api.get("/scoreboard", responses={200: ScoreboardAnswer})
+@api.get("/scoreboard", answers=ScoreboardAnswer)
 def read_scoreboard(query: ScoreboardQuery) -> Response:
     """The newest versions of the policy that have flows, each compared with one of them.
 
