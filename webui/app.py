@@ -30,12 +30,11 @@ from sluice.webui import (
     runs,
     scoreboard,
 )
-from sluice.webui.access import allowed_hosts, check_channel, check_host
+from sluice.webui.access import MOST_STREAMS, StreamPlaces, allowed_hosts, check_channel, check_host
+from sluice.webui.agents import Heartbeats, Ingestion
 from sluice.webui.api import Error, errors, query_error
 from sluice.webui.authority import Authority
-from sluice.webui.callers import MOST_STREAMS, StreamPlaces
 from sluice.webui.figures import RecentFlows
-from sluice.webui.ingestion import Heartbeats, Ingestion
 from sluice.webui.metrics import metrics
 from sluice.webui.problems import Refusals, write_refusal
 from sluice.webui.services import EXTENSION, Live, Services

@@ -19,8 +19,7 @@ from sluice.policy.schema.kinds import Choice, Whole
 from sluice.policy.wire.access import CHANGE, OWNER, READ, ROLES, TOKEN_LIFE_MAX_S, allows
 from sluice.store import access
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Model
-from sluice.webui.bodies import read_json
+from sluice.webui.api import Api, ApiError, Model, read_json
 from sluice.webui.services import services
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"

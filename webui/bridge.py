@@ -34,10 +34,9 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
-from sluice.webui.api import BUSY, RETRY_AFTER_S, ApiError
+from sluice.webui.access import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
+from sluice.webui.api import BUSY, MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, RETRY_AFTER_S, ApiError
 from sluice.webui.authority import HANDSHAKE_S, ServerTls, reason
-from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
-from sluice.webui.callers import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
 from sluice.webui.services import EXTENSION, EventStream, Services
 
 log = logging.getLogger(__name__)

@@ -25,10 +25,9 @@ from sluice.store.access import (
 )
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
-from sluice.webui.api import Api, ApiError, Model
+from sluice.webui.api import AgentPath, Api, ApiError, Model, read_json
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
-from sluice.webui.bodies import AgentPath, read_json
 from sluice.webui.services import services
 
 # ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────

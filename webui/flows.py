@@ -25,8 +25,7 @@ from sluice.store import ages
 from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.api import Api, Model, model_of
-from sluice.webui.bodies import Since
+from sluice.webui.api import Api, Model, Since, model_of
 from sluice.webui.documents import connections_document, living_hosts
 from sluice.webui.services import services
 

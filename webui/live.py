@@ -16,9 +16,9 @@ from sluice.policy.wire.records import TRAFFIC
 from sluice.store.desired import current_topology
 from sluice.store.flow_queries import FlowColumns
 from sluice.webui import figures
+from sluice.webui.access import PLACE, STREAM
 from sluice.webui.api import Api, ApiError, Model, model_of
 from sluice.webui.auth import require_token
-from sluice.webui.callers import PLACE, STREAM
 from sluice.webui.documents import (
     AgentModel,
     HealthModel,

@@ -17,9 +17,8 @@ from sluice.policy.wire.agents import PortHeartbeat
 from sluice.store import ages
 from sluice.store.desired import current_topology
 from sluice.store.observed import add_event, all_agents, current_network, current_sightings, put_network
-from sluice.webui.api import Api, Model, model_of
+from sluice.webui.api import Api, Model, model_of, read_json
 from sluice.webui.auth import require_token
-from sluice.webui.bodies import read_json
 from sluice.webui.documents import (
     HealthModel,
     HostAgentModel,

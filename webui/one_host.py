@@ -18,8 +18,7 @@ from sluice.store.desired import current_topology
 from sluice.store.flow_queries import find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
-from sluice.webui.api import Api, ApiError, Model, model_of
-from sluice.webui.bodies import AgentPath
+from sluice.webui.api import AgentPath, Api, ApiError, Model, model_of
 from sluice.webui.documents import HostAgentModel, agent_document, living_hosts, sanctions_now
 from sluice.webui.flows import (
     ActiveFlowModel,

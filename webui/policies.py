@@ -45,9 +45,8 @@ from sluice.store.desired import (
 )
 from sluice.store.flow_queries import newest_traffic
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Model
+from sluice.webui.api import Api, ApiError, Model, PortPath, check_port, read_json
 from sluice.webui.auth import Caller, require_token
-from sluice.webui.bodies import PortPath, check_port, read_json
 from sluice.webui.documents import OverrideModel, PolicyModel, PolicyVersionModel, fabric_of, policy_document
 from sluice.webui.services import services
 

@@ -9,8 +9,7 @@ from pydantic import Field
 from sluice.store.desired import current_topology
 from sluice.store.observed import port_history, threshold_history
 from sluice.webui import figures
-from sluice.webui.api import Api, Model
-from sluice.webui.bodies import PortId, Since
+from sluice.webui.api import Api, Model, PortId, Since
 from sluice.webui.documents import ports_now, sanctions_now, threshold_document, thresholds_now
 from sluice.webui.services import services
 

@@ -21,9 +21,8 @@ from sluice.policy.wire.runs import RunRequest
 from sluice.runtime.local_calls import CallFailed, call
 from sluice.runtime.process import spawn, stop
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Model
+from sluice.webui.api import Api, ApiError, Model, read_json
 from sluice.webui.auth import require_token
-from sluice.webui.bodies import read_json
 from sluice.webui.services import services
 
 log = logging.getLogger(__name__)

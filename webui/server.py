@@ -39,7 +39,7 @@ from sluice.webui.housekeeping import EventLog, Housekeeping, StuckCopies
 from sluice.webui.services import EXTENSION, Services
 
 if TYPE_CHECKING:
-    from sluice.webui.options import WebOptions
+    from sluice.webui.service import WebOptions
 
 log = logging.getLogger(__name__)
 

@@ -1,20 +1,209 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice web`: REST API and dashboard as a service."""
+"""The settings of the web process, its start by `sluice web`, and the options that other commands share with it."""
 
 from __future__ import annotations
 
+import argparse
 import logging
-from dataclasses import replace
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluice.policy.errors import EnvironmentLacking
+from sluice.policy.errors import EnvironmentLacking, FieldError
+from sluice.policy.schema.entries import entry
+from sluice.policy.schema.kinds import Flag, ListOf, Whole
+from sluice.policy.wire.access import AGENT_LIFE_S
 from sluice.runtime.lifecycle import Notifier
 from sluice.runtime.settings import Service
-from sluice.runtime.settings.kinds import is_loopback
-from sluice.webui.options import DEFAULT_LISTEN, WebOptions, problems, retention_of
+from sluice.runtime.settings.kinds import (
+    FOR_EVER,
+    Address,
+    Age,
+    CountOrForEver,
+    FileToWrite,
+    Folder,
+    HostName,
+    SecretFile,
+    StoreUrl,
+    is_loopback,
+)
+from sluice.runtime.settings.service import add_checked_flags
+from sluice.store.retention import Retention
 
 if TYPE_CHECKING:
     from sluice.webui.server import ServerSettings
+
+DEFAULT_LISTEN = "127.0.0.1:8080"
+PLAINTEXT = (
+    "{address} is reachable from other machines, and this address has no TLS: listen on 127.0.0.1 behind a proxy with"
+    " TLS (SSH forwarding is one), or say --plaintext-beyond-loopback. Agents of other machines use TLS at --agents"
+)
+"""The problem with an address beyond the loopback."""
+
+
+@dataclass(frozen=True)
+class WebOptions:
+    """The settings of the web process."""
+
+    store: str = entry(
+        StoreUrl(),
+        "Store with the network, the policy and the state: SQLite, or the URL of a PostgreSQL database.",
+        default="sqlite:////var/lib/sluice/store.db",
+    )
+    store_password_file: Path | None = entry(
+        SecretFile(credential="store-password"), "File with the password of the database.", default=None
+    )
+    listen: tuple[str, ...] = entry(
+        ListOf(Address(), longest=16),
+        f"Addresses to serve on. Without this and without unix, it is {DEFAULT_LISTEN}. The flag is repeatable.",
+        default=(),
+    )
+    allowed_hosts: tuple[str, ...] = entry(
+        ListOf(HostName(), longest=64),
+        "Names under which browsers reach the process, besides localhost and the addresses of listen. Others get 421."
+        " The flag is repeatable.",
+        default=(),
+    )
+    plaintext_beyond_loopback: bool = entry(
+        Flag(),
+        "Serve other machines without TLS. Needed if an address of listen is not on the loopback, because anyone on"
+        " the way reads tokens there.",
+        default=False,
+    )
+    unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
+    agents: str | None = entry(
+        Address(),
+        "Serve agents of other machines at this address, with TLS. Each needs a certificate (`sluice enrol`).",
+        default=None,
+    )
+    authority: Path | None = entry(
+        Folder(),
+        "Folder of the authority that signs the agents' certificates; made if missing. Without it, it is the folder"
+        " authority next to the generated token.",
+        default=None,
+    )
+    certificate_life: float = entry(
+        Age(),
+        "How long an agent's certificate is valid. The agent renews it after half of this.",
+        default=AGENT_LIFE_S,
+    )
+    token_file: Path | None = entry(
+        SecretFile(credential="token"),
+        "File with the token that a policy change needs. Without it, the token is that of the variable SLUICE_TOKEN, "
+        "or a generated one in a file that the log names.",
+        default=None,
+    )
+    threads: int = entry(
+        Whole(1, 1000),
+        "Reads that one worker answers at the same time. Changes, agents and /health have threads of their own.",
+        default=8,
+    )
+    most_connections: int = entry(
+        Whole(16, 100_000),
+        "Connections that one worker keeps open at TCP addresses. The one that has waited longest makes room. As many"
+        " at the Unix socket and at the address for agents.",
+        default=4000,
+    )
+    most_streams: int = entry(
+        Whole(8, 100_000),
+        "Event streams of one worker for clients that send a token; a sixteenth as many for others. More get 429.",
+        default=1000,
+    )
+    workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
+    runs: Path | None = entry(
+        Folder(),
+        "Folder of runs that the page /runs shows, and in which it starts runs. Without it, there are none.",
+        default=None,
+    )
+    simulations: int = entry(
+        Whole(1, 64), "Simulations that may run at a time, started from the page /runs.", default=2
+    )
+    fsync: bool = entry(
+        Flag(),
+        "Write every delivery to the device before its answer, so that it survives a power failure.",
+        default=True,
+    )
+    event_log: Path | None = entry(
+        FileToWrite(dash=True), "Write each event as a line of JSON into this file.", default=None
+    )
+    keep_flows: float = entry(Age(), "How long to keep flow records.", default=Retention.flows_s)
+    keep_samples: float = entry(
+        Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
+    )
+    keep_events: float = entry(Age(), "How long to keep events.", default=Retention.events_s)
+    keep_agents: float = entry(
+        Age(),
+        "How long /health lists a silent agent that neither the network nor a certificate names.",
+        default=Retention.agents_s,
+    )
+    most_flows: float = entry(
+        CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
+    )
+
+
+def problems(options: WebOptions) -> Iterator[FieldError]:
+    """Plain text beyond the loopback needs a word, the agents' address must be another one, a certificate must end."""
+    for address in options.listen:
+        if not is_loopback(address) and not options.plaintext_beyond_loopback:
+            yield FieldError("listen", PLAINTEXT.format(address=address))
+    if options.agents and options.agents in options.listen:
+        yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
+    if math.isinf(options.certificate_life):
+        yield FieldError("certificate_life", 'must be a time such as "30d", because a certificate must end')
+
+
+def retention_of(options: WebOptions) -> Retention:
+    """Return what the store keeps."""
+    return Retention(
+        flows_s=_finite(options.keep_flows),
+        samples_s=_finite(options.keep_samples),
+        events_s=_finite(options.keep_events),
+        agents_s=_finite(options.keep_agents),
+        most_flows=int(options.most_flows) if math.isfinite(options.most_flows) else None,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ── Options of the commands that start a web process ─────────────────────────────────────────────────────────────────
+
+
+_KEYS = ("keep_flows", "keep_samples", "keep_events", "keep_agents", "most_flows")
+
+
+def add_retention(parser: argparse.ArgumentParser) -> None:
+    """Add the options for what the store keeps; `retention` reads them."""
+    group = parser.add_argument_group(
+        "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{FOR_EVER}"'
+    )
+    add_checked_flags(group, WebOptions, _KEYS)
+
+
+def retention(arguments: argparse.Namespace) -> Retention:
+    """Return what the options of `add_retention` say."""
+    return retention_of(WebOptions(**{key: getattr(arguments, key) for key in _KEYS}))
+
+
+def retention_argv(kept: Retention) -> list[str]:
+    """Return the options that pass these settings to another process."""
+    times = {
+        "--keep-flows": kept.flows_s,
+        "--keep-samples": kept.samples_s,
+        "--keep-events": kept.events_s,
+        "--keep-agents": kept.agents_s,
+    }
+    argv = []
+    for name, keep_s in times.items():
+        argv += [name, FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]
+    return [*argv, "--most-flows", FOR_EVER if kept.most_flows is None else str(kept.most_flows)]
+
+
+# ── The service ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 log = logging.getLogger(__name__)
 

@@ -28,10 +28,10 @@ from sluice.store.observed import demotions, events_after, newest_events
 from sluice.store.totals import Tally
 
 if TYPE_CHECKING:
+    from sluice.webui.access import StreamPlaces
+    from sluice.webui.agents import Heartbeats, Ingestion
     from sluice.webui.authority import Authority
-    from sluice.webui.callers import StreamPlaces
     from sluice.webui.figures import RecentFlows
-    from sluice.webui.ingestion import Heartbeats, Ingestion
     from sluice.webui.problems import Refusals
 
 

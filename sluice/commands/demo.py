@@ -29,7 +29,7 @@ from sluice.simulator import build
 from sluice.simulator.limits import check_scenario
 from sluice.store.flows import numbered_pages
 from sluice.terminal import console, print_summary, print_validity
-from sluice.webui.options import PLAINTEXT, add_retention, retention
+from sluice.webui.service import PLAINTEXT, add_retention, retention
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}

@@ -64,7 +64,7 @@ from sluice.store.engine import open_store
 from sluice.store.observed import PortSample, ThresholdChange
 from sluice.topologies.commands import LINK_CLASS
 from sluice.topologies.testbed import Testbed
-from sluice.webui.options import retention_argv
+from sluice.webui.service import retention_argv
 
 log = logging.getLogger(__name__)
 

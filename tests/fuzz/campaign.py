@@ -22,7 +22,7 @@ ROOMS = [
     "sluice.runtime.toml",
     "sluice.runs.files",
     "topologies",
-    "sluice.webui.bodies",
+    "sluice.webui.api",
 ]
 
 with atheris.instrument_imports(include=ROOMS):

@@ -28,8 +28,7 @@ from sluice.policy.workload.sizes import parse_cdf
 from sluice.runs.files import load_cdf, load_trace
 from sluice.runtime.toml import NotToml, parse_toml
 from sluice.topologies import build_topology
-from sluice.webui.api import ApiError
-from sluice.webui.bodies import MAX_DEPTH, _deeper_than, parse_json
+from sluice.webui.api import MAX_DEPTH, ApiError, _deeper_than, parse_json
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_BYTES = 8192

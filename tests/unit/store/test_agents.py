@@ -25,8 +25,8 @@ from sluice.store.observed import all_agents, put_agent, put_agents
 from sluice.store.retention import FOR_EVER, Retention, forget_some
 from sluice.store.schema import agents
 from sluice.store.totals import Tally
+from sluice.webui.agents import Ingestion
 from sluice.webui.housekeeping import Housekeeping
-from sluice.webui.ingestion import Ingestion
 from sluice.webui.problems import is_alive
 from tests.kit.flows import record
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat, queue_counters

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES
-from sluice.webui.api import ApiError
-from sluice.webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
+from sluice.webui.api import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, ApiError, parse_json
 from tests.unit.webui.conftest import Client
 
 JSON = {"content_type": "application/json"}

@@ -13,7 +13,7 @@ from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_queries import OTHER_SCHEME
-from sluice.webui.callers import ConnectionPlaces, StreamPlaces
+from sluice.webui.access import ConnectionPlaces, StreamPlaces
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client

@@ -14,9 +14,9 @@ import pytest
 from flask import Flask
 
 from sluice.webui import bridge as bridge_module
-from sluice.webui.bodies import MAX_BODY_BYTES
+from sluice.webui.access import Channel, StreamPlaces
+from sluice.webui.api import MAX_BODY_BYTES
 from sluice.webui.bridge import PLAIN, Bridge, kind_of
-from sluice.webui.callers import Channel, StreamPlaces
 from sluice.webui.services import EXTENSION, Services
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record

@@ -24,7 +24,7 @@ from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import put_agent
 from sluice.webui import ingestion as ingestion_module
 from sluice.webui import ingestion as module
-from sluice.webui.ingestion import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
+from sluice.webui.agents import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import ideal_fct_us
 from tests.unit.webui.conftest import Client

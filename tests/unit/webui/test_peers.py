@@ -12,9 +12,8 @@ from sqlalchemy import Engine
 
 from sluice.policy.wire.records import FlowRecord
 from sluice.store.observed import newest_events
-from sluice.webui.access import allowed_hosts, foreign_record, host_of
+from sluice.webui.access import CHANNEL, Channel, allowed_hosts, foreign_record, host_of, uid_of
 from sluice.webui.app import create_app
-from sluice.webui.callers import CHANNEL, Channel, uid_of
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.conftest import TOKEN, Client
 from tests.unit.webui.records import record

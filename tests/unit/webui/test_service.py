@@ -13,8 +13,15 @@ from sluice.commands.demo import check_plaintext
 from sluice.policy.errors import FieldError, SluiceError
 from sluice.runtime.settings.kinds import is_loopback
 from sluice.store.retention import FOR_EVER, Retention
-from sluice.webui.options import WebOptions, add_retention, problems, retention, retention_argv
-from sluice.webui.service import SERVICE, _server_settings
+from sluice.webui.service import (
+    SERVICE,
+    WebOptions,
+    _server_settings,
+    add_retention,
+    problems,
+    retention,
+    retention_argv,
+)
 
 
 @pytest.mark.parametrize("key", ["alerts", "webhook"])

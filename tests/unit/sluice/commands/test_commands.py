@@ -27,7 +27,7 @@ from sluice.runtime.settings.service import from_file
 from sluice.store.access import find_token
 from sluice.store.desired import current_policy, current_version, mark_applied, put_topology
 from sluice.store.observed import current_network, put_sightings
-from sluice.webui.options import WebOptions
+from sluice.webui.service import WebOptions
 from tests.kit.known import known
 
 Command = Callable[..., int]
