@@ -28,17 +28,7 @@ from sluice.policy.network.graph import Topology
 from sluice.policy.schema.desired import dscp_queue_map
 from sluice.policy.schema.entries import schema, write
 from sluice.policy.version import VERSION
-from sluice.policy.wire.agents import (
-    HEARTBEATS,
-    MAX_HEARTBEAT_BYTES,
-    NO_SETTINGS,
-    AgentSettings,
-    Heartbeat,
-    HostHeartbeat,
-    PortHeartbeat,
-    heartbeat_from,
-    new_uses,
-)
+from sluice.policy.wire import agents as wire
 from sluice.policy.wire.records import (
     BACKGROUND,
     FINISHED,
@@ -90,7 +80,7 @@ class _Waiting:
     """A heartbeat until it is written."""
 
     name: str
-    beat: Heartbeat
+    beat: wire.Heartbeat
     outcome: Outcome | None = None
     error: Exception | None = None
 
@@ -98,10 +88,10 @@ class _Waiting:
 def _documents(current: PolicyVersion | None) -> Callable[[str], dict[str, Any]]:
     """Return a function from an agent's name to the document of its settings. There are two documents at most."""
     if current is None:
-        nothing = write(NO_SETTINGS)
+        nothing = write(wire.NO_SETTINGS)
         return lambda name: nothing
     version, policy = current.version, current.policy
-    watches, acts = (write(AgentSettings.of(version, policy, acts=acts)) for acts in (False, True))
+    watches, acts = (write(wire.AgentSettings.of(version, policy, acts=acts)) for acts in (False, True))
     return lambda name: acts if policy.acts_on_host(name) else watches
 
 
@@ -113,12 +103,12 @@ class Heartbeats:
         self._writing = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
-        self._last: dict[str, tuple[bytes, Heartbeat]] = {}
+        self._last: dict[str, tuple[bytes, wire.Heartbeat]] = {}
         """The body and the heartbeat that came last from an agent. An idle one sends the same again."""
         self._settings = 0, _documents(None)
         """The newest policy's version, and what `_documents` made of the policy that was in force then."""
 
-    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], Heartbeat]) -> Heartbeat:
+    def read(self, name: str, body: bytes, parsed: Callable[[str, bytes], wire.Heartbeat]) -> wire.Heartbeat:
         """Return an agent's heartbeat from its body. `parsed` checks a body that is not the agent's last one."""
         last = self._last.get(name)
         if last is not None and last[0] == body:
@@ -130,7 +120,7 @@ class Heartbeats:
             self._last[name] = body, beat
         return beat
 
-    def add(self, name: str, beat: Heartbeat) -> Outcome:
+    def add(self, name: str, beat: wire.Heartbeat) -> Outcome:
         """Store an agent's heartbeat. Raises the store's error, which holds for all that were written together."""
         mine = _Waiting(name, beat)
         self._waiting.append(mine)
@@ -236,7 +226,9 @@ def _watching(engine: Engine) -> frozenset[str]:
     age_s = ages.age_s(engine)
     alive = (row for row in all_agents(engine) if is_alive(row, age_s))
     return frozenset(
-        row.name for row in alive if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
+        row.name
+        for row in alive
+        if isinstance(row.heartbeat, wire.HostHeartbeat) and row.heartbeat.watch.watching
     )
 
 
@@ -265,10 +257,7 @@ class Ingestion:
         return self._writer if self._engine.dialect.name == "sqlite" else nullcontext()
 
 
-# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
-
-
-class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
+class AgentSettingsModel(model_of(wire.AgentSettings)):  # type: ignore[misc]
     """The settings that the current policy needs from an agent. Before the first policy, `host`
     and `ports` are null."""
 
@@ -276,7 +265,7 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
 def heartbeat_schema() -> dict[str, Any]:
     """Return the schema of an agent's heartbeat: one alternative for each kind of agent."""
     kinds = []
-    for kind, cls in HEARTBEATS.items():
+    for kind, cls in wire.HEARTBEATS.items():
         document = schema(cls)
         document["properties"] = {"kind": {"type": "string", "const": kind}, **document["properties"]}
         document["required"] = ["kind", *document["required"]]
@@ -316,9 +305,6 @@ def flows_schema() -> dict[str, Any]:
     return {"type": "array", "items": {"anyOf": kinds}}
 
 
-# ── Heartbeats ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 MOST_SHOWN = 64
 """The most characters of an unknown version in a message."""
 
@@ -328,10 +314,10 @@ api = Api("agents", __name__, "Heartbeats of the agents on hosts and ports")
 @api.post("/agents/<name>", answers=AgentSettingsModel, errors=[401, 403, 404, 409], body=heartbeat_schema)
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
-    beat = services().heartbeats.read(path.name, read_body(MAX_HEARTBEAT_BYTES), _heartbeat)
+    beat = services().heartbeats.read(path.name, read_body(wire.MAX_HEARTBEAT_BYTES), _heartbeat)
     check_agent(path.name, beat.KIND)
     before = None
-    if isinstance(beat, HostHeartbeat):
+    if isinstance(beat, wire.HostHeartbeat):
         check_connections(path.name, beat.watch.connections)
         if beat.foreign_dscps:  # most heartbeats name none, and cost no query
             before = find_agent(services().engine, path.name)
@@ -343,21 +329,21 @@ def heartbeat(path: AgentPath) -> Response:
             f"{MOST_AGENTS} agents report already, and {path.name} is not one of them; silent agents expire",
             "name",
         )
-    if isinstance(beat, HostHeartbeat):
-        earlier = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
-        if uses := new_uses(earlier, beat.foreign_dscps):
+    if isinstance(beat, wire.HostHeartbeat):
+        earlier = before.foreign_dscps if isinstance(before, wire.HostHeartbeat) else ()
+        if uses := wire.new_uses(earlier, beat.foreign_dscps):
             add_event(services().engine, "foreign-dscp", host=path.name, uses=[str(use) for use in uses])
     settings = services().heartbeats.settings(path.name, outcome.policy_version)
-    if isinstance(beat, PortHeartbeat) and beat.tags:
+    if isinstance(beat, wire.PortHeartbeat) and beat.tags:
         settings = {**settings, "queues": services().heartbeats.queues(beat.tags)}
     return jsonify(settings)
 
 
-def _heartbeat(name: str, body: bytes) -> Heartbeat:
+def _heartbeat(name: str, body: bytes) -> wire.Heartbeat:
     """Return the heartbeat of a body. Raises ApiError, 422 for an agent whose version does not fit this one."""
     document = json_of(body)
     try:
-        return heartbeat_from(document)
+        return wire.heartbeat_from(document)
     except FieldError as error:
         version = document.get("version") if isinstance(document, dict) else None
         if version in (None, "", VERSION):
@@ -366,9 +352,6 @@ def _heartbeat(name: str, body: bytes) -> Heartbeat:
         problem = f"the agent is Sluice {shown}, the web process is {VERSION}, and they do not fit ({error}): upgrade"
         services().refusals.note(name, f"{problem} the older one")
         raise ApiError(422, "other-version", f"{problem} the older one", error.field) from None
-
-
-# ── Flow records ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @flows.post("/flows", answers=FlowsAccepted, errors=[401, 403, 409], body=flows_schema)

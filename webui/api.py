@@ -45,8 +45,6 @@ from sluice.store.failures import failure_of
 
 PREFIX = "/api/v1"
 
-# ── Models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 
 class Model(BaseModel):
     model_config = ConfigDict(defer_build=True)

@@ -74,9 +74,6 @@ def modules(entry: str) -> tuple[str, ...]:
     return tuple(str(file.relative_to(_STATIC)) for file in files)
 
 
-# ── /openapi/ ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 APIS = (
     network.api,
     network.description_api,
@@ -124,9 +121,6 @@ api_page = Blueprint(
 @api_page.get("/", endpoint="reference")
 def reference_page() -> str:
     return render_template("openapi.html")
-
-
-# ── The application ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _HEADERS = {

@@ -123,9 +123,6 @@ def _token_in_force(given: str) -> tuple[str, str] | None:
     return (token.name, token.role) if token else None
 
 
-# ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
-
-
 class AccessAnswer(Model):
     role: Literal["read", "change", "owner"] | None
 
@@ -165,9 +162,6 @@ class NewAccessToken:
     name: str = entry(entries.TOKEN, "Who uses the token.")
     role: str = entry(Choice(ROLES), "What it allows.")
     valid_s: int = entry(Whole(1, TOKEN_LIFE_MAX_S, "s"), "The token expires after this time.")
-
-
-# ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 api = Api("tokens", __name__, "Who may read and change")

@@ -27,17 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from sluice.policy.errors import EnvironmentLacking, FieldError
 from sluice.policy.wire.access import AGENT_LIFE_S, SERVER_NAME, Holder
-from sluice.runtime.certificates import (
-    Key,
-    fingerprint,
-    holder_of,
-    key_pem,
-    load_key,
-    new_key,
-    pem,
-    subject,
-    write_private,
-)
+from sluice.runtime import certificates
 from sluice.store.access import Certificate
 
 WEB_LIFE_S = 90 * 86_400.0
@@ -50,7 +40,7 @@ CLOCK_SKEW_S = 300.0
 class Signer:
     """What the authority signs with."""
 
-    key: Key
+    key: certificates.Key
     certificate: x509.Certificate
 
 
@@ -66,7 +56,9 @@ class Authority:
             with self._alone():
                 if not self._main.exists():
                     signer = _new_authority()
-                    write_private(self._main, key_pem(signer.key) + pem(signer.certificate))
+                    certificates.write_private(
+                        self._main, certificates.key_pem(signer.key) + certificates.pem(signer.certificate)
+                    )
         except OSError as error:
             raise EnvironmentLacking(
                 f"{folder}: cannot keep the authority of the agents here ({error.strerror}); "
@@ -78,7 +70,7 @@ class Authority:
         """Raises EnvironmentLacking if the file is damaged."""
         content = self._main.read_bytes()
         try:
-            return Signer(load_key(content), x509.load_pem_x509_certificate(content))
+            return Signer(certificates.load_key(content), x509.load_pem_x509_certificate(content))
         except ValueError as error:
             raise EnvironmentLacking(
                 f"{self._main}: is not a key and its certificate ({error}); restore it from a backup, or "
@@ -86,7 +78,7 @@ class Authority:
             ) from None
 
     def fingerprint(self) -> str:
-        return fingerprint(self.signer.certificate)
+        return certificates.fingerprint(self.signer.certificate)
 
     def certify(self, request_pem: bytes, holder: Holder) -> tuple[x509.Certificate, Certificate]:
         """Return a certificate for the key of a signing request, and its row. Raises FieldError.
@@ -96,7 +88,7 @@ class Authority:
         request = _checked_request(request_pem, holder)
         certificate = _sign(
             self.signer,
-            subject(holder),
+            certificates.subject(holder),
             request.public_key(),  # type: ignore[arg-type]
             self._agent_life_s,
             usage=Usage.CLIENT_AUTH,
@@ -110,10 +102,10 @@ class Authority:
         path = self.folder / "web.pem"
         with self._alone():
             if not self._is_fresh(path):
-                key = new_key()
+                key = certificates.new_key()
                 name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
                 certificate = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
-                write_private(path, key_pem(key) + pem(certificate))
+                certificates.write_private(path, certificates.key_pem(key) + certificates.pem(certificate))
         return path
 
     def _is_fresh(self, path: Path) -> bool:
@@ -156,7 +148,7 @@ def _now() -> datetime.datetime:
 
 
 def _new_authority() -> Signer:
-    key = new_key()
+    key = certificates.new_key()
     title = f"Sluice authority {_now():%Y-%m-%d} {os.urandom(4).hex()}"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     usage = x509.KeyUsage(
@@ -224,7 +216,7 @@ def _checked_request(request_pem: bytes, holder: Holder) -> x509.CertificateSign
         valid = False
     if not valid:
         raise FieldError("request", "must be a signing request in PEM with an elliptic curve key")
-    asked = holder_of(request)
+    asked = certificates.holder_of(request)
     if asked != holder:
         raise FieldError(
             "request",
@@ -262,7 +254,7 @@ def _context(authority: Authority) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(authority.web_chain())
-    context.load_verify_locations(cadata=pem(authority.signer.certificate).decode())
+    context.load_verify_locations(cadata=certificates.pem(authority.signer.certificate).decode())
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # A caller without a certificate may only enrol (webui/access.py). One with a certificate of
     # another authority ends in the handshake.

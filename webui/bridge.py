@@ -22,16 +22,8 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from flask import Flask
+from tornado import httputil
 from tornado.http1connection import HTTP1ConnectionParameters, HTTP1ServerConnection
-from tornado.httputil import (
-    HTTPConnection,
-    HTTPHeaders,
-    HTTPInputError,
-    HTTPMessageDelegate,
-    HTTPServerConnectionDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-)
 from tornado.iostream import IOStream, SSLIOStream, UnsatisfiableReadError
 
 from sluice.webui.access import CHANNEL, PLACE, STREAM, Channel, ConnectionPlaces, uid_of
@@ -242,7 +234,7 @@ def has_gone(connection: socket.socket) -> bool:
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSE_WAIT
 
 
-class Connection(HTTPServerConnectionDelegate):
+class Connection(httputil.HTTPServerConnectionDelegate):
     """One connection, from its acceptance to its end."""
 
     def __init__(self, bridge: Bridge, kind: str, accepted: socket.socket, address: str) -> None:
@@ -305,7 +297,9 @@ class Connection(HTTPServerConnectionDelegate):
         self._stream = stream
         HTTP1ServerConnection(stream, _HTTP).start_serving(self)
 
-    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+    def start_request(
+        self, server_conn: object, request_conn: httputil.HTTPConnection
+    ) -> httputil.HTTPMessageDelegate:
         """Expect the header of the next request. Tornado calls it."""
         if self._has_served:
             self._places.wait(self)
@@ -383,10 +377,10 @@ class _Stream(IOStream):
         super().close(exc_info)
 
 
-class Request(HTTPMessageDelegate):
+class Request(httputil.HTTPMessageDelegate):
     """One request, from its header to the end of its answer."""
 
-    def __init__(self, connection: Connection, http: HTTPConnection) -> None:
+    def __init__(self, connection: Connection, http: httputil.HTTPConnection) -> None:
         self._connection, self._bridge, self._http = connection, connection.bridge, http
         self._body = bytearray()
         self._size = self._held = 0
@@ -394,14 +388,14 @@ class Request(HTTPMessageDelegate):
         self._tick: asyncio.Future[None] | None = None
         self._leave: Callable[[], None] | None = None
 
-    def headers_received(self, start_line: Any, headers: HTTPHeaders) -> None:
-        self._line: RequestStartLine = start_line
+    def headers_received(self, start_line: Any, headers: httputil.HTTPHeaders) -> None:
+        self._line: httputil.RequestStartLine = start_line
         self._headers = headers
         self._connection.serve()
         self._path = unquoted_path(start_line.path)
         length = headers.get("Content-Length", "0")
         if "," in length:
-            raise HTTPInputError("several lengths")
+            raise httputil.HTTPInputError("several lengths")
         if length.isdigit() and int(length[:15]) > DISCARDED_BYTES:
             self._refuse(413, "too-large", f"the body is larger than {DISCARDED_BYTES} bytes")
         elif self._path == STREAM_PATH and "Authorization" not in headers:
@@ -512,7 +506,7 @@ class Request(HTTPMessageDelegate):
     async def _send(
         self, status: int, headers: Iterable[tuple[str, str]], body: bytes, stream: EventStream | None
     ) -> None:
-        line, fields = ResponseStartLine("HTTP/1.1", status, phrase(status)), HTTPHeaders()
+        line, fields = httputil.ResponseStartLine("HTTP/1.1", status, phrase(status)), httputil.HTTPHeaders()
         for name, value in headers:
             fields.add(name, value)
         async with asyncio.timeout(ANSWER_S):

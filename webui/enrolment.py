@@ -14,24 +14,13 @@ from sluice.policy.schema.entries import entry, read
 from sluice.policy.schema.kinds import Choice, Text, Whole
 from sluice.policy.wire.access import ENROLMENT_LIFE_MAX_S, KINDS, Holder, Token
 from sluice.runtime.certificates import pem
-from sluice.store.access import (
-    Certificate,
-    find_enrolment,
-    newest_certificates,
-    put_certificate,
-    put_enrolment,
-    revoke,
-    use_enrolment,
-)
+from sluice.store import access
 from sluice.store.observed import add_event
 from sluice.webui.access import check_agent, holder
 from sluice.webui.api import AgentPath, Api, ApiError, Model, read_json
 from sluice.webui.auth import require_token
 from sluice.webui.authority import Authority
 from sluice.webui.services import services
-
-# ── Bodies of requests, and models of the answers ────────────────────────────────────────────────────────────────────
-
 
 _PEM = Text(longest=10_000)
 
@@ -96,9 +85,6 @@ class CertificateAnswer(Model):
     authorities: str = Field(description="certificate in PEM of the authority that the agent must trust")
 
 
-# ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 api = Api("enrolment", __name__, "Certificates of the agents on other machines")
 
 MAX_BODY_BYTES = 20_000
@@ -112,7 +98,7 @@ def make_token() -> Response:
     authority = _authority()
     expires_at = int(time.time() + asked.valid_s)
     secret = secrets.token_urlsafe(24)
-    put_enrolment(services().engine, secret, asked.name, asked.kind, expires_at)
+    access.put_enrolment(services().engine, secret, asked.name, asked.kind, expires_at)
     add_event(services().engine, "enrolment-token-made", agent=asked.name, agent_kind=asked.kind)
     token = Token(asked.name, asked.kind, secret, expires_at, authority.fingerprint())
     return jsonify(token=token.text(), expires_at=expires_at)
@@ -122,7 +108,7 @@ def make_token() -> Response:
 def list_certificates() -> Response:
     """The newest certificate of each agent."""
     now = time.time()
-    newest = newest_certificates(services().engine)
+    newest = access.newest_certificates(services().engine)
     return jsonify(certificates=[{**asdict(each), "state": _state(each, now)} for each in newest])
 
 
@@ -130,7 +116,7 @@ def list_certificates() -> Response:
 def revoke_agent(path: AgentPath) -> Response:
     """Refuse this agent from its next request on. Its unused token ends too."""
     require_token()
-    count = revoke(services().engine, path.name)
+    count = access.revoke(services().engine, path.name)
     if not count:
         raise ApiError(404, "not-found", f"the agent {path.name} has no certificate or token in force")
     add_event(services().engine, "certificate-revoked", agent=path.name)
@@ -148,7 +134,7 @@ def enrol() -> Response:
     """Exchange a token for a certificate."""
     asked = read(EnrolmentRequest, read_json(MAX_BODY_BYTES))
     engine = services().engine
-    token = find_enrolment(engine, asked.secret)
+    token = access.find_enrolment(engine, asked.secret)
     if token is None:
         raise _no_token("is not known here; make one with `sluice enrol`")
     if token.used_at is not None:
@@ -156,7 +142,7 @@ def enrol() -> Response:
     if token.expires_at <= time.time():
         raise _no_token("has expired; make another one with `sluice enrol`", token.name)
     certificate, row = _authority().certify(asked.request.encode(), Holder(token.name, token.kind))
-    if not use_enrolment(engine, asked.secret, row):
+    if not access.use_enrolment(engine, asked.secret, row):
         raise _no_token("was used already; make another one with `sluice enrol`", token.name)
     add_event(engine, "agent-enrolled", agent=row.name, agent_kind=row.kind, ends_at=row.ends_at)
     return _certificate(certificate)
@@ -171,7 +157,7 @@ def renew(path: AgentPath) -> Response:
         raise ApiError(403, "agents-only", "agents renew at the address of --agents, over TLS")
     check_agent(path.name, agent.kind)
     certificate, row = _authority().certify(asked.request.encode(), agent)
-    put_certificate(services().engine, row)
+    access.put_certificate(services().engine, row)
     return _certificate(certificate)
 
 
@@ -194,7 +180,7 @@ def _no_token(problem: str, name: str = "?") -> ApiError:
     return ApiError(403, "enrolment-refused", f"the enrolment token {problem}")
 
 
-def _state(certificate: Certificate, now: float) -> str:
+def _state(certificate: access.Certificate, now: float) -> str:
     if certificate.revoked_at is not None:
         return "revoked"
     return "valid" if certificate.ends_at > now else "ended"

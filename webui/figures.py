@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,9 +27,6 @@ from sluice.store.flow_queries import (
     flow_columns_after,
 )
 from sluice.store.observed import PortSample, ThresholdChange
-
-# ── The flows of the last minutes ────────────────────────────────────────────────────────────────────────────────────
-
 
 SPAN_S = 960.0
 """How far back the memory reaches: the dashboard's usual windows and a minute more."""
@@ -104,9 +101,6 @@ def _newest(parts: list[FlowColumns]) -> list[FlowColumns]:
     if len(first) <= excess:
         return _newest(others)
     return [first.where(np.arange(len(first) - excess)), *others]
-
-
-# ── Statistics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 CLASSES = ("all", *SIZE_CLASSES)
@@ -261,16 +255,3 @@ def thinned(changes: Sequence[ThresholdChange], resolution_s: float) -> list[Thr
         return list(changes)
     last = {(change.port, change.at // resolution_s): change for change in changes}
     return sorted(last.values(), key=lambda change: change.at)
-
-
-def loads(
-    rates: Mapping[str, Sequence[Mapping[str, Any]]], capacities_bps: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return each port's latest rate and its capacity. The load is None if the capacity is unknown."""
-    latest = {port: run[-1] for port, run in rates.items() if run}
-    loads_now: dict[str, Any] = {}
-    for port, rate in latest.items():
-        capacity_bps = capacities_bps.get(port)
-        load = round(rate["rate_bps"] / capacity_bps, 4) if capacity_bps else None
-        loads_now[port] = {**rate, "load": load}
-    return loads_now

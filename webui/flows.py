@@ -2,37 +2,36 @@
 """Flows: records taken from agents and listed, flows under way, completion times, missed deadlines, size classes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
+from sqlalchemy import Engine
 
 from sluice.policy.schema import entries
 from sluice.policy.schema.entries import write
-from sluice.policy.wire.agents import HostHeartbeat, LivingConnection, RunningFlow
-from sluice.policy.wire.records import (
-    MAX_LABEL,
-    MEDIUM_LIMIT_BYTES,
-    SCHEDULED,
-    SIZE_CLASSES,
-    SMALL_LIMIT_BYTES,
-    WATCHED,
-    FlowRecord,
+from sluice.policy.wire import records
+from sluice.policy.wire.agents import (
+    HostHeartbeat,
+    LivingConnection,
+    RunningFlow,
 )
 from sluice.store import ages
 from sluice.store.flow_queries import FILTERS, MOST_COLUMNS, FlowColumns, class_sizes, find_flows
-from sluice.store.observed import all_agents
+from sluice.store.flows import newest_flows
+from sluice.store.observed import (
+    AgentRow,
+    all_agents,
+)
 from sluice.webui import figures
 from sluice.webui.api import Api, Model, Since, model_of
-from sluice.webui.documents import connections_document, living_hosts
+from sluice.webui.problems import is_alive
 from sluice.webui.services import services
 
-# ── Models of flows, and of the delivery of their records ────────────────────────────────────────────────────────────
 
-
-class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
+class FlowModel(model_of(records.FlowRecord)):  # type: ignore[misc]
     """A flow record, its place in the order of reception, and the time of reception."""
 
     sequence: int
@@ -94,7 +93,7 @@ class FlowQuery(Model):
     )
     label: str | None = Field(
         None,
-        max_length=MAX_LABEL,
+        max_length=records.MAX_LABEL,
         pattern=r"^[^\x00-\x1f\x7f]+$",
         description="only flows with this label in their scenario",
     )
@@ -111,9 +110,6 @@ class ActiveFlowsQuery(Model):
     host: str | None = Field(
         None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
     )
-
-
-# ── Models of completion times and deadlines ─────────────────────────────────────────────────────────────────────────
 
 
 class DistributionModel(Model):
@@ -153,7 +149,6 @@ _WINDOW = (
     "length of the window in seconds; shorter than requested if it held more flows than the server evaluates"
 )
 
-
 Source = Literal["scheduled", "watched", "all"]
 
 
@@ -188,9 +183,6 @@ class DeadlinesAnswer(DeadlineTotalsModel):
     series: DeadlineSeriesModel | None
 
 
-# ── Models of flows under way ────────────────────────────────────────────────────────────────────────────────────────
-
-
 class ActiveFlowModel(model_of(RunningFlow)):  # type: ignore[misc]
     """A flow of a schedule or of another program that is under way."""
 
@@ -208,11 +200,14 @@ class ActiveFlowsAnswer(Model):
     flows: list[ActiveFlowModel] = Field(description="the newest first")
 
 
-# ── Flows under way: those of a schedule and those of other programs, in one form ────────────────────────────────────
-
-
 MOST_ACTIVE = 200
 """The most flows of an answer."""
+
+
+def living_hosts(rows: Iterable[AgentRow], age_s: float) -> dict[str, HostHeartbeat]:
+    """Return the heartbeats of the host agents that are alive, by host. `age_s` is the reading of the store's clock."""
+    alive = ((row.name, row.heartbeat) for row in rows if is_alive(row, age_s))
+    return {name: beat for name, beat in alive if isinstance(beat, HostHeartbeat)}
 
 
 def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) -> list[dict[str, Any]]:
@@ -225,16 +220,32 @@ def active_flows(beats: Mapping[str, HostHeartbeat], host: str | None = None) ->
         # A heartbeat names no ports and no rate of a flow of a schedule.
         ends = {"src": src, "src_port": None, "dst_port": None}
         for flow in beat.running:
-            flows.append({"source": SCHEDULED, **ends, **write(flow), "rate_bps": None})
+            flows.append({"source": records.SCHEDULED, **ends, **write(flow), "rate_bps": None})
         # What a program's connection will send is unknown, and so is what has been acknowledged.
         for connection in beat.watch.connections:
-            flows.append({"source": WATCHED, **write(connection), "acked_bytes": None, "label": ""})
+            flows.append({"source": records.WATCHED, **write(connection), "acked_bytes": None, "label": ""})
     chosen = [flow for flow in flows if host is None or host in (flow["src"], flow["dst"])]
     chosen.sort(key=lambda flow: (-flow["started_at"], flow["id"]))
     return chosen[:MOST_ACTIVE]
 
 
-# ── Records, and what follows from them ──────────────────────────────────────────────────────────────────────────────
+MOST_LIVING, MOST_ENDED = 50, 20
+ENDED_WINDOW_S = 60.0
+
+
+def connections_document(engine: Engine, now: float) -> dict[str, Any]:
+    """Return the TCP connections of programs that are not part of a schedule, as the agents' flow watch reports them.
+
+    The open ones of living agents are the fastest first, and those that ended within the last minute the newest first.
+    """
+    watches = [beat.watch for beat in living_hosts(all_agents(engine), ages.age_s(engine)).values()]
+    living = [connection for watch in watches for connection in watch.connections]
+    living.sort(key=lambda connection: (-connection.rate_bps, connection.id))
+    return {
+        "living": [write(connection) for connection in living[:MOST_LIVING]],
+        "ended": newest_flows(engine, now - ENDED_WINDOW_S, records.WATCHED, MOST_ENDED),
+        "lost": sum(watch.lost for watch in watches),
+    }
 
 
 api = Api("flows", __name__, "Flow records and what follows from them")
@@ -326,9 +337,6 @@ def _checked_bin_s(query: WindowQuery) -> float | None:
     return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
 
 
-# ── Size classes: their limits, and the sizes that the records have ──────────────────────────────────────────────────
-
-
 classes_api = Api("classes", __name__, "What small, medium and large mean")
 
 
@@ -362,6 +370,6 @@ def classes(query: ClassesQuery) -> Response:
     """What small, medium and large mean: the limits, and the sizes of the flows that have the class."""
     seen = class_sizes(services().engine, query.source)
     return jsonify(
-        limits_bytes=[SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES],
-        seen={name: asdict(seen[name]) if name in seen else None for name in SIZE_CLASSES},
+        limits_bytes=[records.SMALL_LIMIT_BYTES, records.MEDIUM_LIMIT_BYTES],
+        seen={name: asdict(seen[name]) if name in seen else None for name in records.SIZE_CLASSES},
     )

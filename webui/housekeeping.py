@@ -32,7 +32,6 @@ from sluice.webui.agents import Ingestion
 
 log = logging.getLogger(__name__)
 
-
 EVERY_S = 0.5
 FORGET_EVERY_S = 10.0
 CLOCK_EVERY_S = 1.0

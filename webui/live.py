@@ -19,17 +19,6 @@ from sluice.webui import figures
 from sluice.webui.access import PLACE, STREAM
 from sluice.webui.api import Api, ApiError, Model, model_of
 from sluice.webui.auth import require_token
-from sluice.webui.documents import (
-    AgentModel,
-    HealthModel,
-    PolicyVersionModel,
-    connections_document,
-    current_policy_document,
-    health_document,
-    ports_now,
-    sanctions_now,
-    thresholds_now,
-)
 from sluice.webui.figures import RecentFlows
 from sluice.webui.flows import (
     ConnectionsAnswer,
@@ -37,12 +26,20 @@ from sluice.webui.flows import (
     DeadlineTotalsModel,
     DistributionsModel,
     FctSeriesModel,
+    connections_document,
 )
-from sluice.webui.ports import PortLoadModel, SanctionModel, ThresholdModel
+from sluice.webui.network import AgentModel, HealthModel, health_document
+from sluice.webui.policies import PolicyVersionModel, current_policy_document
+from sluice.webui.ports import (
+    PortLoadModel,
+    SanctionModel,
+    ThresholdModel,
+    ports_now,
+    sanctions_now,
+    thresholds_now,
+)
 from sluice.webui.problems import validity_document
 from sluice.webui.services import services
-
-# ── Models of the messages ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LiveWatchModel(model_of(WatchStatus)):  # type: ignore[misc]
@@ -135,9 +132,6 @@ class EventsQuery(Model):
     )
 
 
-# ── The picture ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 SNAPSHOT_WINDOW_S = 30.0
 SNAPSHOT_BIN_S = 2.0
 SNAPSHOT_TAIL_S = 12.0
@@ -198,9 +192,6 @@ def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
             "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
         },
     }
-
-
-# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 api = Api("events", __name__, "The live picture, once a second", messages=(SnapshotModel, EventModel))

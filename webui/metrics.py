@@ -9,31 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from flask import Blueprint, Response
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
-from sluice.store import ages
+from sluice.store import ages, observed
 from sluice.store.desired import current_topology, policy_in_force
-from sluice.store.observed import (
-    AgentRow,
-    Sanction,
-    all_agents,
-    all_sanctions,
-    latest_thresholds,
-    newest_port_samples,
-)
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from sluice.webui import __version__
-from sluice.webui.documents import capacities_bps, controller_document
+from sluice.webui.network import controller_document
+from sluice.webui.ports import capacities_bps
 from sluice.webui.problems import is_alive, validity_document
 from sluice.webui.services import services
 
@@ -63,8 +51,8 @@ class StoreCollector(Collector):
         yield from total_families(all_totals(self._engine))
         yield from _network_families(self._engine)
         yield from _port_families(self._engine)
-        yield from _agent_families(all_agents(self._engine), ages.age_s(self._engine))
-        yield _sanction_family(all_sanctions(self._engine))
+        yield from _agent_families(observed.all_agents(self._engine), ages.age_s(self._engine))
+        yield _sanction_family(observed.all_sanctions(self._engine))
         yield _validity_family(self._engine)
 
 
@@ -75,12 +63,12 @@ def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
         if not rows and not metric.labels:
             rows = [Total((), 0.0, {}, 0.0)]
         if metric.buckets:
-            histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            histogram = core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
             for row in rows:
                 histogram.add_metric(row.labels, _cumulative(metric, row.buckets), row.sum)
             yield histogram
         else:
-            counter = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            counter = core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
             for row in rows:
                 counter.add_metric(row.labels, row.value)
             yield counter
@@ -99,8 +87,8 @@ def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, 
     return buckets
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=value)
+def _gauge(name: str, text: str, value: float) -> core.GaugeMetricFamily:
+    return core.GaugeMetricFamily(name, text, value=value)
 
 
 def _network_families(engine: Engine) -> Iterator[Family]:
@@ -113,11 +101,11 @@ def _network_families(engine: Engine) -> Iterator[Family]:
         "sluice_switches_connected", "Switches that are connected to the controller", controller["connected"]
     )
     yield _gauge("sluice_switches_expected", "Switches of the topology", controller["expected"])
-    info = GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
+    info = core.GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
     info.add_metric([__version__, engine.dialect.name], 1)
     yield info
     current = policy_in_force(engine)
-    scheme = GaugeMetricFamily(
+    scheme = core.GaugeMetricFamily(
         "sluice_policy_scheme", "1 for the scheme of the newest policy", labels=["scheme"]
     )
     if current:
@@ -130,21 +118,21 @@ def _network_families(engine: Engine) -> Iterator[Family]:
 
 def _port_families(engine: Engine) -> Iterator[Family]:
     labels = ["port", "queue"]
-    sent = CounterMetricFamily("sluice_queue_bytes", "Bytes that a port's queue has sent", labels=labels)
-    packets = CounterMetricFamily(
+    sent = core.CounterMetricFamily("sluice_queue_bytes", "Bytes that a port's queue has sent", labels=labels)
+    packets = core.CounterMetricFamily(
         "sluice_queue_packets", "Packets that a port's queue has sent", labels=labels
     )
-    for sample in newest_port_samples(engine):
+    for sample in observed.newest_port_samples(engine):
         for queue, (octets, count) in enumerate(zip(sample.queue_bytes, sample.queue_packets, strict=False)):
             sent.add_metric([sample.port, str(queue)], octets)
             packets.add_metric([sample.port, str(queue)], count)
-    thresholds = GaugeMetricFamily(
+    thresholds = core.GaugeMetricFamily(
         "sluice_threshold_bytes", "Demotion thresholds in force", labels=["port", "level"]
     )
-    for port, change in sorted(latest_thresholds(engine).items()):
+    for port, change in sorted(observed.latest_thresholds(engine).items()):
         for level, edge in enumerate(change.thresholds_bytes):
             thresholds.add_metric([port, str(level)], edge)
-    capacity = GaugeMetricFamily(
+    capacity = core.GaugeMetricFamily(
         "sluice_port_capacity_bytes_per_second", "Rate of a port's link", labels=["port"]
     )
     for port, rate_bps in sorted(capacities_bps(current_topology(engine)).items()):
@@ -152,19 +140,23 @@ def _port_families(engine: Engine) -> Iterator[Family]:
     yield from (sent, packets, thresholds, capacity)
 
 
-def _agent_families(agents: Iterable[AgentRow], age_s: float) -> Iterator[Family]:
-    up = GaugeMetricFamily("sluice_agent_up", "1 if the agent reported within 5 s", labels=["agent", "kind"])
-    spool = GaugeMetricFamily("sluice_spool_records", "Flow records that wait for delivery", labels=["agent"])
+def _agent_families(agents: Iterable[observed.AgentRow], age_s: float) -> Iterator[Family]:
+    up = core.GaugeMetricFamily(
+        "sluice_agent_up", "1 if the agent reported within 5 s", labels=["agent", "kind"]
+    )
+    spool = core.GaugeMetricFamily(
+        "sluice_spool_records", "Flow records that wait for delivery", labels=["agent"]
+    )
     labels = ["port", "queue"]
-    marked = CounterMetricFamily(
+    marked = core.CounterMetricFamily(
         "sluice_queue_marked_packets", "Packets that the port program has marked (ECN)", labels=labels
     )
-    dropped = CounterMetricFamily(
+    dropped = core.CounterMetricFamily(
         "sluice_queue_dropped_packets",
         "Packets that the port program has dropped (buffer full)",
         labels=labels,
     )
-    dilation = GaugeMetricFamily(
+    dilation = core.GaugeMetricFamily(
         "sluice_simulator_dilation",
         "Seconds of the wall clock for each simulated second; absent if the network is real",
         labels=[],
@@ -187,8 +179,8 @@ def _agent_families(agents: Iterable[AgentRow], age_s: float) -> Iterator[Family
     yield from (up, spool, marked, dropped, dilation)
 
 
-def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
-    demoted = GaugeMetricFamily(
+def _sanction_family(sanctions: Iterable[observed.Sanction]) -> Family:
+    demoted = core.GaugeMetricFamily(
         "sluice_host_demoted", "1 for a host that is demoted now", labels=["host", "port"]
     )
     for sanction in sanctions:
@@ -198,7 +190,7 @@ def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
 
 def _validity_family(engine: Engine) -> Family:
     validity = validity_document(engine)
-    valid = GaugeMetricFamily(
+    valid = core.GaugeMetricFamily(
         "sluice_figures_valid",
         "1 if the figures show the network and not the machine; absent if unknown",
         labels=[],

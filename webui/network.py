@@ -3,35 +3,35 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
 from sqlalchemy import Engine
 
+from sluice.policy.fabrics import SIMULATOR, TESTBED, refusal
 from sluice.policy.network.description import Network, Sightings, as_written, discovered, read_network
 from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import Finding, realise
-from sluice.policy.schemes import SCHEMES
-from sluice.policy.wire.agents import PortHeartbeat
-from sluice.store import ages
-from sluice.store.desired import current_topology
-from sluice.store.observed import add_event, all_agents, current_network, current_sightings, put_network
+from sluice.policy.schema.desired import Policy
+from sluice.policy.schema.entries import Entry, write
+from sluice.policy.schema.fields import scheme_fields
+from sluice.policy.schemes import SCHEMES, Scheme
+from sluice.policy.wire.agents import (
+    HostHeartbeat,
+    PortHeartbeat,
+    SimulatorHeartbeat,
+    programmed_ports,
+)
+from sluice.store import ages, observed
+from sluice.store.desired import current_topology, current_version
+from sluice.store.failures import last_failure
+from sluice.webui import __version__
 from sluice.webui.api import Api, Model, model_of, read_json
 from sluice.webui.auth import require_token
-from sluice.webui.documents import (
-    HealthModel,
-    HostAgentModel,
-    PortAgentModel,
-    SimulatorModel,
-    fabric_of,
-    health_document,
-    scheme_document,
-)
-from sluice.webui.problems import is_alive
+from sluice.webui.problems import is_alive, problems
 from sluice.webui.services import services
-
-# ── Models of the health and the topology ────────────────────────────────────────────────────────────────────────────
 
 
 class TopologyModel(model_of(Topology, unknown=Literal["drop", "flood", "normal"])):  # type: ignore[misc]
@@ -42,11 +42,92 @@ class TopologyAnswer(Model):
     topology: TopologyModel | None
 
 
+class ProblemModel(Model):
+    """Something that needs an operator."""
+
+    kind: str
+    where: str = Field(description="the switch, port, host or agent")
+    problem: str
+
+
+class StoreModel(Model):
+    reachable: bool
+    kind: str
+
+
+class VersionsModel(Model):
+    sluice: str
+    policy: int
+
+
+class SwitchModel(Model):
+    dpid: int
+    name: str
+    connected: bool
+    policy_version: int | None
+    age_s: float
+
+
+class ControllerModel(Model):
+    alive: bool
+    age_s: float | None
+    connected: int
+    expected: int
+    switches: list[SwitchModel]
+
+
+class AgentModel(Model):
+    name: str
+    alive: bool
+    age_s: float
+
+
+class HostStatusModel(model_of(HostHeartbeat)):  # type: ignore[misc]
+    """A heartbeat without its connections, its flows and its link."""
+
+
+class HostAgentModel(AgentModel):
+    kind: Literal["host"]
+    status: HostStatusModel
+
+
+class PortStatusModel(model_of(PortHeartbeat)):  # type: ignore[misc]
+    """A heartbeat without its parts about single ports."""
+
+
+class PortAgentModel(AgentModel):
+    kind: Literal["port"]
+    status: PortStatusModel
+
+
+class SimulatorStatusModel(model_of(SimulatorHeartbeat)):  # type: ignore[misc]
+    """The status of a simulated network."""
+
+
+class SimulatorModel(AgentModel):
+    kind: Literal["simulator"]
+    status: SimulatorStatusModel
+
+
+class HealthModel(Model):
+    """Which components work."""
+
+    status: Literal["ok", "degraded"]
+    at: float
+    store: StoreModel
+    versions: VersionsModel
+    fabric: Literal["testbed", "simulator"] = Field(description="whether the network is real or simulated")
+    dilation: float | None = Field(
+        description="seconds of the wall clock for each simulated second; null if the network is real"
+    )
+    controller: ControllerModel
+    problems: list[ProblemModel] = Field(
+        description="contradictions of the network, what has ended, refused agents, and what agents cannot do"
+    )
+
+
 class HealthAnswer(HealthModel):
     agents: list[HostAgentModel | PortAgentModel | SimulatorModel]
-
-
-# ── Models of the schemes ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class FieldModel(Model):
@@ -100,7 +181,131 @@ class SchemesAnswer(Model):
     schemes: list[SchemeModel]
 
 
-# ── Health, topology, schemes ────────────────────────────────────────────────────────────────────────────────────────
+CONTROLLER_LATE_S = 5.0
+"""A controller that wrote nothing for this long counts as away. It samples the ports about every second."""
+
+
+def fabric_of(engine: Engine) -> str:
+    """Return what the network is: "testbed" or "simulator"."""
+    return TESTBED if observed.simulation(engine) is None else SIMULATOR
+
+
+def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
+    """Describe a scheme, and whether the fabric can carry it out."""
+    return {
+        "name": scheme.name,
+        "title": scheme.title,
+        "paper": scheme.paper,
+        "congestion_control": scheme.congestion_control,
+        "threshold_rule": scheme.threshold_rule.value,
+        "queue_rule": scheme.queue_rule.label,
+        "marking": scheme.marking.value,
+        "queues": scheme.queues,
+        "thresholds_bytes": list(scheme.thresholds_bytes),
+        "marks_bytes": list(scheme.marks_bytes),
+        "tags_deadlines": scheme.tags_deadlines,
+        "tags_sizes": scheme.tags_sizes,
+        "colour": scheme.colour,
+        "refused": refusal(Policy.from_document({"scheme": scheme.name}), fabric),
+        "fields": [field_document(field) for field in scheme_fields(scheme)],
+    }
+
+
+def field_document(field: Entry) -> dict[str, Any]:
+    """Describe a policy field for the dashboard's form."""
+    return {
+        "name": field.name,
+        "title": field.title,
+        "kind": field.kind.name,
+        "unit": field.kind.unit,
+        "allowed": field.kind.allowed,
+        "low": getattr(field.kind, "low", None),
+        "high": getattr(field.kind, "high", None),
+        "options": list(getattr(field.kind, "options", ())) or None,
+        "default": field.default,
+        "help": field.help,
+    }
+
+
+def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+    """Return which components work. `status` is "ok" if every known switch and agent is up, and nothing is wrong."""
+    age_s = ages.age_s(engine)
+    controller = controller_document(engine, age_s, topology)
+    rows = observed.all_agents(engine)
+    agents = [agent_document(row, age_s) for row in rows]
+    everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
+    alive = (row for row in rows if is_alive(row, age_s))
+    programmed = programmed_ports(row.heartbeat for row in rows)
+    wrong = problems(engine, now, topology, controller, alive, programmed)
+    works = everyone and not wrong and all(agent["alive"] for agent in agents)
+    simulators = (row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat))
+    simulator = next(simulators, None)
+    return {
+        "status": "ok" if works else "degraded",
+        "at": now,
+        "store": {"reachable": last_failure(engine) is None, "kind": engine.dialect.name},
+        "versions": {"sluice": __version__, "policy": current_version(engine)},
+        "fabric": SIMULATOR if simulator else TESTBED,
+        "dilation": simulator.dilation if simulator else None,
+        "controller": controller,
+        "agents": agents,
+        "problems": wrong,
+    }
+
+
+def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
+    """Describe the controller, which is alive if it wrote a row lately. `age_s` is the reading of the store's clock.
+
+    A switch counts as connected as long as the controller that leads it writes its row.
+    """
+    rows = observed.all_switches(engine)
+    seen_s = observed.controller_seen_s(engine)
+    alive = seen_s is not None and age_s - seen_s < CONTROLLER_LATE_S
+    switches = []
+    for row in rows:
+        wrote_s = row["seen_s"] or 0.0
+        switches.append(
+            {
+                "dpid": row["dpid"],
+                "name": row["name"],
+                "connected": row["connected"] and age_s - wrote_s < CONTROLLER_LATE_S,
+                "policy_version": row["policy_version"],
+                "age_s": _ago(age_s, wrote_s),
+            }
+        )
+    return {
+        "alive": alive,
+        "age_s": None if seen_s is None else _ago(age_s, seen_s),
+        "connected": sum(switch["connected"] for switch in switches),
+        "expected": len(topology.switches) if topology else 0,
+        "switches": switches,
+    }
+
+
+def _ago(age_s: float, seen_s: float) -> float:
+    """Return how long ago this was. The clocks of several machines may differ a little."""
+    return round(max(0.0, age_s - seen_s), 3)
+
+
+def agent_document(row: observed.AgentRow, age_s: float) -> dict[str, Any]:
+    """Describe an agent. `status` is its heartbeat without the long parts, because every dashboard gets it each second.
+
+    connections_document shows the connections of all agents together, /hosts the other parts of one host, /metrics
+    the ports' counters, and `problems` what a port agent reports.
+    """
+    status = row.heartbeat
+    if isinstance(status, HostHeartbeat):
+        watch = replace(status.watch, connections=())
+        status = replace(status, watch=watch, running=(), link=None)
+    if isinstance(status, PortHeartbeat):
+        status = replace(status, attached={}, ports={}, late_ns={}, problems=())
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "alive": is_alive(row, age_s),
+        "age_s": _ago(age_s, row.seen_s),
+        "status": write(status),
+    }
 
 
 api = Api("network", __name__, "Health, topology, schemes")
@@ -125,9 +330,6 @@ def schemes() -> Response:
     """The schemes that a policy can name, with their defaults and colours."""
     fabric = fabric_of(services().engine)
     return jsonify(schemes=[scheme_document(scheme, fabric) for scheme in SCHEMES.values()])
-
-
-# ── Models of the answers ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class FindingModel(Model):
@@ -165,9 +367,6 @@ class NetworkAnswer(Model):
     findings: list[FindingModel]
 
 
-# ── The endpoints ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 description_api = Api("network-description", __name__, "The operator's description of the network")
 
 
@@ -190,7 +389,7 @@ def change_description() -> Response:
 def check_description() -> Response:
     """Compare a description with what the switches report. Nothing changes."""
     network = read_network(read_json())
-    seen = current_sightings(services().engine) or Sightings()
+    seen = observed.current_sightings(services().engine) or Sightings()
     return jsonify(findings=_findings(network, seen))
 
 
@@ -203,13 +402,15 @@ def withdraw_description() -> Response:
 
 def _put(document: Mapping[str, Any] | None) -> Response:
     engine = services().engine
-    version = put_network(engine, document, author="api")
-    add_event(engine, "network-described" if document is not None else "network-withdrawn", version=version)
+    version = observed.put_network(engine, document, author="api")
+    observed.add_event(
+        engine, "network-described" if document is not None else "network-withdrawn", version=version
+    )
     return jsonify(_answer(engine))
 
 
 def _answer(engine: Engine) -> dict[str, Any]:
-    newest, seen = current_network(engine), current_sightings(engine) or Sightings()
+    newest, seen = observed.current_network(engine), observed.current_sightings(engine) or Sightings()
     by_discovery = discovered(seen)
     network = newest.network if newest is not None else None
     hosts = []
@@ -240,7 +441,7 @@ def _ignored_settings(network: Network) -> Iterator[Finding]:
     forwarding = {switch.name for switch in network.switch if switch.forwards}
     engine = services().engine
     now_s = ages.age_s(engine)
-    beats = (row.heartbeat for row in all_agents(engine) if is_alive(row, now_s))
+    beats = (row.heartbeat for row in observed.all_agents(engine) if is_alive(row, now_s))
     for beat in beats:
         for problem in beat.problems if isinstance(beat, PortHeartbeat) else ():
             where, _, what = problem.partition(" ")

@@ -19,7 +19,6 @@ from sluice.store.flow_queries import find_flows, sent_flows
 from sluice.store.observed import all_agents
 from sluice.webui import figures
 from sluice.webui.api import AgentPath, Api, ApiError, Model, model_of
-from sluice.webui.documents import HostAgentModel, agent_document, living_hosts, sanctions_now
 from sluice.webui.flows import (
     ActiveFlowModel,
     DeadlineTotalsModel,
@@ -27,11 +26,11 @@ from sluice.webui.flows import (
     DistributionsModel,
     FlowModel,
     active_flows,
+    living_hosts,
 )
-from sluice.webui.ports import SanctionModel
+from sluice.webui.network import HostAgentModel, agent_document
+from sluice.webui.ports import SanctionModel, sanctions_now
 from sluice.webui.services import services
-
-# ── Models of the request and the answer ─────────────────────────────────────────────────────────────────────────────
 
 
 class LinkModel(model_of(LinkCounters)):  # type: ignore[misc]
@@ -86,9 +85,6 @@ class HostQuery(Model):
     )
 
 
-# ── The document ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 MOST_FLOWS = 20
 """The most ended flows in the document."""
 
@@ -140,9 +136,6 @@ def _place(topology: Topology | None, name: str) -> dict[str, Any] | None:
         "port": port.id if port else None,
         "rate_bps": port.rate_bps if port else None,
     }
-
-
-# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 api = Api("hosts", __name__, "One host: its agent, its flows, its link")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from flask import Response, jsonify, make_response
 from pydantic import Field
@@ -14,43 +14,40 @@ from sqlalchemy import Engine
 
 from sluice.policy.errors import FieldError, unknown_key
 from sluice.policy.fabrics import check_fabric
+from sluice.policy.schema import fitting
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 from sluice.policy.schema.field_kinds import MAX_QUEUES
-from sluice.policy.schema.fields import scheme_schema
-from sluice.policy.schema.fitting import (
-    Fitted,
-    Surroundings,
-    differences,
-    fitted,
-    not_overridden,
-    overridden,
-    path_of,
-)
+from sluice.policy.schema.fields import PolicyFields, scheme_schema
 from sluice.policy.schema.kinds import ListOf, Size
 from sluice.policy.schemes import SCHEMES, ThresholdRule
 from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, SOLVERS, measured_traffic
 from sluice.policy.wire.access import READ
-from sluice.store.desired import (
-    Author,
-    PolicyVersion,
-    Superseded,
-    current_topology,
-    current_version,
-    policy_changes,
-    policy_history,
-    policy_in_force,
-    policy_version,
-    progress,
-    put_policy,
-)
+from sluice.store import desired
 from sluice.store.flow_queries import newest_traffic
 from sluice.store.observed import add_event
-from sluice.webui.api import Api, ApiError, Model, PortPath, check_port, read_json
+from sluice.webui.api import Api, ApiError, Model, PortPath, check_port, model_of, read_json
 from sluice.webui.auth import Caller, require_token
-from sluice.webui.documents import OverrideModel, PolicyModel, PolicyVersionModel, fabric_of, policy_document
+from sluice.webui.network import fabric_of
 from sluice.webui.services import services
 
-# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
+
+class OverrideModel(Model):
+    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
+    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
+    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
+
+
+class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
+    """A policy with all its fields."""
+
+
+class PolicyVersionModel(Model):
+    version: int
+    policy: PolicyModel
+    author: str
+    created_at: float
+    applied_at: float | None
+    state: Literal["applied", "pending", "superseded"]
 
 
 class ChangedPolicyModel(PolicyVersionModel):
@@ -110,6 +107,23 @@ class PutPolicyQuery(Model):
     )
 
 
+def policy_document(version: desired.PolicyVersion, newest_version: int) -> dict[str, Any]:
+    state = "pending" if version.applied_at is None else "applied"
+    return {
+        "version": version.version,
+        "policy": version.policy.to_document(),
+        "author": version.author,
+        "created_at": version.created_at,
+        "applied_at": version.applied_at,
+        "state": "superseded" if version.version < newest_version else state,
+    }
+
+
+def current_policy_document(engine: Engine) -> dict[str, Any] | None:
+    current = desired.policy_in_force(engine)
+    return policy_document(current, current.version) if current else None
+
+
 def policy_schema() -> dict[str, Any]:
     """Return the schema of a policy: one alternative for each scheme that switches can carry out."""
     words = {"description": "Computed for the measured traffic.", "type": "string", "enum": [*SOLVERS]}
@@ -124,31 +138,28 @@ def policy_schema() -> dict[str, Any]:
     return {"oneOf": documents, "discriminator": {"propertyName": "scheme"}}
 
 
-# ── What fills the gaps of a policy's document in a running network: its links, its policies so far, its traffic ─────
-
-
 VERSIONS = 50
 """How many policies are searched for the network's K."""
 _LACKING = f"the records of at least {LEAST_FLOWS} flows over {LEAST_S:.0f} s"
 
 
-def fitted_here(engine: Engine, document: object) -> Fitted:
+def fitted_here(engine: Engine, document: object) -> fitting.Fitted:
     """Return the policy of a document in the network of this store. Raises FieldError, also for an unknown port."""
     if not isinstance(document, Mapping):
         raise FieldError("policy", "must be an object with at least a scheme")
-    topology = current_topology(engine)
+    topology = desired.current_topology(engine)
     traffic = None
     if topology is not None:
         rates_bps = {host.name: topology.edge_port(host.name).rate_bps for host in topology.hosts}
         traffic = measured_traffic(newest_traffic(engine), rates_bps)
-    around = Surroundings(
-        path_of(topology) if topology else None,
-        tuple(version.policy for version in policy_history(engine, VERSIONS)),
+    around = fitting.Surroundings(
+        fitting.path_of(topology) if topology else None,
+        tuple(version.policy for version in desired.policy_history(engine, VERSIONS)),
         traffic,
         _LACKING,
         fits_thresholds=True,
     )
-    change = fitted(document, around)
+    change = fitting.fitted(document, around)
     check_ports(
         change.policy,
         topology.port_by_id if topology else (),
@@ -157,18 +168,15 @@ def fitted_here(engine: Engine, document: object) -> Fitted:
     return change
 
 
-def preview_document(engine: Engine, change: Fitted) -> dict[str, Any]:
+def preview_document(engine: Engine, change: fitting.Fitted) -> dict[str, Any]:
     """Return the whole policy of a document, and what it changes of the policy in force."""
-    in_force = policy_in_force(engine)
-    changes = differences(in_force.policy if in_force else None, change)
+    in_force = desired.policy_in_force(engine)
+    changes = fitting.differences(in_force.policy if in_force else None, change)
     return {
         "policy": change.policy.to_document(),
         "against": in_force.version if in_force else None,
         "changes": [asdict(each) for each in changes],
     }
-
-
-# ── The policy ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 api = Api("policy", __name__, "The scheme that the network carries out, and its parameters")
@@ -179,7 +187,7 @@ _POLL_S = 0.05
 @api.get("/policy", answers=PolicyAnswer)
 def read_policy(query: HistoryQuery) -> Response:
     """The current policy and the earlier ones, newest first."""
-    history = policy_history(services().engine, query.limit)
+    history = desired.policy_history(services().engine, query.limit)
     newest = history[0].version if history else 0
     documents = [policy_document(version, newest) for version in history]
     return jsonify(current=documents[0] if documents else None, history=documents)
@@ -192,7 +200,7 @@ def read_audit(query: HistoryQuery) -> Response:
     Needs a token of any role, because it shows names and addresses.
     """
     require_token(READ)
-    changes = policy_changes(services().engine, query.limit)
+    changes = desired.policy_changes(services().engine, query.limit)
     return jsonify(changes=[asdict(change) for change in changes])
 
 
@@ -217,12 +225,12 @@ def change_policy(query: PutPolicyQuery) -> Response:
 def put_and_wait(policy: Policy, caller: Caller, wait_s: float, replaces: int | None = None) -> Response:
     """Store a policy, and answer as `PUT /policy` does. Raises Superseded (store.desired)."""
     engine = services().engine
-    version = put_policy(engine, policy, Author(caller.name, caller.address), replaces)
+    version = desired.put_policy(engine, policy, desired.Author(caller.name, caller.address), replaces)
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
     reached = wait_applied(engine, version, wait_s, services().stopping)
-    network = current_topology(engine)
+    network = desired.current_topology(engine)
     warnings = port_warnings(policy, network.port_by_id if network else ())
-    document = policy_document(reached, current_version(engine)) | {"warnings": warnings}
+    document = policy_document(reached, desired.current_version(engine)) | {"warnings": warnings}
     return make_response(jsonify(document), 202 if reached.applied_at is None else 200)
 
 
@@ -235,14 +243,16 @@ def preview_policy() -> Response:
     return jsonify(preview_document(engine, change))
 
 
-def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:
+def wait_applied(
+    engine: Engine, version: int, wait_s: float, stopping: threading.Event
+) -> desired.PolicyVersion:
     """Return the version once it is applied or replaced, or after `wait_s`, or when the process stops."""
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
-        now = progress(engine)
+        now = desired.progress(engine)
         if now.applied_at is not None or now.version != version or stopping.wait(_POLL_S):
             break
-    reached = policy_version(engine, version)
+    reached = desired.policy_version(engine, version)
     if reached is None:
         raise LookupError(f"policy version {version} is no longer in the store")
     return reached
@@ -284,7 +294,9 @@ def put_override(path: PortPath, query: PutPolicyQuery) -> Response:
     for key in rule:
         if key not in _OVERRIDE_KEYS:
             raise unknown_key(key, key, _OVERRIDE_KEYS)
-    return _change(caller, path.port, query.wait_s, lambda policy: overridden(policy, path.port, rule))
+    return _change(
+        caller, path.port, query.wait_s, lambda policy: fitting.overridden(policy, path.port, rule)
+    )
 
 
 @overrides_api.delete(
@@ -299,15 +311,15 @@ def delete_override(path: PortPath, query: PutPolicyQuery) -> Response:
     An override of several ports, such as "s1:*", stays.
     """
     caller = require_token()
-    return _change(caller, path.port, query.wait_s, lambda policy: not_overridden(policy, path.port))
+    return _change(caller, path.port, query.wait_s, lambda policy: fitting.not_overridden(policy, path.port))
 
 
 def _change(
     caller: Caller, port: str, wait_s: float, settings: Callable[[Policy], Mapping[str, Any]]
 ) -> Response:
     engine = services().engine
-    check_port(current_topology(engine), port)
-    current = policy_in_force(engine)
+    check_port(desired.current_topology(engine), port)
+    current = desired.policy_in_force(engine)
     if current is None:
         raise ApiError(409, "no-policy", "there is no policy yet; choose a scheme first")
     try:
@@ -318,7 +330,7 @@ def _change(
         raise FieldError(key or "override", error.problem) from None
     try:
         return put_and_wait(policy, caller, wait_s, replaces=current.version)
-    except Superseded:
+    except desired.Superseded:
         raise ApiError(
             409, "policy-changed", "someone changed the policy at the same moment; try again"
         ) from None

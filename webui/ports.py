@@ -2,18 +2,19 @@
 """The switch ports, as the controller observed them: thresholds in force, rates, queues, and demoted hosts."""
 
 import time
+from dataclasses import asdict
+from typing import Any
 
 from flask import Response, jsonify
 from pydantic import Field
+from sqlalchemy import Engine
 
+from sluice.policy.network.graph import Topology
+from sluice.store import observed
 from sluice.store.desired import current_topology
-from sluice.store.observed import port_history, threshold_history
 from sluice.webui import figures
 from sluice.webui.api import Api, Model, PortId, Since
-from sluice.webui.documents import ports_now, sanctions_now, threshold_document, thresholds_now
 from sluice.webui.services import services
-
-# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
 
 
 class ThresholdModel(Model):
@@ -90,7 +91,41 @@ class ThresholdQuery(PortQuery):
     )
 
 
-# ── Thresholds, rates and queues ─────────────────────────────────────────────────────────────────────────────────────
+RATE_WINDOW_S = 10.0
+
+
+def thresholds_now(engine: Engine) -> dict[str, Any]:
+    return {port: asdict(change) for port, change in sorted(observed.latest_thresholds(engine).items())}
+
+
+def capacities_bps(topology: Topology | None) -> dict[str, int]:
+    return {port.id: port.rate_bps for port in topology.ports} if topology else {}
+
+
+def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+    """Return each port's latest counters, and its rate over the last seconds (None without recent samples)."""
+    capacities, documents = capacities_bps(topology), {}
+    rates = figures.port_rates(observed.port_history(engine, now - RATE_WINDOW_S))
+    nothing = {"rate_bps": None, "queue_rates_bps": None}
+    for sample in observed.newest_port_samples(engine):
+        capacity_bps = capacities.get(sample.port)
+        rate = (rates.get(sample.port) or [nothing])[-1]
+        known = capacity_bps and rate["rate_bps"] is not None
+        documents[sample.port] = {
+            "capacity_bps": capacity_bps,
+            "rate_bps": rate["rate_bps"],
+            "queue_rates_bps": rate["queue_rates_bps"],
+            "load": round(rate["rate_bps"] / capacity_bps, 4) if known else None,
+            "at": sample.at,
+            "queue_bytes": sample.queue_bytes,
+            "queue_packets": sample.queue_packets,
+        }
+    return documents
+
+
+def sanctions_now(engine: Engine) -> list[dict[str, Any]]:
+    """Return the demoted hosts, the earliest first."""
+    return [asdict(sanction) for sanction in observed.all_sanctions(engine)]
 
 
 api = Api("ports", __name__, "Thresholds, rates and queues of the switch ports")
@@ -101,9 +136,9 @@ def thresholds(query: ThresholdQuery) -> Response:
     """The demotion thresholds in force at each port; with `since` also every change after that time."""
     engine = services().engine
     now = {port: row for port, row in thresholds_now(engine).items() if not query.port or port in query.port}
-    changes = [] if query.since is None else threshold_history(engine, query.since, query.port)
+    changes = [] if query.since is None else observed.threshold_history(engine, query.since, query.port)
     changes = figures.thinned(changes, query.resolution_s)
-    return jsonify(now=now, history=[threshold_document(change) for change in changes])
+    return jsonify(now=now, history=[asdict(change) for change in changes])
 
 
 @api.get("/ports", answers=PortsAnswer)
@@ -111,14 +146,11 @@ def ports(query: PortQuery) -> Response:
     """Rate, load and counters of each port; with `since` also each queue's rates after that time."""
     engine = services().engine
     now = ports_now(engine, time.time(), current_topology(engine))
-    samples = [] if query.since is None else port_history(engine, query.since, query.port)
+    samples = [] if query.since is None else observed.port_history(engine, query.since, query.port)
     return jsonify(
         now={port: row for port, row in now.items() if not query.port or port in query.port},
         history=figures.port_rates(samples),
     )
-
-
-# ── Demoted hosts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 sanctions_api = Api("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")

@@ -21,19 +21,9 @@ from sluice.policy.network.description import Sightings, discovered
 from sluice.policy.network.graph import Topology
 from sluice.policy.network.realised import realise
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat
-from sluice.store import ages
+from sluice.store import ages, observed
 from sluice.store.desired import current_policy, current_version, policy_in_force
 from sluice.store.failures import last_failure
-from sluice.store.observed import (
-    AgentRow,
-    add_event,
-    all_agents,
-    current_network,
-    current_sightings,
-    events_of,
-    network_version,
-    sighted_at,
-)
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +65,7 @@ def problems(
     now: float,
     topology: Topology | None,
     controller: Mapping[str, Any],
-    alive: Iterable[AgentRow],
+    alive: Iterable[observed.AgentRow],
     programmed: frozenset[str],
 ) -> list[dict[str, Any]]:
     """Return the problems as documents: the policy, the controller, the network, and the agents that are alive.
@@ -160,13 +150,13 @@ def network_problems(engine: Engine, topology: Topology | None) -> tuple[Problem
     """Return where the description contradicts the switches. A testbed's network has no description."""
     if topology is not None and not topology.learns:
         return ()
-    return _network_problems(engine, network_version(engine), sighted_at(engine))
+    return _network_problems(engine, observed.network_version(engine), observed.sighted_at(engine))
 
 
 @lru_cache(maxsize=8)
 def _network_problems(engine: Engine, version: int, seen_at: float) -> tuple[Problem, ...]:
     """Do it once for each description and each report of the switches, because every dashboard asks each second."""
-    newest, seen = current_network(engine), current_sightings(engine)
+    newest, seen = observed.current_network(engine), observed.current_sightings(engine)
     try:
         network = newest.network if newest is not None else None
     except FieldError as error:
@@ -185,7 +175,7 @@ def _refused_agents(engine: Engine, now: float) -> Iterator[Problem]:
     """Yield the latest reason of each agent that was refused lately."""
     latest = {
         str(event["document"].get("agent")): str(event["document"].get("reason"))
-        for event in events_of(engine, "agent-refused", now - REFUSED_S)
+        for event in observed.events_of(engine, "agent-refused", now - REFUSED_S)
     }
     for agent, reason in latest.items():
         yield Problem("agent-refused", agent, reason)
@@ -210,7 +200,7 @@ def _clock_problem(engine: Engine) -> Iterator[Problem]:
         )
 
 
-def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
+def _agents_say(agents: Iterable[observed.AgentRow]) -> Iterator[Problem]:
     """Yield what agents report of themselves."""
     for row in agents:
         match row.heartbeat:
@@ -226,7 +216,7 @@ def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
                     yield Problem("port", row.name, text)
 
 
-def _same_address(agents: Iterable[AgentRow]) -> Iterator[Problem]:
+def _same_address(agents: Iterable[observed.AgentRow]) -> Iterator[Problem]:
     """Yield the MAC addresses that several agents report. None of them gives its host a name."""
     names: dict[str, list[str]] = {}
     for row in agents:
@@ -238,14 +228,14 @@ def _same_address(agents: Iterable[AgentRow]) -> Iterator[Problem]:
             yield Problem("same-address", ", ".join(those[:MOST_SHOWN]), text)
 
 
-def is_alive(row: AgentRow, age_s: float) -> bool:
+def is_alive(row: observed.AgentRow, age_s: float) -> bool:
     """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
     return age_s - row.seen_s < AGENT_LATE_S
 
 
 def validity_document(engine: Engine) -> dict[str, Any]:
     """Return whether the figures are valid now. `valid` is null if nothing judges the network."""
-    agents, age_s = all_agents(engine), ages.age_s(engine)
+    agents, age_s = observed.all_agents(engine), ages.age_s(engine)
     judged, reasons = False, _stepped_clock(engine)
     for row in agents:
         if not is_alive(row, age_s):
@@ -302,6 +292,6 @@ def write_refusal(engine: Engine) -> Callable[[str, str], None]:
     """Return the function that stores the event of a refused agent."""
 
     def write(who: str, reason: str) -> None:
-        add_event(engine, "agent-refused", agent=who, reason=reason)
+        observed.add_event(engine, "agent-refused", agent=who, reason=reason)
 
     return write

@@ -28,9 +28,6 @@ from sluice.webui.services import services
 log = logging.getLogger(__name__)
 
 
-# ── Models of the requests and answers ───────────────────────────────────────────────────────────────────────────────
-
-
 class RunClassModel(Model):
     n: int = Field(description="finished flows")
     mean_us: float | None
@@ -115,9 +112,6 @@ class ReportQuery(Model):
     )
 
 
-# ── The run manager: a process of its own that starts and lists runs ─────────────────────────────────────────────────
-
-
 CALL_S = 60.0
 REPORT_S = 150.0
 RESTART_S = 5.0
@@ -178,9 +172,6 @@ def ask(socket: Path | None, do: str, **request: Any) -> dict[str, Any]:
     if error:
         raise ApiError(error["status"], error["code"], error["problem"], error["field"])
     return answer
-
-
-# ── List the runs of a folder, compare them, start and cancel them ───────────────────────────────────────────────────
 
 
 api = Api("runs", __name__, "Runs and sweeps of a folder, on the simulator and on the testbed")

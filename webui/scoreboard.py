@@ -16,8 +16,6 @@ from sluice.store.observed import simulation
 from sluice.webui.api import Api, Model
 from sluice.webui.services import services
 
-# ── Models of the request and the answer ─────────────────────────────────────────────────────────────────────────────
-
 
 class ComparedModel(Model):
     ratio: float | None = Field(description="this figure over that of the base; null if that is 0")
@@ -87,9 +85,6 @@ class ScoreboardQuery(Model):
     )
 
 
-# ── The scores. Those of versions that are over are kept, because no flow joins them. ────────────────────────────────
-
-
 VERSIONS = 8
 """How many versions of the policy the scoreboard has: the newest."""
 
@@ -120,10 +115,7 @@ def _read(engine: Engine, source: str, period: Period, dilation: float) -> Score
 
 
 _finished = lru_cache(maxsize=4 * VERSIONS)(_read)
-
-
-# ── The endpoint ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
+"""The score of a version that is over, which is kept because no flow joins it."""
 
 api = Api("scoreboard", __name__, "The figures of each version of the policy, and whether one is better")
 

@@ -16,19 +16,7 @@ from sluice.policy.schema.entries import entry
 from sluice.policy.schema.kinds import Flag, ListOf, Whole
 from sluice.policy.wire.access import AGENT_LIFE_S
 from sluice.runtime.lifecycle import Notifier
-from sluice.runtime.settings import Service
-from sluice.runtime.settings.kinds import (
-    FOR_EVER,
-    Address,
-    Age,
-    CountOrForEver,
-    FileToWrite,
-    Folder,
-    HostName,
-    SecretFile,
-    StoreUrl,
-    is_loopback,
-)
+from sluice.runtime.settings import Service, kinds
 from sluice.runtime.settings.service import add_checked_flags
 from sluice.store.retention import Retention
 
@@ -48,20 +36,20 @@ class WebOptions:
     """The settings of the web process."""
 
     store: str = entry(
-        StoreUrl(),
+        kinds.StoreUrl(),
         "Store with the network, the policy and the state: SQLite, or the URL of a PostgreSQL database.",
         default="sqlite:////var/lib/sluice/store.db",
     )
     store_password_file: Path | None = entry(
-        SecretFile(credential="store-password"), "File with the password of the database.", default=None
+        kinds.SecretFile(credential="store-password"), "File with the password of the database.", default=None
     )
     listen: tuple[str, ...] = entry(
-        ListOf(Address(), longest=16),
+        ListOf(kinds.Address(), longest=16),
         f"Addresses to serve on. Without this and without unix, it is {DEFAULT_LISTEN}. The flag is repeatable.",
         default=(),
     )
     allowed_hosts: tuple[str, ...] = entry(
-        ListOf(HostName(), longest=64),
+        ListOf(kinds.HostName(), longest=64),
         "Names under which browsers reach the process, besides localhost and the addresses of listen. Others get 421."
         " The flag is repeatable.",
         default=(),
@@ -72,25 +60,25 @@ class WebOptions:
         " the way reads tokens there.",
         default=False,
     )
-    unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
+    unix: Path | None = entry(kinds.FileToWrite(), "Serve on this Unix socket.", default=None)
     agents: str | None = entry(
-        Address(),
+        kinds.Address(),
         "Serve agents of other machines at this address, with TLS. Each needs a certificate (`sluice enrol`).",
         default=None,
     )
     authority: Path | None = entry(
-        Folder(),
+        kinds.Folder(),
         "Folder of the authority that signs the agents' certificates; made if missing. Without it, it is the folder"
         " authority next to the generated token.",
         default=None,
     )
     certificate_life: float = entry(
-        Age(),
+        kinds.Age(),
         "How long an agent's certificate is valid. The agent renews it after half of this.",
         default=AGENT_LIFE_S,
     )
     token_file: Path | None = entry(
-        SecretFile(credential="token"),
+        kinds.SecretFile(credential="token"),
         "File with the token that a policy change needs. Without it, the token is that of the variable SLUICE_TOKEN, "
         "or a generated one in a file that the log names.",
         default=None,
@@ -113,7 +101,7 @@ class WebOptions:
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
     runs: Path | None = entry(
-        Folder(),
+        kinds.Folder(),
         "Folder of runs that the page /runs shows, and in which it starts runs. Without it, there are none.",
         default=None,
     )
@@ -126,27 +114,29 @@ class WebOptions:
         default=True,
     )
     event_log: Path | None = entry(
-        FileToWrite(dash=True), "Write each event as a line of JSON into this file.", default=None
+        kinds.FileToWrite(dash=True), "Write each event as a line of JSON into this file.", default=None
     )
-    keep_flows: float = entry(Age(), "How long to keep flow records.", default=Retention.flows_s)
+    keep_flows: float = entry(kinds.Age(), "How long to keep flow records.", default=Retention.flows_s)
     keep_samples: float = entry(
-        Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
+        kinds.Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
     )
-    keep_events: float = entry(Age(), "How long to keep events.", default=Retention.events_s)
+    keep_events: float = entry(kinds.Age(), "How long to keep events.", default=Retention.events_s)
     keep_agents: float = entry(
-        Age(),
+        kinds.Age(),
         "How long /health lists a silent agent that neither the network nor a certificate names.",
         default=Retention.agents_s,
     )
     most_flows: float = entry(
-        CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
+        kinds.CountOrForEver(),
+        "How many flow records to keep at most, of any age.",
+        default=Retention.most_flows,
     )
 
 
 def problems(options: WebOptions) -> Iterator[FieldError]:
     """Plain text beyond the loopback needs a word, the agents' address must be another one, a certificate must end."""
     for address in options.listen:
-        if not is_loopback(address) and not options.plaintext_beyond_loopback:
+        if not kinds.is_loopback(address) and not options.plaintext_beyond_loopback:
             yield FieldError("listen", PLAINTEXT.format(address=address))
     if options.agents and options.agents in options.listen:
         yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
@@ -178,7 +168,7 @@ _KEYS = ("keep_flows", "keep_samples", "keep_events", "keep_agents", "most_flows
 def add_retention(parser: argparse.ArgumentParser) -> None:
     """Add the options for what the store keeps; `retention` reads them."""
     group = parser.add_argument_group(
-        "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{FOR_EVER}"'
+        "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{kinds.FOR_EVER}"'
     )
     add_checked_flags(group, WebOptions, _KEYS)
 
@@ -198,8 +188,8 @@ def retention_argv(kept: Retention) -> list[str]:
     }
     argv = []
     for name, keep_s in times.items():
-        argv += [name, FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]
-    return [*argv, "--most-flows", FOR_EVER if kept.most_flows is None else str(kept.most_flows)]
+        argv += [name, kinds.FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]
+    return [*argv, "--most-flows", kinds.FOR_EVER if kept.most_flows is None else str(kept.most_flows)]
 
 
 # ── The service ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +235,7 @@ def run(options: WebOptions) -> int:
         print(f"agents on https://{options.agents}, authority in {settings.authority}", flush=True)
     for address in settings.listen:
         print(f"dashboard on http://{address}", flush=True)
-        if not is_loopback(address):
+        if not kinds.is_loopback(address):
             log.warning("%s has no TLS: anyone on the way reads tokens and all answers", address)
     print(f"a policy change needs the token in {source}", flush=True)
     _serve(settings, options)

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from sluice.webui.problems import Refusals
 
 
-# ── The live picture ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 log = logging.getLogger(__name__)
-
 
 INTERVAL_S = 1.0
 GLANCE_S = 0.2
@@ -212,9 +208,6 @@ def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:
     return f"{head}event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 
-# ── One client's stream ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class EventStream:
     """The frames for one client: past events that it lacks, then a snapshot each second and new events.
 
@@ -255,9 +248,6 @@ class EventStream:
             self._is_open = False
             self._live.leave()
             self._on_close()
-
-
-# ── The services of an application ───────────────────────────────────────────────────────────────────────────────────
 
 
 EXTENSION = "sluice"

@@ -108,7 +108,7 @@ def test_put_override__a_change_at_the_same_moment_is_not_undone(
         put_policy(store, Policy.from_document({"scheme": "pias"}), "someone else")
         return found
 
-    monkeypatch.setattr(policies, "policy_in_force", read_then_change)
+    monkeypatch.setattr(policies.desired, "policy_in_force", read_then_change)
     answer = client.put(PATH, json=FIXED, headers=bearer)
     assert (answer.status_code, answer.json["error"]["code"]) == (409, "policy-changed")
     assert in_force(engine).scheme == "pias"

@@ -37,7 +37,7 @@ HOUR_S = 3600
 @pytest.fixture(autouse=True)
 def connected(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch that is connected, and a description of it. The controller is away after an hour without a sign."""
-    monkeypatch.setattr("sluice.webui.documents.CONTROLLER_LATE_S", HOUR_S)
+    monkeypatch.setattr("sluice.webui.network.CONTROLLER_LATE_S", HOUR_S)
     put_sightings(engine, SEEN)
     put_network(engine, DESCRIPTION, "test")
     topology = realise(read_network(DESCRIPTION), SEEN).topology
