@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web process: ingestion of flow records and heartbeats, REST under /api/v1, server-sent events, the dashboard."""
-
-from sluice.policy.version import VERSION
-
-__version__ = VERSION

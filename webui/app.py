@@ -16,8 +16,8 @@ from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
+from sluice.policy.version import VERSION
 from sluice.webui import (
-    __version__,
     agents,
     auth,
     enrolment,
@@ -54,12 +54,12 @@ _IMPORTED = re.compile(r'^import\b[^;"]*"(\.[^"]+)"', re.MULTILINE)
 
 @pages.get("/", endpoint="dashboard")
 def dashboard_page() -> str:
-    return render_template("dashboard.html", version=__version__, modules=modules("js/main.js"))
+    return render_template("dashboard.html", version=VERSION, modules=modules("js/main.js"))
 
 
 @pages.get("/runs", endpoint="runs")
 def runs_page() -> str:
-    return render_template("runs.html", version=__version__, modules=modules("js/runs.js"))
+    return render_template("runs.html", version=VERSION, modules=modules("js/runs.js"))
 
 
 @cache
@@ -98,7 +98,7 @@ def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document of the API."""
     app = OpenAPI(
         __name__,
-        info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),
+        info=Info(title="Sluice", version=VERSION, description="Flow scheduling: policy, ports, flows."),
         security_schemes={"bearer": {"type": "http", "scheme": "bearer"}},
         validation_error_model=Error,
         doc_ui=False,

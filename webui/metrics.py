@@ -7,6 +7,7 @@ the controller, which serves no requests itself.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any, TypeAlias
 
 from flask import Blueprint, Response
 from prometheus_client import CollectorRegistry, core, generate_latest
@@ -15,11 +16,11 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
+from sluice.policy.version import VERSION
 from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
 from sluice.store import ages, observed
 from sluice.store.desired import current_topology, policy_in_force
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
-from sluice.webui import __version__
 from sluice.webui.network import controller_document
 from sluice.webui.ports import capacities_bps
 from sluice.webui.problems import is_alive, validity_document
@@ -29,6 +30,9 @@ metrics = Blueprint("metrics", __name__)
 
 MOST_PORTS = 4096
 """The most ports with counters of port programs in an answer."""
+Sample: TypeAlias = tuple[Sequence[str], float]
+"""The values of the labels, and the value."""
+Samples: TypeAlias = Iterable[Sample]
 
 
 @metrics.get("/metrics")
@@ -52,8 +56,11 @@ class StoreCollector(Collector):
         yield from _network_families(self._engine)
         yield from _port_families(self._engine)
         yield from _agent_families(observed.all_agents(self._engine), ages.age_s(self._engine))
-        yield _sanction_family(observed.all_sanctions(self._engine))
-        yield _validity_family(self._engine)
+        demoted = (((each.host, each.port), 1) for each in observed.all_sanctions(self._engine))
+        yield _gauge("sluice_host_demoted", "1 for a host that is demoted now", "host port", demoted)
+        valid = validity_document(self._engine)["valid"]
+        text = "1 if the figures show the network and not the machine; absent if unknown"
+        yield _gauge("sluice_figures_valid", text, "", () if valid is None else [((), valid)])
 
 
 def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
@@ -87,114 +94,86 @@ def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, 
     return buckets
 
 
-def _gauge(name: str, text: str, value: float) -> core.GaugeMetricFamily:
-    return core.GaugeMetricFamily(name, text, value=value)
+def _gauge(name: str, text: str, labels: str, samples: Samples) -> Family:
+    return _filled(core.GaugeMetricFamily(name, text, labels=labels.split()), samples)
+
+
+def _counter(name: str, text: str, samples: Samples) -> Family:
+    """Return a counter of each queue of each port."""
+    return _filled(core.CounterMetricFamily(name, text, labels=["port", "queue"]), samples)
+
+
+def _filled(family: Any, samples: Samples) -> Family:
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family  # type: ignore[no-any-return]
+
+
+def _numbered(values: Iterable[tuple[str, Sequence[float]]]) -> Samples:
+    """Yield the values of each port's queues or levels, with the labels of each."""
+    for port, of_port in values:
+        for number, value in enumerate(of_port):
+            yield (port, str(number)), value
 
 
 def _network_families(engine: Engine) -> Iterator[Family]:
-    topology = current_topology(engine)
-    controller = controller_document(engine, ages.age_s(engine), topology)
-    yield _gauge(
+    def single(name: str, text: str, value: float) -> Family:
+        return _gauge(name, text, "", [((), value)])
+
+    controller = controller_document(engine, ages.age_s(engine), current_topology(engine))
+    connected, expected, version = (
+        controller["connected"],
+        controller["expected"],
+        (VERSION, engine.dialect.name),
+    )
+    yield single(
         "sluice_controller_up", "1 if the controller wrote to the store within 5 s", controller["alive"]
     )
-    yield _gauge(
-        "sluice_switches_connected", "Switches that are connected to the controller", controller["connected"]
-    )
-    yield _gauge("sluice_switches_expected", "Switches of the topology", controller["expected"])
-    info = core.GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
-    info.add_metric([__version__, engine.dialect.name], 1)
-    yield info
+    yield single("sluice_switches_connected", "Switches that are connected to the controller", connected)
+    yield single("sluice_switches_expected", "Switches of the topology", expected)
+    yield _gauge("sluice_build_info", "Always 1", "version store", [(version, 1)])
     current = policy_in_force(engine)
-    scheme = core.GaugeMetricFamily(
-        "sluice_policy_scheme", "1 for the scheme of the newest policy", labels=["scheme"]
-    )
-    if current:
-        scheme.add_metric([current.policy.scheme], 1)
+    schemes = [((current.policy.scheme,), 1)] if current else []
+    yield _gauge("sluice_policy_scheme", "1 for the scheme of the newest policy", "scheme", schemes)
     applied = current is not None and current.applied_at is not None
-    yield scheme
-    yield _gauge("sluice_policy_version", "Number of the newest policy", current.version if current else 0)
-    yield _gauge("sluice_policy_applied", "1 if every switch has applied the newest policy", applied)
+    yield single("sluice_policy_version", "Number of the newest policy", current.version if current else 0)
+    yield single("sluice_policy_applied", "1 if every switch has applied the newest policy", applied)
 
 
 def _port_families(engine: Engine) -> Iterator[Family]:
-    labels = ["port", "queue"]
-    sent = core.CounterMetricFamily("sluice_queue_bytes", "Bytes that a port's queue has sent", labels=labels)
-    packets = core.CounterMetricFamily(
-        "sluice_queue_packets", "Packets that a port's queue has sent", labels=labels
-    )
-    for sample in observed.newest_port_samples(engine):
-        for queue, (octets, count) in enumerate(zip(sample.queue_bytes, sample.queue_packets, strict=False)):
-            sent.add_metric([sample.port, str(queue)], octets)
-            packets.add_metric([sample.port, str(queue)], count)
-    thresholds = core.GaugeMetricFamily(
-        "sluice_threshold_bytes", "Demotion thresholds in force", labels=["port", "level"]
-    )
-    for port, change in sorted(observed.latest_thresholds(engine).items()):
-        for level, edge in enumerate(change.thresholds_bytes):
-            thresholds.add_metric([port, str(level)], edge)
-    capacity = core.GaugeMetricFamily(
-        "sluice_port_capacity_bytes_per_second", "Rate of a port's link", labels=["port"]
-    )
-    for port, rate_bps in sorted(capacities_bps(current_topology(engine)).items()):
-        capacity.add_metric([port], rate_bps / 8)
-    yield from (sent, packets, thresholds, capacity)
+    samples = observed.newest_port_samples(engine)
+    sent = _numbered((sample.port, sample.queue_bytes) for sample in samples)
+    yield _counter("sluice_queue_bytes", "Bytes that a port's queue has sent", sent)
+    packets = _numbered((sample.port, sample.queue_packets) for sample in samples)
+    yield _counter("sluice_queue_packets", "Packets that a port's queue has sent", packets)
+    latest = sorted(observed.latest_thresholds(engine).items())
+    edges = _numbered((port, change.thresholds_bytes) for port, change in latest)
+    yield _gauge("sluice_threshold_bytes", "Demotion thresholds in force", "port level", edges)
+    rates = sorted(capacities_bps(current_topology(engine)).items())
+    capacities = (((port,), rate_bps / 8) for port, rate_bps in rates)
+    yield _gauge("sluice_port_capacity_bytes_per_second", "Rate of a port's link", "port", capacities)
 
 
 def _agent_families(agents: Iterable[observed.AgentRow], age_s: float) -> Iterator[Family]:
-    up = core.GaugeMetricFamily(
-        "sluice_agent_up", "1 if the agent reported within 5 s", labels=["agent", "kind"]
-    )
-    spool = core.GaugeMetricFamily(
-        "sluice_spool_records", "Flow records that wait for delivery", labels=["agent"]
-    )
-    labels = ["port", "queue"]
-    marked = core.CounterMetricFamily(
-        "sluice_queue_marked_packets", "Packets that the port program has marked (ECN)", labels=labels
-    )
-    dropped = core.CounterMetricFamily(
-        "sluice_queue_dropped_packets",
-        "Packets that the port program has dropped (buffer full)",
-        labels=labels,
-    )
-    dilation = core.GaugeMetricFamily(
-        "sluice_simulator_dilation",
-        "Seconds of the wall clock for each simulated second; absent if the network is real",
-        labels=[],
-    )
+    up, spool, dilation = list[Sample](), list[Sample](), list[Sample]()
     counters: dict[str, Sequence[QueueCounters]] = {}
     for agent in agents:
-        up.add_metric([agent.name, agent.kind], is_alive(agent, age_s))
+        up.append(((agent.name, agent.kind), is_alive(agent, age_s)))
         match agent.heartbeat:
             case HostHeartbeat(spool_depth=depth):
-                spool.add_metric([agent.name], depth)
+                spool.append(((agent.name,), depth))
             case PortHeartbeat(ports=ports):
                 counters = {**ports, **counters}
             case SimulatorHeartbeat(dilation=factor):
-                dilation.add_metric([], factor)
+                dilation.append(((), factor))
     # Each port is added once: two samples with the same labels would make the whole answer invalid.
-    for port, queues in islice(counters.items(), MOST_PORTS):
-        for queue, of_queue in enumerate(queues):
-            marked.add_metric([port, str(queue)], of_queue.marked)
-            dropped.add_metric([port, str(queue)], of_queue.dropped)
-    yield from (up, spool, marked, dropped, dilation)
-
-
-def _sanction_family(sanctions: Iterable[observed.Sanction]) -> Family:
-    demoted = core.GaugeMetricFamily(
-        "sluice_host_demoted", "1 for a host that is demoted now", labels=["host", "port"]
-    )
-    for sanction in sanctions:
-        demoted.add_metric([sanction.host, sanction.port], 1)
-    return demoted
-
-
-def _validity_family(engine: Engine) -> Family:
-    validity = validity_document(engine)
-    valid = core.GaugeMetricFamily(
-        "sluice_figures_valid",
-        "1 if the figures show the network and not the machine; absent if unknown",
-        labels=[],
-    )
-    if validity["valid"] is not None:
-        valid.add_metric([], validity["valid"])
-    return valid
+    queues = list(islice(counters.items(), MOST_PORTS))
+    marked = _numbered((port, [queue.marked for queue in of_port]) for port, of_port in queues)
+    dropped = _numbered((port, [queue.dropped for queue in of_port]) for port, of_port in queues)
+    yield _gauge("sluice_agent_up", "1 if the agent reported within 5 s", "agent kind", up)
+    yield _gauge("sluice_spool_records", "Flow records that wait for delivery", "agent", spool)
+    yield _counter("sluice_queue_marked_packets", "Packets that the port program has marked (ECN)", marked)
+    text = "Packets that the port program has dropped (buffer full)"
+    yield _counter("sluice_queue_dropped_packets", text, dropped)
+    text = "Seconds of the wall clock for each simulated second; absent if the network is real"
+    yield _gauge("sluice_simulator_dilation", text, "", dilation)

@@ -18,16 +18,11 @@ from sluice.policy.schema.desired import Policy
 from sluice.policy.schema.entries import Entry, write
 from sluice.policy.schema.fields import scheme_fields
 from sluice.policy.schemes import SCHEMES, Scheme
-from sluice.policy.wire.agents import (
-    HostHeartbeat,
-    PortHeartbeat,
-    SimulatorHeartbeat,
-    programmed_ports,
-)
+from sluice.policy.version import VERSION
+from sluice.policy.wire.agents import HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
 from sluice.store import ages, observed
 from sluice.store.desired import current_topology, current_version
 from sluice.store.failures import last_failure
-from sluice.webui import __version__
 from sluice.webui.api import Api, Model, model_of, read_json
 from sluice.webui.auth import require_token
 from sluice.webui.problems import is_alive, problems
@@ -244,7 +239,7 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
         "status": "ok" if works else "degraded",
         "at": now,
         "store": {"reachable": last_failure(engine) is None, "kind": engine.dialect.name},
-        "versions": {"sluice": __version__, "policy": current_version(engine)},
+        "versions": {"sluice": VERSION, "policy": current_version(engine)},
         "fabric": SIMULATOR if simulator else TESTBED,
         "dilation": simulator.dilation if simulator else None,
         "controller": controller,

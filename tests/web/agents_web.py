@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web process with an address for agents, and what they deliver."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

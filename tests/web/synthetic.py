@@ -5,8 +5,6 @@
 All random numbers come from one seeded generator.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

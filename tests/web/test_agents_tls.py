@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents over TLS at a real web process: enrolment, names, renewal, revocation, other authorities."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import stat

@@ -113,17 +113,6 @@ def test_a_link_is_chosen_by_mouse_and_by_key(page: Page) -> None:
     until(page, "document.querySelector('#thresholds-legend').textContent.includes('Median')")
 
 
-def test_nothing_is_cut_off_at_the_side(page: Page) -> None:
-    inside = """() => [...document.querySelectorAll('.chart .uplot')].every((plot) => {
-        const [inner, outer] = [plot.getBoundingClientRect(), plot.parentElement.getBoundingClientRect()];
-        return inner.right <= outer.right + 1 && inner.bottom <= outer.bottom + 1;
-    })"""
-    for width, height in WINDOWS:
-        page.set_viewport_size({"width": width, "height": height})
-        until(page, inside)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-
-
 def test_a_reload_brings_back_the_range_the_times_the_older_flows_and_the_theme(page: Page) -> None:
     page.select_option("#times", "relative")
     until(page, "document.querySelector('#flows tbody td')?.textContent.endsWith(' ago')")
@@ -195,21 +184,6 @@ def test_pause_holds_the_charts_while_the_figures_go_on(page: Page) -> None:
     until(page, "(end) => sluice.charts.fct.view.to > end", held[1])
     assert page.is_hidden("#range")
     assert "from=" not in page.url
-
-
-def test_keys_at_a_chart_zoom_and_move(page: Page) -> None:
-    page.focus("#misses-chart")
-    start, end = view(page)
-    page.keyboard.press("+")
-    until(page, "sluice.model.held !== null")
-    first = view(page)
-    assert first[1] - first[0] == pytest.approx((end - start) / 2, abs=3)
-    page.keyboard.press("ArrowLeft")
-    assert view(page)[0] == pytest.approx(first[0] - (first[1] - first[0]) / 4, abs=0.2)
-    page.keyboard.press("-")
-    assert view(page)[1] - view(page)[0] == pytest.approx(2 * (first[1] - first[0]), abs=0.2)
-    page.keyboard.press("Escape")
-    until(page, "sluice.model.held === null")
 
 
 def test_the_figures_of_applications_are_apart_from_scheduled_flows(page: Page, busy_server: Server) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web process on a disk that fails."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

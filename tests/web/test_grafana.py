@@ -2,8 +2,6 @@
 """The provisioned dashboard uses only metrics that exist, and a real Prometheus answers every one
 of its queries."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

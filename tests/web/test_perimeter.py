@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slow, silent and greedy clients, all at once, at a real server: it answers others, and ends what takes too long."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

@@ -251,18 +251,6 @@ def test_the_drawing_marks_the_chosen_port_by_its_name_and_bad_links_by_signs(
     page.keyboard.press("Escape")
 
 
-@pytest.mark.usefixtures("adaptive")
-def test_the_size_classes_are_explained_with_the_sizes_that_flows_have(page: Page) -> None:
-    page.locator("#fct-title + .explain").focus()
-    page.keyboard.press("Enter")
-    until(page, "document.querySelectorAll('#classes-rows tr').length === 3")
-    small = page.locator("#classes-rows tr").first.inner_text()
-    assert "up to 100 KB" in small
-    assert "none" not in small
-    page.keyboard.press("Escape")
-    until(page, "!document.querySelector('#classes').matches(':popover-open')")
-
-
 def test_a_reader_sees_why_the_button_is_off(page: Page, shared_engine: Engine) -> None:
     token = create_token(shared_engine, "wall", "read", time.time() + 600)
     page.evaluate("(token) => { location.hash = `token=${token}`; }", token)

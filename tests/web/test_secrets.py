@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No token, password or private key is in what processes write, answer or show as their command line."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid flow record as a document. Tests change its fields."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

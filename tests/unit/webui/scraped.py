@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics as Prometheus reads them."""
 
-from __future__ import annotations
-
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.webui.conftest import Client

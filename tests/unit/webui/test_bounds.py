@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds of what clients may hold: places, bodies, memory."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP server in front of the views, in this process and on a port of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of the answers are those of what the server sends, and the modules of the page pass their tests."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

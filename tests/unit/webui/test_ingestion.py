@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What agents send, from its arrival to the store."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Mapping
@@ -22,8 +20,7 @@ from sluice.store.desired import put_policy, put_topology
 from sluice.store.flows import Added, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import put_agent
-from sluice.webui import ingestion as ingestion_module
-from sluice.webui import ingestion as module
+from sluice.webui import agents as module
 from sluice.webui.agents import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import ideal_fct_us
@@ -58,7 +55,7 @@ def test_add__after_an_error_the_way_is_free(engine: Engine, monkeypatch: pytest
 
     ingestion = Ingestion(engine)
     with monkeypatch.context() as patched:
-        patched.setattr(ingestion_module, "add_batch", full)
+        patched.setattr(module, "add_batch", full)
         with pytest.raises(OperationalError):
             ingestion.add(batch("a", 1))
     with ingestion.alone():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a port keeps: overrides and sanctions."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask the web process: peers, origins and names of hosts."""
 
-from __future__ import annotations
-
 import os
 import socket
 from typing import Any, cast

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
 
 import json
 import threading
@@ -131,14 +130,6 @@ def test_change_policy__a_bad_document_is_a_422_that_names_the_field(
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == field
     assert 0 < len(answer.json["error"]["problem"]) <= 400
-    assert client.get(PATH).json["current"] is None
-
-
-@pytest.mark.parametrize("query", ["wait_s=-1", "wait_s=31", "wait_s=nan", "wait_s="])
-def test_change_policy__a_bad_wait_is_a_422(client: Client, bearer: dict[str, str], query: str) -> None:
-    answer = client.put(f"{PATH}?{query}", json={"scheme": "tcp"}, headers=bearer)
-    assert answer.status_code == 422
-    assert answer.json["error"]["field"] == "wait_s"
     assert client.get(PATH).json["current"] is None
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API of runs, with a function in place of the run manager."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path

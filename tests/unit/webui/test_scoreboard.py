@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of completed flows, and the scoreboard of schemes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the web process."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

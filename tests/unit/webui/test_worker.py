@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker processes of the web process, as their parent sees them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
