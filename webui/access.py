@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -41,7 +41,6 @@ from sluice.webui.api import ApiError
 from sluice.webui.authority import serial_of
 from sluice.webui.services import services
 
-Address: TypeAlias = tuple[str, int]
 CHANNEL = "sluice.channel"
 """Key of the WSGI environment: the Channel."""
 STREAM = "sluice.event-stream"
@@ -70,10 +69,10 @@ class Channel:
         return self.is_unix or self.certificate is not None
 
 
-def channel_of(environ: Mapping[str, Any]) -> Channel:
+def channel() -> Channel:
     """Return the request's connection; a plain one if no server has put it there."""
-    channel: Channel = environ.get(CHANNEL) or Channel()
-    return channel
+    of_request: Channel = request.environ.get(CHANNEL) or Channel()
+    return of_request
 
 
 def uid_of(connection: socket.socket) -> int | None:
@@ -94,23 +93,12 @@ def uid_of(connection: socket.socket) -> int | None:
     return None
 
 
-def _entry(address: Address) -> str:
+def _entry(address: tuple[str, int]) -> str:
     """Return an address as the table has it: words of four bytes in the machine's order, in hexadecimal."""
     packed = ipaddress.ip_address(address[0]).packed
     words = (packed[i : i + 4] for i in range(0, len(packed), 4))
     ordered = "".join((word[::-1] if sys.byteorder == "little" else word).hex() for word in words)
     return f"{ordered}:{address[1]:04x}".upper()
-
-
-def peer_certificate(environ: Mapping[str, Any]) -> x509.Certificate | None:
-    """Return the verified certificate of the caller, None without one."""
-    certificate = channel_of(environ).certificate
-    return x509.load_der_x509_certificate(certificate) if certificate else None
-
-
-def is_agents_address(environ: Mapping[str, Any]) -> bool:
-    """Return whether the request came in at the agents' address."""
-    return channel_of(environ).is_agents
 
 
 # ── Places for connections and event streams ─────────────────────────────────────────────────────────────────────────
@@ -238,7 +226,7 @@ _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip")
 def check_channel() -> None:
     """Refuse a request at the wrong address. Runs before every request. Raises ApiError 403."""
     endpoint = request.endpoint or ""
-    if is_agents_address(request.environ):
+    if channel().is_agents:
         if endpoint not in (AGENT_DOCUMENTS | AGENTS_READ | ENROLS | {RENEWS}):
             raise ApiError(
                 403, "agents-only", "this address serves agents only; the dashboard has another one"
@@ -252,7 +240,7 @@ def check_channel() -> None:
             "agents of other machines use the address of --agents, with a certificate: `sluice enrol NAME`",
         )
     elif endpoint in AGENT_DOCUMENTS:  # only root and the web process's own user may speak for agents here
-        uid_of = channel_of(request.environ).uid
+        uid_of = channel().uid
         uid = uid_of() if uid_of else os.geteuid()
         if uid is None:  # nobody waits for the answer, and nobody is to blame
             raise ApiError(403, "agents-only", "the connection ended before its user was known")
@@ -281,11 +269,12 @@ def holder() -> Holder | None:
 
     Raises ApiError 401 without a certificate, and 403 for one that is revoked or unknown.
     """
-    if not is_agents_address(request.environ):
+    if not channel().is_agents:
         return None
-    certificate = peer_certificate(request.environ)
-    if certificate is None:
+    presented = channel().certificate
+    if presented is None:
         raise ApiError(401, "no-certificate", "this agent has no certificate: enrol it with `sluice enrol`")
+    certificate = x509.load_der_x509_certificate(presented)
     agent = holder_of(certificate)
     row = find_certificate(services().engine, serial_of(certificate))
     if row is None:
@@ -314,7 +303,7 @@ def check_agent(name: str, kind: str) -> None:
 
 def check_connections(name: str, connections: Iterable[LivingConnection]) -> None:
     """Refuse a heartbeat with connections that have no end at the certificate's host. Raises ApiError 403."""
-    if not is_agents_address(request.environ):
+    if not channel().is_agents:
         return
     for index, connection in enumerate(connections):
         if name not in (connection.src, connection.dst):
@@ -411,7 +400,7 @@ def check_host() -> None:
     """
     environ = request.environ
     header = environ.get("HTTP_HOST")
-    if not environ.get("REMOTE_ADDR") or is_agents_address(environ):
+    if not environ.get("REMOTE_ADDR") or channel().is_agents:
         return
     if header is None:
         if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":

@@ -233,16 +233,16 @@ class ApiError(Exception):
         self.status, self.code, self.problem, self.field, self.index = status, code, problem, field, index
 
 
-def error_response(
-    status: int, code: str, problem: str, field: str | None = None, index: int | None = None
-) -> Response:
+@errors.app_errorhandler(ApiError)
+def api_error(error: ApiError) -> Response:
+    problem = error.problem
     if len(problem) > MAX_PROBLEM_CHARACTERS:
         problem = problem[: MAX_PROBLEM_CHARACTERS - 1] + "…"
-    error = {"code": code, "problem": problem, "field": field, "index": index}
-    response = make_response(jsonify(error=error), status)
-    if status == 401:
+    document = {"code": error.code, "problem": problem, "field": error.field, "index": error.index}
+    response = make_response(jsonify(error=document), error.status)
+    if error.status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="sluice"'
-    if status in BUSY:
+    if error.status in BUSY:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
 
@@ -250,36 +250,30 @@ def error_response(
 def query_error(error: ValidationError) -> Response:
     """Return the response for a path or query parameter that pydantic refuses."""
     first = error.errors()[0]
-    return error_response(
-        422, "invalid-field", first["msg"], field=".".join(str(part) for part in first["loc"]) or None
-    )
-
-
-@errors.app_errorhandler(ApiError)
-def api_error(error: ApiError) -> Response:
-    return error_response(error.status, error.code, error.problem, error.field, error.index)
+    field = ".".join(str(part) for part in first["loc"]) or None
+    return api_error(ApiError(422, "invalid-field", first["msg"], field))
 
 
 @errors.app_errorhandler(FieldError)
 def field_error(error: FieldError) -> Response:
-    return error_response(422, "invalid-field", error.problem, error.field)
+    return api_error(ApiError(422, "invalid-field", error.problem, error.field))
 
 
 @errors.app_errorhandler(SluiceError)
 def sluice_error(error: SluiceError) -> Response:
-    return error_response(422, "refused", str(error))
+    return api_error(ApiError(422, "refused", str(error)))
 
 
 @errors.app_errorhandler(SQLAlchemyError)
 def store_error(error: SQLAlchemyError) -> Response:
     log.error("the store failed: %s", error)
     failure = failure_of(error)
-    return error_response(503, failure.code, failure.problem)
+    return api_error(ApiError(503, failure.code, failure.problem))
 
 
 @errors.app_errorhandler(RequestEntityTooLarge)
 def too_large(_error: RequestEntityTooLarge) -> Response:
-    return error_response(413, "too-large", "the body is larger than this endpoint allows")
+    return api_error(ApiError(413, "too-large", "the body is larger than this endpoint allows"))
 
 
 @errors.app_errorhandler(HTTPException)
@@ -287,7 +281,7 @@ def http_error(error: HTTPException) -> Response:
     if error.response is not None and isinstance(error.response, Response):
         return error.response
     code = error.name.lower().replace(" ", "-")
-    response = error_response(error.code or 500, code, error.description or error.name)
+    response = api_error(ApiError(error.code or 500, code, error.description or error.name))
     for name, value in error.get_headers():
         if name.lower() not in ("content-type", "content-length"):
             response.headers[name] = value
@@ -298,7 +292,7 @@ def http_error(error: HTTPException) -> Response:
 def bug(error: Exception) -> Response:
     """Answer a defect of the server. The log gets the traceback; the client gets no details."""
     log.exception("a request failed: %s %s", request.method, request.path, exc_info=error)
-    return error_response(500, "internal", "an internal error; the server's log has the details")
+    return api_error(ApiError(500, "internal", "an internal error; the server's log has the details"))
 
 
 # ── What requests may hold ───────────────────────────────────────────────────────────────────────────────────────────

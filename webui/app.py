@@ -36,7 +36,7 @@ from sluice.webui.api import Error, errors, query_error
 from sluice.webui.authority import Authority
 from sluice.webui.figures import RecentFlows
 from sluice.webui.metrics import metrics
-from sluice.webui.problems import Refusals, write_refusal
+from sluice.webui.problems import Refusals
 from sluice.webui.services import EXTENSION, Live, Services
 
 # ── Pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +162,7 @@ def create_app(
         Ingestion(engine),
         Heartbeats(engine),
         stopping,
-        Refusals(write_refusal(engine)),
+        Refusals(engine),
         StreamPlaces(most_streams),
         authority,
         hosts,

@@ -110,16 +110,17 @@ Statistics = dict[str, float | int | None]
 
 def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     """Return n, mean and percentiles of the FCT in microseconds, for all flows and for each size class."""
-    finished = ~np.isnan(flows.fct_us)
-    fct_us, size_class = flows.fct_us[finished], flows.size_class[finished]
-    return {name: distribution(fct_us[_in_class(size_class, name)]) for name in CLASSES}
+    return _by_class(flows.fct_us, flows.size_class)
 
 
 def slowdown_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     """Return n, mean and percentiles of the slowdown, of the flows whose ideal FCT is known."""
-    has_slowdown = ~np.isnan(flows.slowdown)
-    slowdown, size_class = flows.slowdown[has_slowdown], flows.size_class[has_slowdown]
-    return {name: distribution(slowdown[_in_class(size_class, name)]) for name in CLASSES}
+    return _by_class(flows.slowdown, flows.size_class)
+
+
+def _by_class(values: NDArray[np.float64], size_class: NDArray[np.uint8]) -> dict[str, Statistics]:
+    known = ~np.isnan(values)
+    return {name: distribution(values[known & _in_class(size_class, name)]) for name in CLASSES}
 
 
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:

@@ -4,7 +4,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from flask import Response, jsonify
 from pydantic import Field
@@ -58,7 +58,11 @@ class ConnectionsAnswer(Model):
     lost: int = Field(description="connections that the hosts' watches missed")
 
 
-class WindowQuery(Model):
+Endpoint = Annotated[str, Field(pattern=f"^{entries.ENDPOINT.pattern}$")]
+Source = Literal["scheduled", "watched", "all"]
+
+
+class FiguresQuery(Model):
     window_s: float = Field(
         60, ge=1, le=86_400, allow_inf_nan=False, description="length of the window in seconds"
     )
@@ -72,10 +76,7 @@ class WindowQuery(Model):
         allow_inf_nan=False,
         description="also return a time series with bins of this many seconds",
     )
-
-
-class FiguresQuery(WindowQuery):
-    source: Literal["scheduled", "watched", "all"] = Field(
+    source: Source = Field(
         "scheduled", description="flows of a run's schedule, connections of other programs, or both"
     )
 
@@ -86,11 +87,9 @@ class FlowQuery(Model):
     scheme: str | None = Field(None, pattern=f"^{entries.SCHEME.pattern}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
-    dst: str | None = Field(None, pattern=f"^{entries.ENDPOINT.pattern}$")
-    host: str | None = Field(
-        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
-    )
+    src: Endpoint | None = None
+    dst: Endpoint | None = None
+    host: Endpoint | None = Field(None, description="only flows from or to it")
     label: str | None = Field(
         None,
         max_length=records.MAX_LABEL,
@@ -107,9 +106,7 @@ class FlowQuery(Model):
 
 
 class ActiveFlowsQuery(Model):
-    host: str | None = Field(
-        None, pattern=f"^{entries.ENDPOINT.pattern}$", description="only flows from or to it"
-    )
+    host: Endpoint | None = Field(None, description="only flows from or to it")
 
 
 class DistributionModel(Model):
@@ -148,8 +145,6 @@ class FctSeriesModel(Model):
 _WINDOW = (
     "length of the window in seconds; shorter than requested if it held more flows than the server evaluates"
 )
-
-Source = Literal["scheduled", "watched", "all"]
 
 
 class FctAnswer(Model):
@@ -332,7 +327,7 @@ def _covered(query: FiguresQuery) -> tuple[float, float, FlowColumns]:
     return start, until, flows.of_traffic(query.source)
 
 
-def _checked_bin_s(query: WindowQuery) -> float | None:
+def _checked_bin_s(query: FiguresQuery) -> float | None:
     """Return the width of a bin: the requested one, or wider if the answer would exceed MAX_BINS."""
     return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None
 

@@ -212,34 +212,21 @@ def event_line(row: Mapping[str, Any]) -> bytes:
     when = datetime.fromtimestamp(row["at"], UTC).isoformat(timespec="milliseconds")
     document = {
         "time": when.replace("+00:00", "Z"),
-        "at": row["at"],
-        "id": row["id"],
-        "kind": row["kind"],
-        "document": row["document"],
+        **{key: row[key] for key in ("at", "id", "kind", "document")},
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-class StuckCopies(threading.Thread):
-    """Frees the store from workers that are stopped amid a delivery. It is of use with PostgreSQL only.
+def free_stuck_copies(engine: Engine, stopping: threading.Event) -> None:
+    """Free the store every STUCK_EVERY_S from workers that are stopped amid a delivery, until `stopping` is set.
 
-    It looks every STUCK_EVERY_S until `stopping` is set. It is a thread of its own, because housekeeping waits for
-    this worker's delivery, and that may wait for the stopped one.
+    It is of use with PostgreSQL only. It needs a thread of its own, because housekeeping waits for this worker's
+    delivery, and that may wait for the stopped one.
     """
-
-    def __init__(self, engine: Engine, stopping: threading.Event) -> None:
-        super().__init__(name="stuck-copies", daemon=True)
-        self._engine, self._stopping = engine, stopping
-
-    def run(self) -> None:
-        while not self._stopping.wait(STUCK_EVERY_S):
-            self.turn()
-
-    def turn(self) -> None:
-        """Look once."""
+    while not stopping.wait(STUCK_EVERY_S):
         try:
-            ended = end_stuck_copies(self._engine)
+            ended = end_stuck_copies(engine)
         except SQLAlchemyError:
-            return  # housekeeping reports a store that does not answer
+            continue  # housekeeping reports a store that does not answer
         if ended:
             log.warning("ended %d connections to the store that had stopped amid a delivery", ended)

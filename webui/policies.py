@@ -160,23 +160,9 @@ def fitted_here(engine: Engine, document: object) -> fitting.Fitted:
         fits_thresholds=True,
     )
     change = fitting.fitted(document, around)
-    check_ports(
-        change.policy,
-        topology.port_by_id if topology else (),
-        around.before[0] if around.before else None,
-    )
+    before = around.before[0] if around.before else None
+    check_ports(change.policy, topology.port_by_id if topology else (), before)
     return change
-
-
-def preview_document(engine: Engine, change: fitting.Fitted) -> dict[str, Any]:
-    """Return the whole policy of a document, and what it changes of the policy in force."""
-    in_force = desired.policy_in_force(engine)
-    changes = fitting.differences(in_force.policy if in_force else None, change)
-    return {
-        "policy": change.policy.to_document(),
-        "against": in_force.version if in_force else None,
-        "changes": [asdict(each) for each in changes],
-    }
 
 
 api = Api("policy", __name__, "The scheme that the network carries out, and its parameters")
@@ -240,7 +226,13 @@ def preview_policy() -> Response:
     engine = services().engine
     change = fitted_here(engine, read_json())
     check_fabric(change.policy, fabric_of(engine))
-    return jsonify(preview_document(engine, change))
+    in_force = desired.policy_in_force(engine)
+    changes = fitting.differences(in_force.policy if in_force else None, change)
+    return jsonify(
+        policy=change.policy.to_document(),
+        against=in_force.version if in_force else None,
+        changes=[asdict(each) for each in changes],
+    )
 
 
 def wait_applied(

@@ -8,7 +8,7 @@ network and not the machine, by what the port agents report of their machines.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -271,8 +271,7 @@ def _stepped_clock(engine: Engine) -> list[Flaw]:
 class Refusals:
     """Writes an event for each refused agent, but not for each of its requests."""
 
-    write: Callable[[str, str], None]
-    """Gets who was refused and why, each as one short line."""
+    engine: Engine
     _told: dict[tuple[str, str], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -285,13 +284,4 @@ class Refusals:
                 return
             self._told[who, reason] = now
         log.warning("refused %s: %s", who, reason)
-        self.write(who, reason)
-
-
-def write_refusal(engine: Engine) -> Callable[[str, str], None]:
-    """Return the function that stores the event of a refused agent."""
-
-    def write(who: str, reason: str) -> None:
-        observed.add_event(engine, "agent-refused", agent=who, reason=reason)
-
-    return write
+        observed.add_event(self.engine, "agent-refused", agent=who, reason=reason)

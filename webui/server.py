@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from sluice.webui.access import allowed_hosts
 from sluice.webui.app import create_app
 from sluice.webui.authority import Authority, ServerTls
 from sluice.webui.bridge import AGENTS, PLAIN, UNIX, Bridge
-from sluice.webui.housekeeping import EventLog, Housekeeping, StuckCopies
+from sluice.webui.housekeeping import EventLog, Housekeeping, free_stuck_copies
 from sluice.webui.services import EXTENSION, Services
 
 if TYPE_CHECKING:
@@ -282,7 +283,8 @@ def application(settings: ServerSettings) -> tuple[Flask, Authority | None]:
         engine, shared.tally, shared.ingestion, shared.stopping, settings.retention, event_log
     ).start()
     if engine.dialect.name == "postgresql":
-        StuckCopies(engine, shared.stopping).start()
+        arguments = (engine, shared.stopping)
+        threading.Thread(target=free_stuck_copies, args=arguments, name="stuck-copies", daemon=True).start()
     # A full collection of garbage would scan all loaded objects for 60 ms while a delivery waits.
     gc.collect()
     gc.freeze()

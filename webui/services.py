@@ -194,12 +194,8 @@ def _frames(rows: Sequence[Any]) -> tuple[bytes, int]:
     return frames, int(rows[-1]["id"]) if rows else 0
 
 
-def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": row["id"], "at": row["at"], "kind": row["kind"], "document": row["document"]}
-
-
-def event_frame(row: Any) -> bytes:
-    return sse_frame("event", event_document(row), row["id"])
+def event_frame(row: Mapping[str, Any]) -> bytes:
+    return sse_frame("event", {key: row[key] for key in ("id", "at", "kind", "document")}, row["id"])
 
 
 def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:

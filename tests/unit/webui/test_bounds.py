@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
 
 from sluice.policy.schemes import SCHEMES
 from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_queries import OTHER_SCHEME
+from sluice.store.observed import newest_events
 from sluice.webui.access import ConnectionPlaces, StreamPlaces
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
@@ -82,12 +84,11 @@ def test_more_agents_than_there_may_be_are_refused(client: Client, monkeypatch: 
     assert (error["code"], error["field"]) == ("too-many-agents", "name")
 
 
-def test_refusals__write_a_bounded_number_of_events() -> None:
-    written: list[str] = []
-    refusals = Refusals(lambda who, reason: written.append(who))
+def test_refusals__write_a_bounded_number_of_events(engine: Engine) -> None:
+    refusals = Refusals(engine)
     for number in range(3 * MOST_REFUSALS):
         refusals.note(f"agent{number}", "wrong")
-    assert len(written) == MOST_REFUSALS
+    assert len(newest_events(engine, 3 * MOST_REFUSALS)) == MOST_REFUSALS
 
 
 FAR, OTHER = "192.0.2.1", "192.0.2.2"
