@@ -136,6 +136,15 @@ class AgentRow:
         return self.heartbeat.KIND
 
 
+AGENT_LATE_S = 5.0
+"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
+
+
+def is_alive(row: AgentRow, age_s: float) -> bool:
+    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
+    return age_s - row.seen_s < AGENT_LATE_S
+
+
 def find_agent(engine: Engine, name: str) -> Heartbeat | None:
     """Return the newest heartbeat of an agent; None if there is none of this version."""
     rows = _all(engine, select(agents).where(agents.c.name == name))

@@ -19,7 +19,6 @@ import os
 import socket
 import struct
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,9 +105,6 @@ def _entry(address: tuple[str, int]) -> str:
 
 SHARE_OF_ONE = 0.25
 """The share of all connections that one address of another machine may have."""
-MOST_STREAMS = 1000
-SHARE_WITHOUT_TOKEN = 0.0625
-"""The share of the streams that clients without a token may have."""
 
 
 class Visitor(Protocol):
@@ -176,36 +172,6 @@ class ConnectionPlaces:
         self._of_address[visitor.address] -= 1
         if not self._of_address[visitor.address]:
             del self._of_address[visitor.address]
-
-
-class StreamPlaces:
-    """Counts the open event streams of this process. Thread-safe."""
-
-    def __init__(self, most: int = MOST_STREAMS) -> None:
-        self._most = {True: most, False: max(1, int(most * SHARE_WITHOUT_TOKEN))}
-        self._open = {True: 0, False: 0}
-        self._lock = threading.Lock()
-
-    def take(self, has_token: bool) -> Callable[[], None]:
-        """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
-        with self._lock:
-            if self._open[has_token] >= self._most[has_token]:
-                whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
-                raise ApiError(
-                    429,
-                    "too-many-streams",
-                    f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
-                    f"{remedy}raise the setting most_streams",
-                )
-            self._open[has_token] += 1
-        taken = [has_token]
-
-        def leave() -> None:
-            with self._lock:
-                if taken:
-                    self._open[taken.pop()] -= 1
-
-        return leave
 
 
 # ── Who may send what ────────────────────────────────────────────────────────────────────────────────────────────────

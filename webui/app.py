@@ -30,14 +30,14 @@ from sluice.webui import (
     runs,
     scoreboard,
 )
-from sluice.webui.access import MOST_STREAMS, StreamPlaces, allowed_hosts, check_channel, check_host
-from sluice.webui.agents import Heartbeats, Ingestion
+from sluice.webui.access import allowed_hosts, check_channel, check_host
 from sluice.webui.api import Error, errors, query_error
 from sluice.webui.authority import Authority
 from sluice.webui.figures import RecentFlows
+from sluice.webui.ingestion import Heartbeats, Ingestion
 from sluice.webui.metrics import metrics
 from sluice.webui.problems import Refusals
-from sluice.webui.services import EXTENSION, Live, Services
+from sluice.webui.services import EXTENSION, MOST_STREAMS, Live, Services, StreamPlaces
 
 # ── Pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 #

@@ -24,10 +24,10 @@ from sluice.store.flows import newest_flows
 from sluice.store.observed import (
     AgentRow,
     all_agents,
+    is_alive,
 )
 from sluice.webui import figures
 from sluice.webui.api import Api, Model, Since, model_of
-from sluice.webui.problems import is_alive
 from sluice.webui.services import services
 
 

@@ -28,7 +28,7 @@ from sluice.store.observed import events_after, newest_events
 from sluice.store.partitions import make_ahead
 from sluice.store.retention import STEP_ROWS_POSTGRESQL, Retention, forget_some
 from sluice.store.totals import Tally, flush
-from sluice.webui.agents import Ingestion
+from sluice.webui.ingestion import Ingestion
 
 log = logging.getLogger(__name__)
 

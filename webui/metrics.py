@@ -23,7 +23,7 @@ from sluice.store.desired import current_topology, policy_in_force
 from sluice.store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from sluice.webui.network import controller_document
 from sluice.webui.ports import capacities_bps
-from sluice.webui.problems import is_alive, validity_document
+from sluice.webui.problems import validity_document
 from sluice.webui.services import services
 
 metrics = Blueprint("metrics", __name__)
@@ -158,7 +158,7 @@ def _agent_families(agents: Iterable[observed.AgentRow], age_s: float) -> Iterat
     up, spool, dilation = list[Sample](), list[Sample](), list[Sample]()
     counters: dict[str, Sequence[QueueCounters]] = {}
     for agent in agents:
-        up.append(((agent.name, agent.kind), is_alive(agent, age_s)))
+        up.append(((agent.name, agent.kind), observed.is_alive(agent, age_s)))
         match agent.heartbeat:
             case HostHeartbeat(spool_depth=depth):
                 spool.append(((agent.name,), depth))

@@ -25,7 +25,7 @@ from sluice.store.desired import current_topology, current_version
 from sluice.store.failures import last_failure
 from sluice.webui.api import Api, Model, model_of, read_json
 from sluice.webui.auth import require_token
-from sluice.webui.problems import is_alive, problems
+from sluice.webui.problems import problems
 from sluice.webui.services import services
 
 
@@ -180,11 +180,6 @@ CONTROLLER_LATE_S = 5.0
 """A controller that wrote nothing for this long counts as away. It samples the ports about every second."""
 
 
-def fabric_of(engine: Engine) -> str:
-    """Return what the network is: "testbed" or "simulator"."""
-    return TESTBED if observed.simulation(engine) is None else SIMULATOR
-
-
 def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
     """Describe a scheme, and whether the fabric can carry it out."""
     return {
@@ -229,7 +224,7 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
     rows = observed.all_agents(engine)
     agents = [agent_document(row, age_s) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
-    alive = (row for row in rows if is_alive(row, age_s))
+    alive = (row for row in rows if observed.is_alive(row, age_s))
     programmed = programmed_ports(row.heartbeat for row in rows)
     wrong = problems(engine, now, topology, controller, alive, programmed)
     works = everyone and not wrong and all(agent["alive"] for agent in agents)
@@ -297,7 +292,7 @@ def agent_document(row: observed.AgentRow, age_s: float) -> dict[str, Any]:
     return {
         "name": row.name,
         "kind": row.kind,
-        "alive": is_alive(row, age_s),
+        "alive": observed.is_alive(row, age_s),
         "age_s": _ago(age_s, row.seen_s),
         "status": write(status),
     }
@@ -323,7 +318,7 @@ def topology() -> Response:
 @api.get("/schemes", answers=SchemesAnswer)
 def schemes() -> Response:
     """The schemes that a policy can name, with their defaults and colours."""
-    fabric = fabric_of(services().engine)
+    fabric = TESTBED if observed.simulation(services().engine) is None else SIMULATOR
     return jsonify(schemes=[scheme_document(scheme, fabric) for scheme in SCHEMES.values()])
 
 
@@ -436,7 +431,7 @@ def _ignored_settings(network: Network) -> Iterator[Finding]:
     forwarding = {switch.name for switch in network.switch if switch.forwards}
     engine = services().engine
     now_s = ages.age_s(engine)
-    beats = (row.heartbeat for row in observed.all_agents(engine) if is_alive(row, now_s))
+    beats = (row.heartbeat for row in observed.all_agents(engine) if observed.is_alive(row, now_s))
     for beat in beats:
         for problem in beat.problems if isinstance(beat, PortHeartbeat) else ():
             where, _, what = problem.partition(" ")

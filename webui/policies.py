@@ -13,7 +13,7 @@ from pydantic import Field
 from sqlalchemy import Engine
 
 from sluice.policy.errors import FieldError, unknown_key
-from sluice.policy.fabrics import check_fabric
+from sluice.policy.fabrics import SIMULATOR, TESTBED, check_fabric
 from sluice.policy.schema import fitting
 from sluice.policy.schema.desired import Policy, check_ports, port_warnings
 from sluice.policy.schema.field_kinds import MAX_QUEUES
@@ -24,10 +24,9 @@ from sluice.policy.thresholds.static import LEAST_FLOWS, LEAST_S, SOLVERS, measu
 from sluice.policy.wire.access import READ
 from sluice.store import desired
 from sluice.store.flow_queries import newest_traffic
-from sluice.store.observed import add_event
+from sluice.store.observed import add_event, simulation
 from sluice.webui.api import Api, ApiError, Model, PortPath, check_port, model_of, read_json
 from sluice.webui.auth import Caller, require_token
-from sluice.webui.network import fabric_of
 from sluice.webui.services import services
 
 
@@ -162,6 +161,7 @@ def fitted_here(engine: Engine, document: object) -> fitting.Fitted:
     change = fitting.fitted(document, around)
     before = around.before[0] if around.before else None
     check_ports(change.policy, topology.port_by_id if topology else (), before)
+    check_fabric(change.policy, TESTBED if simulation(engine) is None else SIMULATOR)
     return change
 
 
@@ -204,7 +204,6 @@ def change_policy(query: PutPolicyQuery) -> Response:
     caller = require_token()
     engine = services().engine
     policy = fitted_here(engine, read_json()).policy
-    check_fabric(policy, fabric_of(engine))
     return put_and_wait(policy, caller, query.wait_s)
 
 
@@ -225,7 +224,6 @@ def preview_policy() -> Response:
     """Return the whole policy that `PUT /policy` would make of this document, and what it changes. Nothing changes."""
     engine = services().engine
     change = fitted_here(engine, read_json())
-    check_fabric(change.policy, fabric_of(engine))
     in_force = desired.policy_in_force(engine)
     changes = fitting.differences(in_force.policy if in_force else None, change)
     return jsonify(

@@ -43,8 +43,6 @@ STEPPED_S = 3600.0
 NOT_VALID_S = 300.0
 """How long it makes figures over a window wrong: as long as the page's usual window."""
 
-AGENT_LATE_S = 5.0
-"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
 UNJUDGED = (
     "no port agent reports how busy its machine is, so nothing tells whether the figures show the network or the"
     " machine; start `sluice port-agent` on the machine of the switches"
@@ -228,17 +226,12 @@ def _same_address(agents: Iterable[observed.AgentRow]) -> Iterator[Problem]:
             yield Problem("same-address", ", ".join(those[:MOST_SHOWN]), text)
 
 
-def is_alive(row: observed.AgentRow, age_s: float) -> bool:
-    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
-    return age_s - row.seen_s < AGENT_LATE_S
-
-
 def validity_document(engine: Engine) -> dict[str, Any]:
     """Return whether the figures are valid now. `valid` is null if nothing judges the network."""
     agents, age_s = observed.all_agents(engine), ages.age_s(engine)
     judged, reasons = False, _stepped_clock(engine)
     for row in agents:
-        if not is_alive(row, age_s):
+        if not observed.is_alive(row, age_s):
             continue
         match row.heartbeat:
             case SimulatorHeartbeat():

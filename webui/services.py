@@ -26,12 +26,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sluice.store.observed import demotions, events_after, newest_events
 from sluice.store.totals import Tally
+from sluice.webui.api import ApiError
 
 if TYPE_CHECKING:
-    from sluice.webui.access import StreamPlaces
-    from sluice.webui.agents import Heartbeats, Ingestion
     from sluice.webui.authority import Authority
     from sluice.webui.figures import RecentFlows
+    from sluice.webui.ingestion import Heartbeats, Ingestion
     from sluice.webui.problems import Refusals
 
 
@@ -244,6 +244,41 @@ class EventStream:
             self._is_open = False
             self._live.leave()
             self._on_close()
+
+
+MOST_STREAMS = 1000
+SHARE_WITHOUT_TOKEN = 0.0625
+"""The share of the streams that clients without a token may have."""
+
+
+class StreamPlaces:
+    """Counts the open event streams of this process. Thread-safe."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = {True: most, False: max(1, int(most * SHARE_WITHOUT_TOKEN))}
+        self._open = {True: 0, False: 0}
+        self._lock = threading.Lock()
+
+    def take(self, has_token: bool) -> Callable[[], None]:
+        """Take a place. Returns the function that gives it back, once. Raises ApiError 429 if there is none."""
+        with self._lock:
+            if self._open[has_token] >= self._most[has_token]:
+                whose, remedy = ("with", "") if has_token else ("without", "send a token, or ")
+                raise ApiError(
+                    429,
+                    "too-many-streams",
+                    f"{self._most[has_token]} event streams {whose} a token are open already; try again later, "
+                    f"{remedy}raise the setting most_streams",
+                )
+            self._open[has_token] += 1
+        taken = [has_token]
+
+        def leave() -> None:
+            with self._lock:
+                if taken:
+                    self._open[taken.pop()] -= 1
+
+        return leave
 
 
 EXTENSION = "sluice"

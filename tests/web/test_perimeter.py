@@ -14,8 +14,8 @@ from experiments.checks.perimeter.attacks import ATTACKS
 from sluice.runtime.http_client import HttpClient
 from sluice.runtime.process import spawn, stop
 from sluice.runtime.wait import wait_until
-from sluice.webui.access import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 from sluice.webui.bridge import BODY_S, HEADER_S
+from sluice.webui.services import MOST_STREAMS, SHARE_WITHOUT_TOKEN
 from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, Server

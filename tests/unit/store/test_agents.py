@@ -21,13 +21,12 @@ from sluice.store.desired import put_policy, put_topology
 from sluice.store.engine import open_store
 from sluice.store.flows import add_flows, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
-from sluice.store.observed import all_agents, put_agent, put_agents
+from sluice.store.observed import all_agents, is_alive, put_agent, put_agents
 from sluice.store.retention import FOR_EVER, Retention, forget_some
 from sluice.store.schema import agents
 from sluice.store.totals import Tally
-from sluice.webui.agents import Ingestion
 from sluice.webui.housekeeping import Housekeeping
-from sluice.webui.problems import is_alive
+from sluice.webui.ingestion import Ingestion
 from tests.kit.flows import record
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat, queue_counters
 from tests.web.synthetic import leaf_spine

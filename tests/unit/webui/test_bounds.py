@@ -13,8 +13,9 @@ from sluice.policy.wire.agents import MAX_HEARTBEAT_BYTES, MAX_PORTS
 from sluice.store import heartbeats
 from sluice.store.flow_queries import OTHER_SCHEME
 from sluice.store.observed import newest_events
-from sluice.webui.access import ConnectionPlaces, StreamPlaces
+from sluice.webui.access import ConnectionPlaces
 from sluice.webui.problems import MOST_PROBLEMS, MOST_REFUSALS, Refusals
+from sluice.webui.services import StreamPlaces
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record

@@ -12,10 +12,10 @@ import pytest
 from flask import Flask
 
 from sluice.webui import bridge as bridge_module
-from sluice.webui.access import Channel, StreamPlaces
+from sluice.webui.access import Channel
 from sluice.webui.api import MAX_BODY_BYTES
 from sluice.webui.bridge import PLAIN, Bridge, kind_of
-from sluice.webui.services import EXTENSION, Services
+from sluice.webui.services import EXTENSION, Services, StreamPlaces
 from tests.unit.webui.conftest import TOKEN
 from tests.unit.webui.records import record
 

@@ -20,8 +20,8 @@ from sluice.store.desired import put_policy, put_topology
 from sluice.store.flows import Added, all_flows
 from sluice.store.heartbeats import Kept, put_heartbeats
 from sluice.store.observed import put_agent
-from sluice.webui import agents as module
-from sluice.webui.agents import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
+from sluice.webui import ingestion as module
+from sluice.webui.ingestion import Heartbeats, Ingestion, KnownNetwork, Network, Outcome
 from tests.kit.heartbeats import host_heartbeat
 from tests.kit.networks import ideal_fct_us
 from tests.unit.webui.conftest import Client

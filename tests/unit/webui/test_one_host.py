@@ -6,9 +6,8 @@ import pytest
 from sqlalchemy import Engine
 
 from sluice.policy.wire.agents import LinkCounters, LinkQueue, RunningFlow
-from sluice.store import flow_queries
+from sluice.store import flow_queries, observed
 from sluice.store.observed import put_agent
-from sluice.webui import problems
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
@@ -67,7 +66,7 @@ def test_an_agent_that_is_away_says_nothing_of_now(
     client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_agent(engine, "h1", host_heartbeat(running=(RUNNING,), link=LINK))
-    monkeypatch.setattr(problems, "AGENT_LATE_S", -1.0)
+    monkeypatch.setattr(observed, "AGENT_LATE_S", -1.0)
     found = client.get("/api/v1/hosts/h1").json
     assert not found["agent"]["alive"]
     assert (found["link"], found["active"]) == (None, [])
